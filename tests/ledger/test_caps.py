@@ -124,6 +124,17 @@ def test_periods_are_counted(ledger):
         ledger.joint("visits", periods=0)
 
 
+def test_the_promise_of_an_account_on_a_dataset_names_the_promises_that_cover_tables_that_react(ledger):
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=0.5, delta=1e-6, dataset="visits")
+    ledger.open_filter("ada", epsilon=0.5, delta=1e-6)
+    covered = "only the dataset's cap or joint promise covers that."
+    assert ledger.account("bob").status().promise.endswith(covered)
+    joint = ledger.joint("visits")
+    for promise in (ledger.account("ada").status().promise, joint.promise, joint.cap.promise):
+        assert covered not in promise
+
+
 def test_the_cap_bounds_the_joint_promise(ledger):
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
     ledger.open_filter("bob", epsilon=5.0, delta=1e-5, dataset="visits", rule="zcdp")

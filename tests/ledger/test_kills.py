@@ -71,6 +71,14 @@ def test_killed_while_the_server_charges(postgresql_server):
     assert (len(book.charges), book.answers, book.drawn["", "pure:0.1"]) == (1, {"k": answer}, 1)
 
 
+def wait_for_lines(path, count):
+    """Wait until the file has `count` different lines, or as many as there can be, however slow the machine is."""
+    deadline = time.monotonic() + 120
+    while len(set(path.read_text().splitlines())) < min(count, REGISTERED // 2):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
 def test_random_kills_under_load(store_url, tmp_path):
     order = random.Random(7)
     shown = tmp_path / "shown"
@@ -85,6 +93,7 @@ def test_random_kills_under_load(store_url, tmp_path):
             process.start()
             running.append(process)
             if len(running) > AT_ONCE:
+                wait_for_lines(shown, number - AT_ONCE + 1)
                 time.sleep(order.uniform(0.0, 0.03))
                 victim = running.pop(order.randrange(len(running)))
                 assert victim.exitcode is None, "it stopped by itself"

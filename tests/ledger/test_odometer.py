@@ -8,8 +8,9 @@ import pytest
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import PureDP, Use
 from setwise.errors import BudgetExhausted
-from setwise.ledger.status import charge_guarantee, charge_sum_delta, failure_probability
+from setwise.ledger.odometer import charge_guarantee, charge_sum_delta, failure_probability
 from tests.ledger.test_accounts import uses
 
 
@@ -127,6 +128,19 @@ def test_what_is_left_is_told_as_epsilon_and_as_further_questions(ledger):
     if left > 0.05:  # a question of a little less fits, one of clearly more does not
         assert account.shortage(uses(gaussian_for(1.2 * left, 1e-6 * 0.8))) is not None
         assert account.shortage(uses(gaussian_for(0.98 * left, 1e-6 * 0.8))) is None
+
+
+def test_what_is_left_never_rises_and_can_be_spent(ledger):
+    """Pure questions are paid by the sum of epsilons too, which can be worth more than the rest of the wallet."""
+    ledger.open_filter("ada", epsilon=3.0, delta=1e-6)
+    account = ledger.account("ada")
+    told = [account.status_by_entries().epsilon_left]
+    for place in range(5):
+        account.charge(uses("pure:0.5"), key=str(place), request="q")
+        told.append(account.status_by_entries().epsilon_left)
+    assert told == pytest.approx([3.0, 2.5, 2.0, 1.5, 1.0, 0.5])
+    assert told == sorted(told, reverse=True)
+    account.charge([Use(PureDP(epsilon=told[-1]))], key="last", request="q")
 
 
 def test_registered_uses_count_what_still_fits(ledger):

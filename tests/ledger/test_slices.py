@@ -221,6 +221,16 @@ def test_a_cap_that_keeps_its_wallet_is_not_ended_by_a_pure_draw(ledger, store_u
             ledger.set_cap("other", epsilon=2.0, delta=1e-6, **refused)
 
 
+def test_a_cap_that_pays_by_the_sum_names_the_epsilon_that_is_left(sqlite_ledger):
+    """It said that nothing was left, of a cap of which nothing was spent."""
+    sqlite_ledger.set_cap("visits", epsilon=2.0, delta=1e-6, keep="sum")
+    sqlite_ledger.open_filter("dan", epsilon=20.0, delta=1e-5, dataset="visits")
+    dan = sqlite_ledger.account("dan")
+    assert dan.shortage(uses("gaussian:1000")).endswith("cannot pay: epsilon 2 is left, but not for Gaussian noise")
+    dan.charge(uses("pure:0.8x2"), key="1", request="q")
+    assert dan.shortage(uses("pure:0.8")).endswith("cannot pay: it needs epsilon 0.8, and epsilon 0.4 is left")
+
+
 def test_a_steward_chooses_later_which_rule_a_cap_keeps(ledger, store_url):
     ada, bob, _ = open_accounts(ledger)
     ada.charge(uses("pure:0.05"), key="1", request="q")

@@ -164,13 +164,13 @@ def test_a_missing_trigger_is_found_and_the_ledger_not_opened(ledger, store_url)
 def test_a_disabled_trigger_or_a_changed_function_is_found(postgresql_url):
     with Ledger.open(postgresql_url) as ledger, raw_connection(postgresql_url) as run:
         run("ALTER TABLE ledger_entries DISABLE TRIGGER ledger_entries_follow")
-        assert "another trigger ledger_entries_follow" in str(ledger.verify().faults[0])
+        assert "a changed trigger ledger_entries_follow" in str(ledger.verify().faults[0])
         run("ALTER TABLE ledger_entries ENABLE TRIGGER ledger_entries_follow")
         run(
             "CREATE OR REPLACE FUNCTION ledger_balances_move() RETURNS trigger LANGUAGE plpgsql "
             "AS 'BEGIN RETURN NEW; END'"
         )
-        assert "another function ledger_balances_move" in str(ledger.verify().faults[0])
+        assert "a changed function ledger_balances_move" in str(ledger.verify().faults[0])
 
 
 def test_a_dropped_constraint_is_found(postgresql_url):

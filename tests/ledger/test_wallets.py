@@ -50,6 +50,21 @@ def test_the_wallet_of_the_ledger_is_never_more_generous(ledger):
     assert not ledger.verify().faults
 
 
+def test_a_refusal_names_the_epsilon_that_is_left_though_the_wallet_is_empty(ledger):
+    """It said that nothing was left, while the status of the account had epsilon 0.4 of 2."""
+    ledger.open_filter("ada", epsilon=2.0, delta=1e-6, rule="wallet")
+    account = ledger.account("ada")
+    for number in range(2):
+        account.charge(uses("pure:0.8"), key=str(number), request="q")
+    assert account.status().epsilon_left == pytest.approx(0.4, abs=1e-6)
+    told = account.shortage(uses("pure:0.8"))
+    assert told.endswith("cannot pay for this: it needs epsilon 0.8, and epsilon 0.4 is left")
+    assert account.shortage(uses("pure:0.39")) is None
+    assert account.shortage(uses("gaussian:100")).endswith("epsilon 0.4 is left, but not for Gaussian noise")
+    account.charge(uses("pure:0.4"), key="last", request="q")
+    assert account.shortage(uses("pure:0.1")).endswith("nothing is left")
+
+
 def test_what_is_left_can_be_paid_and_a_little_more_cannot(ledger):
     ledger.open_filter("ada", epsilon=1.0, delta=1e-6, rule="wallet")
     account = ledger.account("ada")

@@ -1,4 +1,4 @@
-"""Accounts, charges and stored answers, kept durably in SQLite or PostgreSQL.
+"""Ledger: privacy budget accounts, charges and stored answers, kept durably in SQLite or PostgreSQL.
 
-`setwise.ledger.ledger.Ledger` is the front door; `docs/ledger.md` says what it promises.
+Start with `setwise.ledger.ledger.Ledger`. The page `docs/ledger.md` says what the ledger guarantees.
 """

@@ -1,9 +1,8 @@
-"""An open account: charges before data is read, settlements with the answer, and the words of a refusal.
+"""An open account: charge it before data is read, settle the charge with the answer, or learn why it cannot pay.
 
 The SQL that writes a charge is in `append_in` of stores/sqlite.py and stores/postgresql.py.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,8 @@ from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals
 from setwise.ledger.cap import CapBalance, SharedCap
+from setwise.ledger.menus import MenuTotals
+from setwise.ledger.odometer import delta_of_request, stopping_bound
 from setwise.ledger.records import (
     Clock,
     Contents,
@@ -26,29 +27,40 @@ from setwise.ledger.records import (
     release_key,
     write_uses,
 )
+from setwise.ledger.refunds import check_refund, lacking_draws, subtract_returned
 from setwise.ledger.register import check_pays
+from setwise.ledger.reservations import reserved_uses
 from setwise.ledger.slices import Rule
-from setwise.ledger.status import AccountStatus, status_of, stopping_bound
+from setwise.ledger.status import AccountStatus, status_of
 from setwise.ledger.stores.base import Draft, Movement, Refused, Store
-from setwise.ledger.stores.read_queries import account_counters, entries_of, entry_under, pricing_state, spent_of
+from setwise.ledger.stores.read_queries import (
+    account_counters,
+    entries_of,
+    entry_under,
+    has_releases,
+    pricing_state,
+    spent_of,
+)
 from setwise.ledger.terms import (
     WHOLE_LIFE,
     Terms,
     account_movements,
     charge_movements,
-    line_of,
     period_id,
     refund_movements,
     slice_balances,
     slice_payment,
+    uses_priced_by_balance,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """A charge that is on disk: entry number `entry` of `account`, made under `key`, for `uses`.
+    """Proof that a charge is on disk: entry number `entry` in the chain of `account`, made under the key `key`.
 
-    `answer` is the stored answer when the request was answered before, and None when it has still to be answered.
+    `uses` are the mechanism uses that were charged, and `period` is the name of the budget period that paid (empty for
+    an account without periods). `answer` is the stored answer if the request was answered before, and None if it has
+    still to be answered.
     """
 
     account: str
@@ -61,7 +73,12 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Balances:
-    """What decides whether a charge can be paid: the account's state, the units it has spent, and those of its cap."""
+    """The balances that decide whether an account can pay for a charge, all read in one transaction.
+
+    `state` is "open", "frozen" or "closed". `spent` has the units that the account has spent in the budget period named
+    `period`, keyed by balance name. `cap` is about the dataset's cap: None without one, a dict of the units spent for a
+    zCDP cap, and otherwise a `CapBalance` of the units that remain.
+    """
 
     state: str
     period: str
@@ -69,44 +86,18 @@ class _Balances:
     cap: CapBalance | dict[str, int] | None
 
 
-def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[Use], lines: Mapping[str, int]) -> str:
-    """Return in words which uses exceed the registered draws that remain; an empty text if none does.
-
-    `spent` and `lines` are counts per registered use, and `left` what is said to remain.
-    """
-    lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
-    remaining = ", ".join(format_use(use) for use in left) or "nothing"
-    return f"it needs {', '.join(lacking)}, and {remaining} is left" if lacking else ""
-
-
 _MOST_COUNTED = 2**20
-"""Further charges that are counted one by one; an account that can pay for more is as good as new."""
+"""`Account.count_more` stops counting at 2^20 further charges; a larger number would tell nobody anything."""
 
 
-def _asked_delta(request: str) -> float | None:
-    """Return the delta of the budget that a request was asked with; None if the text does not tell."""
-    try:
-        delta = float(json.loads(request)["spending"]["delta"])
-    except (ValueError, TypeError, KeyError):
-        return None
-    return delta if 0.0 < delta < 1.0 else None
-
-
-def _without(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use, ...]:
-    """Return the uses of a charge that were not returned."""
-    back = {use.guarantee: use.count for use in returned}
-    kept = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in uses]
-    return tuple(Use(guarantee, count) for guarantee, count in kept if count > 0)
-
-
-_ENDED = {
+_RULE_ENDS = {
     Rule.WALLET: ("Gaussian noise", "ask with Gaussian noise or a smaller epsilon instead, or ask a steward"),
     Rule.SUM: ("paying by the sum of epsilons", "Gaussian noise and small epsilons are still paid"),
 }
-"""What ends when a rule of a cap ends, and what an analyst can do."""
+"""Per payment rule of a cap: what analysts can no longer do once that rule has ended, and what they can do instead."""
 
 _ATTEMPTS = 50
-"""How many times a charge is tried.
+"""How many times a charge is tried before `StoreFailed` is raised.
 
 The database may refuse a charge that the balances can pay for: a concurrent charge was in the way, or other accounts
 hold slices of the cap that have to be collected first.
@@ -114,7 +105,7 @@ hold slices of the cap that have to be collected first.
 
 
 class Account:
-    """An open account: get one from `Ledger.account`.
+    """An open account of the ledger, from which questions are paid. Get one from `Ledger.account`.
 
     >>> from setwise.ledger.ledger import Ledger
     >>> import tempfile
@@ -135,39 +126,50 @@ class Account:
     def __init__(self, store: Store, clock: Clock, holder: int, terms: Terms, cap: Totals | SharedCap | None) -> None:
         self._store = store
         self._clock = clock
-        self._holder = holder
+        self._account_id = holder
         self._terms = terms
         self._cap = cap
-        self._lines = terms.lines()
+        self._balance_sizes = terms.lines()
 
     @property
     def name(self) -> str:
-        """The account's name."""
+        """The account's name, unique in its ledger."""
         return self._terms.name
 
     @property
     def terms(self) -> Terms:
-        """The terms of the account, fixed at its opening."""
+        """The terms of the account (its budget and promise), which were fixed when it was opened and never change."""
         return self._terms
 
+    @property
+    def unit(self) -> str:
+        """The unit of privacy that the account protects: "user", or a part of a user such as "user,day"."""
+        return self._terms.unit
+
     def check_dataset(self, known_as: str) -> None:
-        """Raise `InvalidParameter` unless the account may pay for questions about a dataset known by that name."""
+        """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
+
+        An account that was opened for a dataset pays for questions about that dataset only, or another name of the same
+        data.
+        """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
 
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
-        """Charge the uses, durably: when this returns, the charge is on disk.
+        """Charge the account for `uses` and return the receipt; when this returns, the charge is on disk.
 
-        The same key with the same request charges nothing more; the receipt then has the stored answer, or None when
-        the earlier run stopped before it stored one, and the request may be run again under that charge.
+        Repeating a call with the same `key` and the same `request` charges nothing more. The receipt then has the
+        stored answer, or None if the earlier run stopped before it stored one; the request may then be run again under
+        that charge.
 
-        Requires: `request` names the whole question, that is what is run on which data. The price of a use assumes that
-        its question is fixed now, before later answers are seen (docs/optimal-composition.md, Theorem 7); a use that is
-        charged first and chosen last can cost more. Only Gaussian uses cost the same either way, so that a series which
-        is paid when it opens may answer later.
+        Requires: `request` names the whole question: what is run, and on which data. The price of a use assumes that
+        its question is fixed now, before later answers are seen (docs/optimal-composition.md, Theorem 7). A use that is
+        charged first but chosen last can cost more: pay for it with `reserve`. Gaussian uses cost the same either way,
+        so a series of Gaussian releases may be charged when it opens and answered later.
 
-        Raise `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
-        and `BudgetExhausted` when too little is left.
+        Raises `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
+        `BudgetExhausted` if the account or its cap cannot pay, and `StoreFailed` if the database refuses the charge 50
+        times although the balances can pay.
         """
         check_name(key, "key")
         check_text(request, "request")
@@ -180,129 +182,207 @@ class Account:
                 entry = self._append(contents, microseconds(now), wanted)
             except Refused:
                 with self._store.reading() as connection:
-                    if (charged := entry_under(connection, self._holder, self.name, "charge", key)) is not None:
+                    if (charged := entry_under(connection, self._account_id, self.name, "charge", key)) is not None:
                         return self._resume(connection, charged, contents)
-                    if missing := self._missing(self._balances(connection, period), wanted):
+                    if missing := self._explain_shortage(self._balances(connection, period), wanted):
                         raise BudgetExhausted(missing) from None
                 if isinstance(self._cap, SharedCap):
-                    self._cap.collect(self._holder, self.name, wanted, microseconds(now))
+                    self._cap.collect(self._account_id, self.name, wanted, microseconds(now))
             else:
                 return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
-        raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
+        raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} {_ATTEMPTS} times")
+
+    def reserve(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
+        """Charge for `uses` whose questions are chosen later, after further answers were seen; return the receipt.
+
+        In a Gaussian wallet, a use costs more the less remains after it, and a reserved use may be asked last of all.
+        So each use that a wallet pays for is charged as a Gaussian use, at the price of a use that empties the wallet;
+        its probability of outright failure is charged as another use. The receipt lists the uses charged. Registered
+        uses, and all uses of a zCDP account, are charged as they are, because their bound holds in any order.
+
+        Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
+        `InvalidParameter` for a use that has no price, or if the account has a menu.
+        """
+        wanted = merged(as_uses(uses))
+        early = self._priced_by_balance(wanted)
+        if early and isinstance(self._terms.totals, MenuTotals):
+            raise InvalidParameter(
+                f"{format_use(early[0])} cannot be reserved from the menu of {self.name!r}: charge it with its question"
+            )
+        others = [use for use in wanted if use not in early]
+        return self.charge([*others, *reserved_uses(early)], key=key, request=request)
+
+    def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
+        """Return the `uses` whose price depends on the balance, and so holds only for a question asked now."""
+        return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
-        """Append a charge and return its entry.
+        """Append a charge of the uses `wanted` at the timestamp `at` (microseconds since 1970) and return its entry.
 
-        A price that depends on the balance is computed for one position in the chain. If another entry takes that
-        position first, the charge is priced again.
+        `contents` is the entry to append, still without its balance changes, which are computed here. A price that
+        depends on the balance is valid only right after the entry that left this balance. So if another entry is
+        appended to the account first, the charge is priced again.
         """
         cap = self._cap
 
         def draft(movements: Sequence[Movement], position: int | None = None) -> Draft:
-            return Draft(holder=self._holder, at=at, contents=contents, movements=movements, position=position)
+            return Draft(holder=self._account_id, at=at, contents=contents, movements=movements, position=position)
 
         def priced(connection: Connection) -> list[Draft]:
-            found = pricing_state(connection, self._holder, contents.period)
-            spent, position = found.spent, found.entries + 1
+            state = pricing_state(connection, self._account_id, contents.period)
+            spent, position = state.spent, state.entries + 1
             if not isinstance(cap, SharedCap):
                 return [
-                    draft(charge_movements(self._holder, self._terms, cap, wanted, contents.period, spent), position)
+                    draft(
+                        charge_movements(self._account_id, self._terms, cap, wanted, contents.period, spent), position
+                    )
                 ]
-            own = account_movements(self._holder, self._terms, wanted, contents.period, spent)
-            if any(spent.get(move.what, 0) + move.amount > self._lines[move.what] for move in own):
+            account_side = account_movements(self._account_id, self._terms, wanted, contents.period, spent)
+            if any(spent.get(move.what, 0) + move.amount > self._balance_sizes[move.what] for move in account_side):
                 raise Refused
             taken, paid = self._pay_cap(
-                connection, cap, wanted, slice_balances(spent), cap.totals.rule_of(found.given_up)
+                connection, cap, wanted, slice_balances(spent), cap.totals.rule_of(state.given_up)
             )
-            charged = own + slice_payment(self._holder, paid)
+            charged = account_side + slice_payment(self._account_id, paid)
             if not taken:
                 return [draft(charged, position)]
-            return [cap.slice_entry(self._holder, self.name, taken, at, position), draft(charged)]
+            return [cap.slice_entry(self._account_id, self.name, taken, at, position), draft(charged)]
 
         if isinstance(cap, SharedCap):
-            cap.totals.needs(wanted, Rule.BOTH)  # prices are computed once, and not while others wait
+            # Fill the price cache now, so that prices are not computed while this transaction holds locks.
+            cap.totals.needs(wanted, Rule.BOTH)
         elif self._terms.totals is None or not self._terms.totals.price_depends_on_balance:
             return self._store.append(
-                draft(charge_movements(self._holder, self._terms, cap, wanted, contents.period, {}))
+                draft(charge_movements(self._account_id, self._terms, cap, wanted, contents.period, {}))
             )
-        return self._store.append_priced(self._holder, priced)
+        return self._store.append_priced(self._account_id, priced)
 
     @staticmethod
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], held: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the units to take from the cap and the units that the slice then pays, both per line.
+        """Return the units to move from the dataset's cap into the account's slice, and the units the slice then pays.
 
-        The cap's row is locked only if the slice cannot pay for the uses, or would pay over 2% more than the whole cap.
-
-        Raises `Refused` if the slice cannot pay even then.
+        The slice is the part of the cap that is reserved for this account. Both results, and `held`, the units that the
+        slice has now, are keyed by balance name. `rule` says whether the cap pays from its Gaussian wallet, by the sum
+        of epsilons, or both. A use costs more from a smaller wallet, so a slice pays more than the whole cap would. The
+        slice is refilled, which locks the cap's row, only if it cannot pay, or would pay over 2% more than the whole
+        cap. Raises `Refused` if the slice cannot pay even after it is refilled.
         """
         paid = cap.totals.pay(uses, held, rule)
         if paid is not None and cap.totals.pays_well(uses, paid):
             return {}, paid
         taken = cap.refill(connection, uses, held, rule)
-        paid = cap.totals.pay(uses, {what: units + taken.get(what, 0) for what, units in held.items()}, rule)
+        paid = cap.totals.pay(
+            uses, {balance_name: units + taken.get(balance_name, 0) for balance_name, units in held.items()}, rule
+        )
         if paid is None:
             raise Refused
         return taken, paid
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
-        """Store the answer of a charge, and give `returned` draws back to a set-wise account, in one transaction.
+        """Store the answer of a charge and give unused uses back, in one transaction; return the answer that is stored.
 
-        The first answer stored under a charge stays. Return the one that is stored: only that may be shown. A filter
-        account gets nothing back.
+        The first answer stored under a charge stays, so the result can be that of an earlier call: show only the
+        result. `returned` are uses that were charged and not needed. Only those registered with the account are given
+        back, so an account without registered uses (a filter) gets nothing back.
+
+        Raises `InvalidParameter` if the receipt is of another account, if more is returned than was charged, if uses
+        are returned although parts of the charge were released, or if the account has no such charge.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
             raise InvalidParameter(f"the receipt is of the account {receipt.account!r}, not of {self.name!r}")
-        back = merged(as_uses(returned)) if returned else ()
-        charged = {use.guarantee: use.count for use in receipt.uses}
-        for use in back:
-            if use.count > charged.get(use.guarantee, 0):
-                raise InvalidParameter(f"{format_use(use)} cannot be returned, because the charge drew less")
+        refund = merged(as_uses(returned)) if returned else ()
+        check_refund(refund, receipt.uses)
         registered = {use.guarantee for use in self._terms.uses}
-        back = tuple(use for use in back if use.guarantee in registered)
+        refund = tuple(use for use in refund if use.guarantee in registered)
         draft = Draft(
-            holder=self._holder,
+            holder=self._account_id,
             at=microseconds(self._clock.now()),
-            contents=self._contents("settle", receipt.key, receipt.period, back, answer),
-            movements=refund_movements(self._holder, back, receipt.period),
+            contents=self._contents("settle", receipt.key, receipt.period, refund, answer),
+            movements=refund_movements(self._account_id, refund, receipt.period),
         )
+
+        def checked(connection: Connection) -> list[Draft]:
+            """Return the settlement as a draft; raise `Refused` if its charge is missing or already settled.
+
+            Raises `InvalidParameter` if the charge drew less than the refund, or if a part of it was released.
+            """
+            position = account_counters(connection, self._account_id).entries + 1
+            charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
+            if charge is None or entry_under(connection, self._account_id, self.name, "settle", receipt.key):
+                raise Refused
+            check_refund(refund, charge.uses)
+            if has_releases(connection, self._account_id, receipt.key):
+                raise InvalidParameter(
+                    f"the charge under the key {receipt.key!r} returns nothing, because parts of it were released"
+                )
+            return [replace(draft, position=position)]
+
         try:
-            self._store.append(draft)
+            if refund:
+                self._store.append_priced(self._account_id, checked)
+            else:
+                self._store.append(draft)
         except Refused:
             with self._store.reading() as connection:
-                settled = entry_under(connection, self._holder, self.name, "settle", receipt.key)
+                settled = entry_under(connection, self._account_id, self.name, "settle", receipt.key)
             if settled is None:
                 raise InvalidParameter(f"{self.name!r} has no such charge under the key {receipt.key!r}") from None
             return settled.contents.text
         return answer
 
     def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
-        """Store one more answer that an earlier charge has paid for; return the answer that is stored.
+        """Store one more answer that an earlier charge has paid for, and return the answer that is stored.
 
         This is for a question that is paid once and answered in parts, such as running totals whose whole series was
-        charged at the opening. A release charges nothing. Its key is the key of the charge with `part`, the name of the
-        part. The first answer under a part stays, so repeating a release changes nothing; show only what is returned.
+        charged at the opening. A release charges nothing. Its key is the key of the charge together with `part`, the
+        name of the part. The first answer under a part stays, so repeating a release changes nothing; show only the
+        returned text.
 
-        Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before.
+        Parts are answered after later answers were seen. So the charge must have been paid with `reserve`, or be of
+        uses whose price does not depend on the balance, such as Gaussian noise.
+
+        Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before, and
+        `InvalidParameter` if the receipt is of another account, the account has no such charge, the charge was priced
+        for a question that is answered at once, or its settlement has returned uses.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
             raise InvalidParameter(f"the receipt is of the account {receipt.account!r}, not of {self.name!r}")
         key = release_key(receipt.key, check_name(part, "part"))
         draft = Draft(
-            holder=self._holder,
+            holder=self._account_id,
             at=microseconds(self._clock.now()),
             contents=self._contents("release", key, receipt.period, (), answer),
             movements=(),
         )
+
+        def checked(connection: Connection) -> list[Draft]:
+            """Return the release, at the next position, if its charge may be answered in parts and keeps its uses."""
+            position = account_counters(connection, self._account_id).entries + 1
+            charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
+            if charge is None or entry_under(connection, self._account_id, self.name, "release", key):
+                raise Refused
+            if early := self._priced_by_balance(charge.uses):
+                raise InvalidParameter(
+                    f"{format_use(early[0])} was charged at a price for one question that is answered at once; "
+                    "pay with reserve for what is answered in parts"
+                )
+            settled = entry_under(connection, self._account_id, self.name, "settle", receipt.key)
+            if settled is not None and settled.uses:
+                raise InvalidParameter(
+                    f"the charge under the key {receipt.key!r} has returned uses, so it pays for no further part"
+                )
+            return [replace(draft, position=position)]
+
         try:
-            self._store.append(draft)
+            self._store.append_priced(self._account_id, checked)
         except Refused:
             with self._store.reading() as connection:
-                released = entry_under(connection, self._holder, self.name, "release", key)
-                state = account_counters(connection, self._holder).state
+                released = entry_under(connection, self._account_id, self.name, "release", key)
+                state = account_counters(connection, self._account_id).state
             if released is not None:
                 return released.contents.text
             if state != "open":
@@ -312,55 +392,70 @@ class Account:
             raise InvalidParameter(f"{self.name!r} has no such charge under the key {receipt.key!r}") from None
         return answer
 
+    def charged_request(self, key: str) -> str | None:
+        """Return the request text that was charged under the idempotency key `key`, or None if the key was not used."""
+        with self._store.reading() as connection:
+            entry = entry_under(connection, self._account_id, self.name, "charge", key)
+        return None if entry is None else entry.contents.text
+
     def released(self, receipt: Receipt, *, part: str) -> str | None:
-        """Return the answer that was released for a part of a charge, or None if there is none yet."""
+        """Return the stored answer of the part named `part` of the charge `receipt`; None if it is not released yet.
+
+        `release` explains charges that are answered in parts.
+        """
         with self._store.reading() as connection:
             key = release_key(receipt.key, check_name(part, "part"))
-            entry = entry_under(connection, self._holder, self.name, "release", key)
+            entry = entry_under(connection, self._account_id, self.name, "release", key)
         return None if entry is None else entry.contents.text
 
     def give_back(self) -> bool:
-        """Return the account's slice to the cap; return whether it held any units.
+        """Give the account's slice (its reserved part of the dataset's cap) back to the cap.
 
-        The next charge takes a new slice. A cap that runs short collects slices by itself.
+        Returns whether the slice held any units; False for an account without a cap, or under a cap without slices. The
+        next charge takes a new slice. Calling this is never necessary, because a cap that runs short collects slices by
+        itself.
         """
         if not isinstance(self._cap, SharedCap):
             return False
-        return self._cap.give_back(self._holder, self.name, microseconds(self._clock.now()))
+        return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return how many entries the account has, of all kinds."""
+        """Return the number of entries in the account's chain: charges, settlements, slices and releases."""
         with self._store.reading() as connection:
-            return account_counters(connection, self._holder).entries
+            return account_counters(connection, self._account_id).entries
 
     def status(self) -> AccountStatus:
-        """Return the account's status in its present period."""
+        """Return the account's promise, remaining budget, spent amounts and state in its present period.
+
+        Read from balances alone, so that the time does not grow with the number of charges.
+        """
         with self._store.reading() as connection:
-            last = account_counters(connection, self._holder)
+            last = account_counters(connection, self._account_id)
             period = period_id(self._terms.period, self._clock.now())
-            spent = spent_of(connection, self._holder, period)
+            spent = spent_of(connection, self._account_id, period)
         return status_of(self._terms, period, spent, last.charges, last.state)
 
     def status_by_entries(self) -> AccountStatus:
-        """Return the status with the least odometer that the account's entries prove, and how many charges still fit.
+        """Return the account's status, computed from all its entries instead of from its balances alone.
 
-        Entries list the uses of every charge, of which the balances of a filter keep only sums. The time it takes grows
-        with the number of entries, which that of `status` does not.
+        The odometer (the epsilon of everything drawn so far) can then be smaller than in `status`, because the balances
+        of a filter account are only sums. `more_like_last` is the number of further charges like the last one that the
+        account can pay. The time grows with the number of entries; that of `status` does not.
         """
         status = self.status()
         charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}
-        kept: dict[str, tuple[Use, ...]] = {}
+        uses_kept: dict[str, tuple[Use, ...]] = {}
         with self._store.reading() as connection:
-            for entry in entries_of(connection, self._holder, self.name):
+            for entry in entries_of(connection, self._account_id, self.name):
                 contents = entry.contents
                 if contents.period != status.period:
                     continue
                 if contents.kind == "charge":
-                    charges[contents.key] = entry.uses, _asked_delta(contents.text)
-                    kept[contents.key] = entry.uses
+                    charges[contents.key] = entry.uses, delta_of_request(contents.text)
+                    uses_kept[contents.key] = entry.uses
                 elif contents.kind == "settle" and entry.uses:
-                    kept[contents.key] = _without(kept[contents.key], entry.uses)
-        known = merged(use for uses in kept.values() for use in uses)
+                    uses_kept[contents.key] = subtract_returned(uses_kept[contents.key], entry.uses)
+        known = merged(use for uses in uses_kept.values() for use in uses)
         last = next(reversed(charges.values()), ((), None))[0]
         status = replace(
             status,
@@ -373,9 +468,10 @@ class Account:
         return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
 
     def count_more(self, uses: Sequence[Use]) -> int:
-        """Return how many more charges of these uses the account, and its cap, could pay one after another.
+        """Return how many more charges of `uses` the account and its cap could pay one after another, at most 2^20.
 
-        Counted as one charge of many such uses, so never more than fit. At most 2^20.
+        The charges are priced together as one charge of many uses. That is never cheaper than one by one, so at least
+        the returned number of charges fits.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -383,7 +479,7 @@ class Account:
 
         def fits(count: int) -> bool:
             many = merged(Use(use.guarantee, use.count * count) for use in uses)
-            return self._missing(balances, many) is None
+            return self._explain_shortage(balances, many) is None
 
         if not fits(1):
             return 0
@@ -397,17 +493,22 @@ class Account:
         return min(low, _MOST_COUNTED)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return in words what is missing to pay for the uses now, or None if they fit. Charges nothing."""
+        """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
+
+        Charges nothing. Raises `InvalidParameter` for a use that is not registered, if the account pays for registered
+        uses only.
+        """
         wanted = merged(as_uses(uses))
         period = self.status().period
-        account_movements(self._holder, self._terms, wanted, period, {})  # raises for a use that is not registered
+        account_movements(self._account_id, self._terms, wanted, period, {})  # raises for a use that is not registered
         with self._store.reading() as connection:
-            return self._missing(self._balances(connection, period), wanted)
+            return self._explain_shortage(self._balances(connection, period), wanted)
 
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return in words what the uses would end for all accounts under the dataset's cap, or None.
+        """Return a sentence about the payment rule that a charge of `uses` would end for every account under the cap.
 
-        A cap that keeps either rule is paid by both until a use fits one of them only, which ends the other.
+        A cap can be paid by two rules (a Gaussian wallet, or the sum of epsilons) until a use fits only one of them;
+        paying for that use ends the other rule for everybody. None if no rule would end, or if no such cap is set.
         """
         if not isinstance(self._cap, SharedCap):
             return None
@@ -416,7 +517,7 @@ class Account:
         ended = self._cap.totals.rule_ended_by(merged(as_uses(uses)), left.total(), left.rule)
         if ended is None:
             return None
-        lost, remedy = _ENDED[ended]
+        lost, remedy = _RULE_ENDS[ended]
         return (
             f"this ends {lost} for all accounts under the cap of the dataset {self._terms.dataset!r}, because the cap "
             f"can pay for it in one way only; {remedy}"
@@ -429,25 +530,34 @@ class Account:
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
     def odometer_after(self, uses: Sequence[Use]) -> float:
-        """Return an upper bound of the odometer's reading after just these uses, which takes no composition.
+        """Return an upper bound on the odometer that the account would show if only `uses` had been drawn.
 
-        For a filter it may be below the odometer of `status`, which knows only sums.
+        The odometer is a bound on the epsilon of all draws so far. The result is 0 for no uses. It is fast, because it
+        only adds up parameters and composes nothing. For a filter account it may be below the odometer of `status`,
+        which knows only the sums of all uses and not each use.
         """
-        found = merged(uses)
-        largest = largest_loss((use.guarantee, use.count) for use in found)
-        return stopping_bound(self._terms, filter_parameters(found), largest, None).upper if found else 0.0
+        drawn = merged(uses)
+        largest = largest_loss((use.guarantee, use.count) for use in drawn)
+        return stopping_bound(self._terms, filter_parameters(drawn), largest, None).upper if drawn else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
+        """Return the contents of a new entry of this account, from its `kind`, `key`, `period`, `uses` and `text`.
+
+        The store assigns the entry's position in the chain later.
+        """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
 
     def _resume(self, connection: Connection, charged: Entry, contents: Contents) -> Receipt:
-        """Return the receipt of an earlier charge under the same key."""
+        """Return the receipt of `charged`, an earlier charge under the same key, with its answer if it was settled.
+
+        Raises `KeyConflict` if the request or the uses of the earlier charge differ from those in `contents`.
+        """
         if (charged.contents.text, charged.contents.uses) != (contents.text, contents.uses):
             raise KeyConflict(
                 f"the key {contents.key!r} of the account {self.name!r} was used before for a different request; "
                 "take a new key"
             )
-        settled = entry_under(connection, self._holder, self.name, "settle", contents.key)
+        settled = entry_under(connection, self._account_id, self.name, "settle", contents.key)
         return Receipt(
             account=self.name,
             key=contents.key,
@@ -458,28 +568,28 @@ class Account:
         )
 
     def _balances(self, connection: Connection, period: str) -> _Balances:
-        """Return what a refusal depends on, read in one consistent view."""
+        """Return the balances of the account and its cap in `period`, all read in the same transaction."""
         cap: CapBalance | dict[str, int] | None = None
         if isinstance(self._cap, SharedCap):
             cap = self._cap.balance(connection)
         elif self._cap is not None and self._terms.cap is not None:
             cap = spent_of(connection, self._terms.cap, WHOLE_LIFE)
-        state = account_counters(connection, self._holder).state
-        return _Balances(state=state, period=period, spent=spent_of(connection, self._holder, period), cap=cap)
+        state = account_counters(connection, self._account_id).state
+        return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
-    def _missing(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return in words why the account or its cap cannot pay for the uses; None if both can."""
+    def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
+        """Return a sentence on why an account and its cap with these `balances` cannot pay for `uses`, or None."""
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period
         draws, others = terms.split(uses)
-        own = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._lines)
-        if not own and others and terms.totals is not None:
-            own = terms.account_totals.shortage(others, spent) or ""
-        if own:
+        reason = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._balance_sizes)
+        if not reason and others and terms.totals is not None:
+            reason = terms.account_totals.shortage(others, spent) or ""
+        if reason:
             promise = f" (epsilon {terms.epsilon.upper:g} at delta {terms.delta:g})" if terms.totals is not None else ""
             until = f" until {terms.period} {period} ends" if period else ""
-            return f"the account {self.name!r}{promise} cannot pay for this{until}: {own}"
+            return f"the account {self.name!r}{promise} cannot pay for this{until}: {reason}"
         shared = None
         if isinstance(self._cap, SharedCap) and isinstance(balances.cap, CapBalance):
             shared = self._cap.totals.shortage(uses, balances.cap.total(), balances.cap.rule)

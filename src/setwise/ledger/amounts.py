@@ -1,7 +1,8 @@
-"""Amounts of filters and wallets as whole numbers, so that no sum of charges is ever rounded.
+"""Amounts of budgets as whole numbers of units, so that no sum of charges is ever rounded.
 
-Each total (of rho, of a wallet, of failure probabilities) is `UNITS` = 2^60 units. A charge takes the units it needs,
-rounded up; what is left is reported rounded down. Both databases hold such numbers exactly.
+A budget has several named balances: the zCDP parameter rho, a Gaussian wallet (mu squared), the sum of largest losses
+(epsilon), and the probability of outright failure. Each full balance is `UNITS` = 2^60 units. A charge takes the units
+it needs, rounded up; the remaining balance is reported rounded down. SQLite and PostgreSQL hold such integers exactly.
 """
 
 import math
@@ -30,7 +31,7 @@ from setwise.accounting.wallet import FAILURE_SHARE, SMALLEST_WALLET, Wallet, ga
 from setwise.errors import Unattainable
 
 UNITS = 2**60
-"""Units in a total."""
+"""Units in one full balance: a charge is stored as a whole number of 2^-60 parts of the balance's budget."""
 
 RHO = "rho"
 FAILURE = "failure"
@@ -41,81 +42,124 @@ _DIGITS = 4
 
 
 class BudgetTotals(Protocol):
-    """What an account or a cap may spend, as units per line, and how units are told to people.
+    """The budget of an account or a cap: the units of each named balance, and their meaning in privacy parameters.
 
-    `amounts` are units spent per line, and for `largest` units left. All three kinds of totals have these methods:
-    `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet) and `CapTotals` (a wallet that accounts hold slices of).
+    A cap is the joint budget of all accounts on a dataset. The argument `amounts` of the methods has the units spent so
+    far, per balance name; only `largest` takes the units that remain. Four classes implement the protocol: `Totals`
+    (sums of zCDP), `WalletTotals` (a Gaussian wallet, that is, a budget in mu squared), `MenuTotals` (a fixed list of
+    uses with costs) and `CapTotals` (a Gaussian wallet of which parts, called slices, are reserved for accounts).
     """
 
     @property
     def failure(self) -> float:
-        """The probability of outright failure that may be used up in all."""
+        """The probability of outright failure that all uses of the whole budget may have together, between 0 and 1.
+
+        An outright failure is an event in which everything may be revealed.
+        """
         ...
 
     @property
     def most_rho(self) -> float:
-        """About the rho, in zCDP, that may be drawn in all."""
+        """The largest zCDP rho, approximately, of all uses that the whole budget can pay for.
+
+        The odometer (the bound on the epsilon of everything drawn so far) is tuned to be tightest near this rho.
+        """
         ...
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on what was spent before it."""
+        """Whether the price of a use depends on the balance it is paid from, and so on earlier charges."""
         ...
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each line."""
+        """Return the size in units of each named balance, before anything is spent; 0 for a balance that is not in use.
+
+        Most balances have 2^60 units. The balance "menu" of a menu account and the balance "rule" of a cap have fewer.
+        """
         ...
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the lines that can fund another use; any one of them is enough."""
+        """Return the names of the balances from which a use can still be paid, such as "wallet" and "sum".
+
+        If there are two, a use needs only one of them. `amounts` has the units spent so far, per balance name.
+        """
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP and the failure probability of what was spent, rounded up."""
+        """Return the zCDP rho and the failure probability of all uses paid so far, each rounded up.
+
+        `amounts` has the units spent so far, per balance name.
+        """
         ...
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses of what was spent, rounded up; infinite where it is not known."""
+        """Return the sum of the largest privacy losses (epsilons) of all uses paid so far, rounded up.
+
+        `amounts` has the units spent so far, per balance name. The result is infinity if the sum was not recorded.
+        """
         ...
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return uses that dominate what was spent."""
+        """Return mechanism uses that together reveal at least as much as everything that was paid for so far.
+
+        They are shown to people, and composed with other uses. `amounts` has the units spent so far, per balance name.
+        """
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest uses that the units left pay for together, or nothing."""
+        """Return the largest mechanism uses that the remaining budget pays for together.
+
+        `amounts` has the units that remain, per balance name. Returns an empty tuple if nothing can be paid.
+        """
         ...
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return what the whole budget stands for in a composition with other accounts."""
+        """Return mechanism uses that together reveal at least as much as any uses that the whole budget can pay for.
+
+        They stand for this account when its budget is composed with the budgets of other accounts.
+        """
         ...
 
 
 class AccountTotals(BudgetTotals, Protocol):
-    """Totals that one account pays from."""
+    """A budget from which one account pays directly: a `BudgetTotals` that can also price uses and explain refusals."""
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units per line that the uses take when `spent` was spent before; too many if they do not fit."""
+        """Return the price of `uses`: the units that they take from each named balance of the budget.
+
+        `spent` has the units spent before, per balance name. If the budget cannot pay for the uses, at least one of the
+        returned amounts is larger than the units that remain in its balance, so that the database refuses the charge.
+        """
         ...
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return what is missing to pay for the uses, in words; None if they fit."""
+        """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
+
+        `spent` has the units spent before, per balance name.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The totals of a zCDP filter, as exact floats: `rho`, and the chance of outright `failure`."""
+    """The budget of a zCDP filter, an account that admits uses while their zCDP parameters add up to at most `rho`.
+
+    `failure` is the probability of outright failure (an event in which everything may be revealed) that all uses
+    together may have. Both are exact floats.
+    """
 
     rho: float
     failure: float
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each total."""
+        """Return the units of the balances "rho" and "failure" before anything is spent: 2^60, or 0 if not in use."""
         return {FAILURE: UNITS if self.failure else 0, RHO: UNITS if self.rho else 0}
 
     def price(self, uses: Iterable[Use], spent: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG002 - as of wallets
-        """Return the units the uses take, rounded up, whatever was spent; never more than one unit beyond the total.
+        """Return the units that the uses take from the balances "rho" and "failure", rounded up.
+
+        The price does not depend on `spent`, the units spent before. A price above 2^60 units, the size of a whole
+        balance, is returned as 2^60 + 1 units, so that the database refuses the charge.
 
         Theorem: WhitehouseRaRoWu23.
         """
@@ -123,64 +167,83 @@ class Totals:
         return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return what the uses need beyond what is left, in words; None when they fit."""
-        rest = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
-        price, (rho, failure), left = self.price(uses, spent), zcdp_sums(uses), filter_parameters(self.largest(rest))
-        told = [
-            f"it needs a {what} of {rounded_up(asked, _DIGITS)}, and {rounded_down(there, _DIGITS)} is left"
-            for line, what, asked, there in (
+        """Return a sentence with the rho or failure probability that `uses` need beyond what remains.
+
+        `spent` has the units spent so far, per balance name. Returns None if the uses fit.
+        """
+        remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
+        price, (rho, failure), left = (
+            self.price(uses, spent),
+            zcdp_sums(uses),
+            filter_parameters(self.largest(remaining)),
+        )
+        sentences = [
+            f"it needs a {parameter} of {rounded_up(needed, _DIGITS)}, and {rounded_down(available, _DIGITS)} is left"
+            for balance_name, parameter, needed, available in (
                 (RHO, "rho", up(float(rho)), left.rho),
                 (FAILURE, "failure probability", up(float(failure)), left.failure_sum),
             )
-            if price[line] > rest[line]
+            if price[balance_name] > remaining[balance_name]
         ]
-        return "; ".join(told) or None
+        return "; ".join(sentences) or None
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return what these units are worth, rounded up."""
+        """Return the zCDP rho and the failure probability that the units `amounts` stand for, rounded up.
+
+        `amounts` has the units spent from the filter, per balance name.
+        """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
     @property
     def most_rho(self) -> float:
-        """The rho that may be drawn in all."""
+        """The zCDP rho that the whole budget of this filter allows."""
         return self.rho
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on what was spent before it: zCDP adds up, so it does not."""
+        """Whether the price of a use depends on earlier charges: False, because zCDP parameters add up."""
         return False
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return the names of the lines that can fund another use."""
+        """Return ("rho",), the name of the only balance that pays for uses in a zCDP filter; `amounts` is ignored."""
         return (RHO,)
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses of what was spent: not known, so infinite once anything was."""
+        """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
+
+        `amounts` has the units spent so far, per balance name.
+        """
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the whole budget as one zCDP use."""
+        """Return one mechanism use that stands for the filter's whole budget: zCDP with a failure probability."""
         return (Use(ZeroConcentratedDP(rho=self.rho, delta=self.failure)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return what these units were spent on, as one zCDP use."""
+        """Return one zCDP mechanism use that reveals as much as everything paid so far; () if nothing was spent.
+
+        `amounts` has the units spent so far, per balance name.
+        """
         worth = self.worth(amounts)
         return (
             (Use(ZeroConcentratedDP(rho=worth.rho, delta=worth.failure_sum)),) if worth.rho or worth.failure_sum else ()
         )
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest single use that these units pay for, or nothing."""
+        """Return the largest zCDP mechanism use that the filter's remaining units `amounts` pay for; () if none."""
         rho, failure = worth_below(amounts[RHO], self.rho), worth_below(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
 
 
 @dataclass(frozen=True, slots=True)
 class WalletTotals:
-    """The totals of a Gaussian wallet, as exact floats.
+    """The budget of an account with a Gaussian wallet, as exact floats.
 
-    `wallet` is mu^2, `limit` the sum of largest losses up to which uses are admitted that the wallet cannot pay,
-    `failure` the chance of outright failure. `rho` only keeps count of the zCDP of what was drawn, for the odometer.
+    `wallet` is a mu^2: all uses that the wallet pays for reveal together no more than one Gaussian mechanism of this
+    mu. `limit` is an epsilon: uses that the wallet cannot pay for are still admitted while the largest losses of all
+    uses add up to at most `limit`. `failure` is the probability of outright failure (an event in which everything may
+    be revealed) that all uses may have together. `rho` limits nothing: the balance of this name only records the zCDP
+    of the charges, for the odometer (the bound on the epsilon of everything drawn so far).
     """
 
     wallet: float
@@ -189,26 +252,35 @@ class WalletTotals:
     rho: float
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each total."""
+        """Return the units of the four balances before anything is spent: 2^60, or 0 for a budget of 0.
+
+        The balances are "failure", "rho", "sum" (of largest losses) and "wallet".
+        """
         totals = {FAILURE: self.failure, RHO: self.rho, SUM: self.limit, WALLET: self.wallet}
-        return {what: UNITS if total else 0 for what, total in totals.items()}
+        return {balance_name: UNITS if total else 0 for balance_name, total in totals.items()}
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return what the wallet stands for in a composition: one Gaussian, and its failures."""
+        """Return the whole budget as two mechanism uses: a Gaussian of the wallet's mu^2, and one that only fails.
+
+        The second use reveals nothing, except with the failure probability of the budget, when it may reveal
+        everything. It is left out if that probability is 0.
+        """
         return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units the uses take when so much was spent; more than is left of the wallet when they do not fit.
+        """Return the units that `uses` take from each balance, per balance name.
 
-        A use that the wallet cannot pay for empties it, which disables that rule for all later uses. The same holds for
-        the sum of losses.
+        `spent` has the units spent before. Every use must be paid by the wallet, or by the balance "sum" of largest
+        losses, and each of the two pays only if it has paid for all uses so far. So if only one of them can pay for
+        `uses`, the amount for the other is all that remains in it, which ends that way of payment. If neither can pay,
+        the amount for the wallet is one unit more than the wallet has, and the database refuses the charge.
 
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
-        left = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
+        left = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         rho, failure = zcdp_sums(uses)
         amounts = {FAILURE: whole_units(failure, self.failure), RHO: min(whole_units(rho, self.rho), left[RHO])}
-        after, summed = self._after_paying(uses, left[WALLET]), self._summed(uses)
+        after, summed = self._after_paying(uses, left[WALLET]), self._loss_units(uses)
         within = summed is not None and summed <= left[SUM]
         if after is None and not within:
             return {**amounts, WALLET: left[WALLET] + 1}
@@ -217,10 +289,11 @@ class WalletTotals:
         return amounts
 
     def covers(self, uses: Sequence[Use], left: int, paid: int) -> bool:
-        """Return whether `paid` units, of the `left` units before, pay for the uses by the prices of this platform.
+        """Return whether `paid` units of the wallet were enough for `uses`, at the prices that this machine computes.
 
-        Prices include a margin larger than the difference between platforms' math libraries, so an entry written on
-        another platform still verifies.
+        `left` are the units that the wallet had before the payment. The margin in every price is larger than the
+        difference between the math libraries of two platforms, so a payment that another platform computed is still
+        enough here.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -234,10 +307,11 @@ class WalletTotals:
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], left: int) -> int | None:
-        """Return the units that remain in the wallet after the uses, in any order; None if it cannot pay for them.
+        """Return the wallet units that remain after `uses` are paid from `left` units; None if they cannot be paid.
 
-        A Gaussian costs the same at every balance. Other uses are priced as if every Gaussian came before them, and
-        uses of different kinds as if each came last, at the smallest balance.
+        The payment is enough for any order of the uses. A Gaussian use costs the same at every balance, and any other
+        use costs more the less remains after it. So the others are priced as if all Gaussian uses were paid first. If
+        the others are of several kinds, each is priced as if it were the last of all.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -253,45 +327,68 @@ class WalletTotals:
             after = after_paying(lambda v: math.fsum(use.count * use.guarantee.price(v) for use in varied), 1, worth)
         return None if after is None else min(left, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
 
-    def _summed(self, uses: Sequence[Use]) -> int | None:
-        """Return the sum of the largest losses in units of the limit; None if a loss is unbounded."""
+    def _loss_units(self, uses: Sequence[Use]) -> int | None:
+        """Return the sum of the largest privacy losses (epsilons) of `uses`, in units of the balance "sum".
+
+        The epsilon `limit` is 2^60 of these units. The result is rounded up to whole units, and is None if the loss of
+        some use is unbounded.
+        """
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP of what was drawn, rounded up; infinite once it passes the units of its line."""
+        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
+
+        `amounts` has units per balance name. The rho is infinite once its balance is used up, because later charges
+        were no longer recorded in full.
+        """
         rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
         return Spent(rho, worth_above(amounts[FAILURE], self.failure))
 
     @property
     def most_rho(self) -> float:
-        """About the rho that may be drawn in all: that of a Gaussian of this mu^2."""
+        """The rho of a Gaussian mechanism with this wallet's mu^2: mu^2 / 2."""
         return self.wallet / 2
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on what was spent before it: it does, except for Gaussian noise."""
+        """Whether the price of a use depends on earlier charges: True, as only Gaussian uses have a fixed price."""
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return the names of the lines that can fund another use; any one of them is enough."""
+        """Return ("wallet", "sum"), the names of the two balances that pay for uses; `amounts` is ignored.
+
+        A use needs only one of the two to pay for it.
+        """
         return WALLET, SUM
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses of what was spent; infinite once a use has passed the limit."""
+        """Return the sum of the largest losses of all uses paid so far, rounded up; infinity if it is not known.
+
+        It is not known once a use did not fit within `limit`, or if the budget has no `limit` and something was spent.
+        `amounts` has the units spent so far, per balance name.
+        """
         if self.limit and amounts[SUM] < UNITS:
             return worth_above(amounts[SUM], self.limit)
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return what was spent as one Gaussian of that mu^2 (a pure use once the wallet is empty), and one failure."""
+        """Return the spent units `amounts` as mechanism uses: a Gaussian of the spent mu^2, and one that only fails.
+
+        The second use has the failure probability that was spent. If the wallet is empty while the balance "sum" (of
+        largest losses) still pays, the first use is instead one of pure DP, whose epsilon is the sum of losses so far.
+        """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
             return spent_of_sum(worth_above(amounts[SUM], self.limit), failed)
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return uses that these units pay for together: a Gaussian (a pure use if the wallet is empty), a failure."""
+        """Return the largest mechanism uses that the remaining units `amounts` pay for together.
+
+        They are a Gaussian, and a use that only fails outright. If the wallet is empty, the first is instead a pure DP
+        use that the remaining sum of losses pays for. `amounts` has units per balance name.
+        """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
             worth_below(amounts[SUM], self.limit),
@@ -299,68 +396,115 @@ class WalletTotals:
         )
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return why the uses do not fit and what would, in words; None when they fit."""
-        rest = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
+        """Return a sentence about what the wallet lacks to pay for `uses`, and what it could pay; None if they fit.
+
+        `spent` has the units spent before, per balance name.
+        """
+        remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
-        if price[FAILURE] > rest[FAILURE]:
-            return failure_shortage(uses, worth_below(rest[FAILURE], self.failure))
-        if price[WALLET] <= rest[WALLET]:
+        if price[FAILURE] > remaining[FAILURE]:
+            return failure_shortage(uses, worth_below(remaining[FAILURE], self.failure))
+        if price[WALLET] <= remaining[WALLET]:
             return None
-        return wallet_shortage(uses, worth_below(rest[WALLET], self.wallet))
+        wallet, summed = worth_below(remaining[WALLET], self.wallet), worth_below(remaining[SUM], self.limit)
+        return balance_shortage(uses, wallet, summed)
 
 
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
-    """Return a whole wallet of size `wallet` (mu^2) as one Gaussian use, and its failure probability as another."""
+    """Return mechanism uses that stand for a Gaussian wallet: a Gaussian of mu^2 = `wallet`, and one that only fails.
+
+    A Gaussian wallet is a budget in mu squared. The second use reveals nothing unless it fails, with probability
+    `failure`; it is left out if that is 0.
+    """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
     return (Use(gaussian_of(wallet)), *failing)
 
 
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
-    """Return what was spent of a wallet, as one Gaussian of that mu^2 and one failure."""
-    found: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
+    """Return mechanism uses that stand for spent amounts: a Gaussian of mu^2 = `wallet`, and one that only fails.
+
+    The second use reveals nothing unless it fails, with probability `failed`. A part that is 0, or a wallet amount too
+    small for a Gaussian, is left out.
+    """
+    guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
-        found.append(ApproxDP(epsilon=0.0, delta=failed))
-    return tuple(Use(guarantee) for guarantee in found)
+        guarantees.append(ApproxDP(epsilon=0.0, delta=failed))
+    return tuple(Use(guarantee) for guarantee in guarantees)
 
 
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
-    """Return what was spent by the sum of losses, as one pure use and one failure."""
+    """Return mechanism uses that stand for spent amounts: pure DP of epsilon = `summed`, and one that only fails.
+
+    The second use reveals nothing unless it fails, with probability `failed`; it is left out if that is 0.
+    """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)
 
 
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
-    """Return uses that fit in these balances together: a Gaussian (a pure use if `wallet` is 0), and a failure."""
-    found: list[Guarantee] = []
+    """Return mechanism uses that these remaining balances pay for: a Gaussian, and one that only fails outright.
+
+    `wallet` is in mu^2, `summed` is the epsilon that remains of the sum of losses, and `failure` a probability. If
+    `wallet` is too small for any Gaussian, the first use is instead one of pure DP with epsilon `summed`. A balance of
+    0 adds no use.
+    """
+    guarantees: list[Guarantee] = []
     if wallet >= SMALLEST_WALLET:
-        found.append(Gaussian(sigma=up(1.0 / math.sqrt(wallet)) * (1 + 4e-12)))
+        guarantees.append(Gaussian(sigma=up(1.0 / math.sqrt(wallet)) * (1 + 4e-12)))
     elif summed >= SMALLEST_EPSILON:
-        found.append(PureDP(epsilon=summed))
+        guarantees.append(PureDP(epsilon=summed))
     if failure:
-        found.append(ApproxDP(epsilon=0.0, delta=failure))
-    return tuple(Use(guarantee) for guarantee in found)
+        guarantees.append(ApproxDP(epsilon=0.0, delta=failure))
+    return tuple(Use(guarantee) for guarantee in guarantees)
+
+
+def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
+    """Return a sentence for a refused charge: neither the Gaussian wallet nor the sum of epsilons can pay for `uses`.
+
+    `wallet` is what remains in the wallet, in mu^2, and `summed` the epsilon that remains of the sum. The sentence is
+    about the wallet unless it is empty; then only the sum can pay, and the sentence names the missing epsilon. The sum
+    never pays for a use whose epsilon is unbounded, such as Gaussian noise.
+    """
+    if wallet >= SMALLEST_WALLET or summed < SMALLEST_EPSILON:
+        return wallet_shortage(uses, wallet)
+    available = rounded_down(summed, 2)
+    needed = total_loss((use.guarantee, use.count) for use in uses)
+    if needed is None:
+        return f"epsilon {available} is left, but not for Gaussian noise"
+    return f"it needs epsilon {rounded_up(float_above(needed), 3)}, and epsilon {available} is left"
 
 
 def failure_shortage(uses: Sequence[Use], left: float) -> str:
-    """Return in words that the uses need a larger failure probability than the balance `left`, and what to do."""
+    """Return a sentence for a refused charge: `uses` need more failure probability than the balance `left`.
+
+    The sentence also says what to do, such as asking with a smaller delta.
+    """
     needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
-    there = rounded_down(left, _DIGITS)
-    shown = f"a little less than {there}" if there == needed else there  # amounts are drawn in units, rounded up
-    smaller = f"ask with a delta below {there}, or " if left else ""
+    available = rounded_down(left, _DIGITS)
+    # A charge is rounded up to whole units, so it may be refused although both numbers look the same when rounded.
+    remaining = f"a little less than {available}" if available == needed else available
+    smaller = f"ask with a delta below {available}, or " if left else ""
     return (
-        f"it needs a failure probability of {needed}, and {shown} is left of the share of delta that was set aside for "
-        f"failures: {smaller}use an account that was opened with a larger failure share"
+        f"it needs a failure probability of {needed}, and {remaining} is left of the share of delta that was set "
+        f"aside for failures: {smaller}use an account that was opened with a larger failure share"
     )
 
 
 def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> WalletTotals:
-    """Return the totals of a wallet that keeps (epsilon, delta)-DP."""
+    """Return the budget of a Gaussian wallet that keeps all answers together (epsilon, delta)-DP.
+
+    A wallet is a budget in mu^2, the privacy parameter of one Gaussian mechanism. `failure_share` is the share of
+    `delta` that is set aside for outright failures.
+    """
     wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
     return WalletTotals(wallet.size, wallet.loss_limit, wallet.failure_limit, wallet.size + wallet.loss_limit**2)
 
 
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
-    """Return the exact sums of rho and of failures; a positive xi joins rho and a negative one is dropped."""
+    """Return the exact sums, over `uses`, of the zCDP rho and of the failure probability.
+
+    A positive xi (the constant in (xi, rho)-zCDP) is added to rho, and a negative xi counts as 0.
+    """
     rho = failure = Fraction(0)
     for use in uses:
         parameters = _zero_concentrated(use.guarantee)
@@ -370,12 +514,20 @@ def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
 
 
 def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals:
-    """Return the totals of a zCDP filter: conversion and failures together stay within its delta."""
+    """Return the budget of a zCDP filter that keeps all answers together (epsilon, delta)-DP.
+
+    A zCDP filter admits uses while their rhos add up to at most a limit. The share `failure_share` of `delta` is set
+    aside for outright failures (events in which everything may be revealed); the other part of `delta` is used to
+    convert the limit on rho to `epsilon`.
+
+    Raises `Unattainable` if no positive limit keeps that promise.
+    """
     promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=failure_share)
     rho = promise.rho_budget
     if rho <= 0.0:
         raise Unattainable(
-            f"epsilon = {promise.epsilon:g} at delta = {promise.delta:g} leaves nothing to draw on; ask for more"
+            f"epsilon = {promise.epsilon:g} at delta = {promise.delta:g} leaves nothing to spend; "
+            "give a larger epsilon or delta"
         )
     converted = Fraction(promise.delta * (1.0 - promise.failure_share))
     failure = float_below(max(Fraction(0), Fraction(promise.delta) - converted)) if promise.failure_share else 0.0
@@ -383,7 +535,7 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP that a use is charged: epsilon^2/2 for pure DP and Laplace noise.
+    """Return the zCDP guarantee that a use is charged as: rho = epsilon^2/2 for pure DP and Laplace noise.
 
     The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
     epsilon^2/2 and would no longer verify.
@@ -400,17 +552,27 @@ def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
 
 
 def whole_units(amount: Fraction, total: float) -> int:
-    """Return the units of a total that an amount takes, rounded up; at most one more than there are."""
+    """Return `amount` as a whole number of units, rounded up, where `total`, the full balance, is 2^60 units.
+
+    At most 2^60 + 1 is returned, which the database refuses. Returns 0 for an amount of 0. If `total` is 0, a positive
+    amount is 1 unit, which the database refuses too.
+    """
     if not amount:
         return 0
     return min(math.ceil(amount * UNITS / Fraction(total)), UNITS + 1) if total else 1
 
 
 def worth_below(units: int, total: float) -> float:
-    """Return what units of a total are worth, rounded down."""
+    """Return the privacy amount of `units`: units * total / 2^60, rounded down to a float.
+
+    `total` is the amount of the full balance, such as its mu^2 or its epsilon.
+    """
     return float_below(Fraction(total) * units / UNITS)
 
 
 def worth_above(units: int, total: float) -> float:
-    """Return what units of a total are worth, rounded up."""
+    """Return the privacy amount of `units`: units * total / 2^60, rounded up to a float.
+
+    `total` is the amount of the full balance, such as its mu^2 or its epsilon.
+    """
     return float_above(Fraction(total) * units / UNITS)

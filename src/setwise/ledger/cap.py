@@ -1,6 +1,7 @@
-"""The cap of a dataset: how accounts take, give back and collect slices of it.
+"""The cap of a dataset, the joint budget of all its accounts: how accounts take, return and collect slices of it.
 
-Every transaction here locks one account before it locks the cap, so that transactions cannot deadlock.
+A slice is the part of a cap's balances that is reserved for one account. Every transaction here locks one account
+before it locks the cap, so that transactions cannot deadlock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +19,12 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapBalance:
-    """The balance of a cap, in units per line: the unallocated part (`free`) and the slices that accounts hold.
+    """The remaining balance of a dataset's cap: the unallocated part `free`, and the slices reserved for accounts.
 
-    `rule` says which rules still pay. `names` are those of the accounts with slices, and `at` the timestamps of their
-    last entries, in microseconds since 1970.
+    A cap is the joint budget of all accounts on a dataset. All amounts are units per balance name. `held` has the slice
+    of each account, keyed by the account's register number; so do `names` (the accounts' names) and `at` (the
+    timestamps of their last entries, in microseconds since 1970). `rule` says by which payment rules the cap still
+    pays: the Gaussian wallet, the sum of epsilons, or both.
     """
 
     free: Mapping[str, int]
@@ -31,43 +34,61 @@ class CapBalance:
     rule: Rule
 
     def total(self) -> dict[str, int]:
-        """Return the whole balance, unallocated or in slices, per line."""
-        return {what: units + sum(own.get(what, 0) for own in self.held.values()) for what, units in self.free.items()}
+        """Return the whole remaining balance of the cap, unallocated and in slices, in units per balance name."""
+        return {
+            balance_name: units + sum(slice_units.get(balance_name, 0) for slice_units in self.held.values())
+            for balance_name, units in self.free.items()
+        }
 
 
 class SharedCap:
-    """A cap of which accounts hold slices: `holder` and `totals` are the cap's."""
+    """The cap of a dataset: one budget that limits all accounts on the dataset together.
+
+    Each account reserves a part of the cap, its slice, and pays its charges from the slice, so that charges of
+    different accounts need not wait for each other. `holder` is the number of the record that opened the cap in the
+    register (the ledger's chain of openings), and `totals` is the cap's budget.
+    """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:
         self._store = store
-        self._lines = totals.lines()
+        self._balance_sizes = totals.lines()
         self.holder = holder
         self.totals = totals
 
     def balance(self, connection: Connection) -> CapBalance:
-        """Return the balance of the cap, read in one consistent view."""
+        """Return the remaining balance of the cap, with the slices of all accounts, read in one consistent view."""
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
-        lines = {line: what for what, line in SLICES.items()}
+        balance_of_slice = {slice_name: balance_name for balance_name, slice_name in SLICES.items()}
         held: dict[int, dict[str, int]] = {}
         slices = slices_of(connection, self.holder)
-        for each in slices:
-            held.setdefault(each.holder, {})[lines[each.what]] = each.units
+        for slice_row in slices:
+            held.setdefault(slice_row.holder, {})[balance_of_slice[slice_row.what]] = slice_row.units
         return CapBalance(
             free=self._free(spent),
             held=held,
-            names={each.holder: each.name for each in slices},
-            at={each.holder: each.at for each in slices},
+            names={slice_row.holder: slice_row.name for slice_row in slices},
+            at={slice_row.holder: slice_row.at for slice_row in slices},
             rule=self.totals.rule_of(spent.get(RULE, 0)),
         )
 
     def refill(
         self, connection: Connection, uses: Sequence[Use], held: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units to take from the cap for the uses, per line. Locks the cap until the transaction ends."""
+        """Return the units to move from the cap into an account's slice so that the slice can pay for `uses`.
+
+        They are keyed by balance name. `held` are the units that the slice has now, and `rule` says by which payment
+        rules (Gaussian wallet, sum of epsilons) the cap pays. Locks the cap's row until the transaction of `connection`
+        ends.
+        """
         return self.totals.refill(uses, held, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
-        """Return the entry, at that place, that moves units between the cap and the slice of an account."""
+        """Return an entry, not yet appended, that moves units between the cap and the slice of an account.
+
+        `amounts` are units per balance name: positive ones move into the slice, negative ones return to the cap.
+        `account` is the account's register number, `name` its name, `at` the timestamp in microseconds since 1970, and
+        `position` the entry's place in the account's chain.
+        """
         contents = Contents(
             account=name,
             kind="slice",
@@ -80,60 +101,78 @@ class SharedCap:
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Give back an account's slice, or about the `wanted` units per line; return whether it held any.
+        """Give units of an account's slice (its reserved part of the cap) back to the cap; return whether it held any.
 
-        At least half of the slice of a wanted line is given back, so that the next use need not collect again.
+        The account has the register number `account` and the name `name`; `at` is the timestamp in microseconds since
+        1970. If `wanted` is None, the whole slice is given back. Otherwise `wanted` has units per balance name, and of
+        each balance that many units are given back, or half of the slice if that is more, so that the cap need not
+        collect again for the next charge of another account.
         """
 
         def amounts(held: Mapping[str, int]) -> dict[str, int]:
             if wanted is None:
                 return dict(held)
-            return {what: max(min(units, held[what]), held[what] // 2) for what, units in wanted.items()}
+            return {
+                balance_name: max(min(units, held[balance_name]), held[balance_name] // 2)
+                for balance_name, units in wanted.items()
+            }
 
         def drafts(connection: Connection) -> list[Draft]:
-            found = pricing_state(connection, account, WHOLE_LIFE)
-            back = {what: -units for what, units in amounts(slice_balances(found.spent)).items() if units}
+            state = pricing_state(connection, account, WHOLE_LIFE)
+            back = {
+                balance_name: -units for balance_name, units in amounts(slice_balances(state.spent)).items() if units
+            }
             if not back:
                 raise Refused
-            return [self.slice_entry(account, name, back, at, found.entries + 1)]
+            return [self.slice_entry(account, name, back, at, state.entries + 1)]
 
-        return self._appended(account, drafts)
+        return self._try_append(account, drafts)
 
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
-        """Collect from other accounts' slices the units that the uses need beyond the account's own and the free ones.
+        """Move units from other accounts' slices back to the cap, so that it can refill one account's slice for `uses`.
 
-        If the whole balance of the cap pays for the uses by one of its rules only, the other rule is dropped first.
+        The account that wants to pay has the register number `account` and the name `name`. Its own slice and the
+        unallocated part of the cap are used first; only the units that the uses need beyond both are collected. If the
+        whole balance of the cap can pay for the uses by only one of its payment rules (Gaussian wallet or sum of
+        epsilons), the other rule is dropped first. Nothing happens if even the whole balance cannot pay. `at` is the
+        timestamp of the entries, in microseconds since 1970.
         """
         with self._store.reading() as connection:
-            left = self.balance(connection)
-        rule = self.totals.rule_for(uses, left.total(), left.rule)
+            balance = self.balance(connection)
+        rule = self.totals.rule_for(uses, balance.total(), balance.rule)
         if rule is None:
             return
-        if rule is not left.rule:
+        if rule is not balance.rule:
             self.keep_rule(account, name, rule, at)
-        own = left.held.get(account, {})
-        for what, units in self.totals.needs(uses, rule).items():
-            lacking = units - own.get(what, 0) - left.free[what]
-            others = [(held.get(what, 0), other) for other, held in left.held.items() if other != account]
+        own_slice = balance.held.get(account, {})
+        for balance_name, units in self.totals.needs(uses, rule).items():
+            lacking = units - own_slice.get(balance_name, 0) - balance.free[balance_name]
+            others = [(held.get(balance_name, 0), other) for other, held in balance.held.items() if other != account]
             for held, other in sorted(others, reverse=True):
                 if lacking <= 0 or not held:
                     break
-                self.give_back(other, left.names[other], at, {what: lacking})
+                self.give_back(other, balance.names[other], at, {balance_name: lacking})
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let the cap be paid by `rule` only from now on; return False if a rule was chosen before.
+        """Let the cap be paid only by `rule` (Gaussian wallet or sum of epsilons) from now on.
 
-        The entry that says so stands in the chain of an account under the cap.
+        The decision is recorded as an entry, with the timestamp `at` in microseconds since 1970, in the chain of an
+        account under the cap: the one with the number `account` and the name `name`. Returns False if one of the rules
+        was dropped before.
         """
 
         def drafts(connection: Connection) -> list[Draft]:
             entries = pricing_state(connection, account, WHOLE_LIFE).entries
             return [self.slice_entry(account, name, {RULE: int(rule)}, at, entries + 1)]
 
-        return self._appended(account, drafts)
+        return self._try_append(account, drafts)
 
-    def _appended(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
+    def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
+        """Append, in one transaction, the entries that the function `drafts` prices for the account.
+
+        Returns False if the database refused them, because a balance would be overdrawn or the account is not open.
+        """
         try:
             self._store.append_priced(account, drafts)
         except Refused:
@@ -141,4 +180,8 @@ class SharedCap:
         return True
 
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
-        return {what: self._lines[what] - spent.get(what, 0) for what in SLICES}
+        """Return the units of the cap that are not reserved in any account's slice, per balance name.
+
+        `spent` has the units that were moved out of the cap's balances into slices, per balance name.
+        """
+        return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

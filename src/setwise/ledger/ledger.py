@@ -1,17 +1,16 @@
-"""The ledger: open accounts, find them, report their status, verify, export and restore."""
+"""The ledger: open accounts and caps, find them, report their status, verify, sign, export and restore."""
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Self, TextIO
 
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import Table, func, select
 
-from setwise.accounting.brackets import up
 from setwise.accounting.filters import Spent
 from setwise.accounting.guarantees import Guarantee, Use
+from setwise.accounting.notation import USER
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import Totals, zcdp_totals
@@ -24,18 +23,20 @@ from setwise.ledger.register import (
     AuditEvent,
     AuditEventKind,
     Record,
+    accounts_on,
     cap_of,
     change_state,
     check_pays,
+    check_unit_of,
     events_of,
     register_dataset,
     registrations_of,
-    same_data,
+    terms_of,
     write_event,
     write_opening,
 )
 from setwise.ledger.slices import RULE, CapTotals, Keep, Rule
-from setwise.ledger.status import AccountStatus, Joint, joint_of, status_of
+from setwise.ledger.status import AccountStatus, Joint, joint_of, rho_drawn, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read
 from setwise.ledger.stores.read_queries import entries_of, spent_by, spent_of
@@ -70,24 +71,29 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, *, clock: Clock | None = None) -> Self:
-        """Open a ledger, and make it or bring it up to date when needed.
+        """Open a ledger; its database is created, or migrated to the present schema, if needed.
 
-        `url` is the path of a SQLite file, or ``postgresql://user@host/database``. `clock` is the machine's unless
-        given.
+        `url` is the path of a SQLite file, or ``postgresql://user@host/database``. `clock` tells the time of new
+        entries; the machine's clock is used if None.
+
+        Raises `InvalidParameter` for an address of another form and `StoreFailed` for a database that cannot be used.
         """
         clock = SystemClock() if clock is None else clock
         return cls(connect(url, microseconds(clock.now())), clock)
 
     @classmethod
     def inspect(cls, url: str, *, clock: Clock | None = None) -> Self:
-        """Open a ledger to look at it: nothing is changed, and it may be on a read-only disk or damaged."""
+        """Open the ledger at `url` for reading only; nothing is changed, so the file may be damaged or read-only.
+
+        Raises `StoreFailed` if the schema of the database is of another version.
+        """
         return cls(connect_to_read(url), SystemClock() if clock is None else clock)
 
     def __repr__(self) -> str:
         return f"<setwise ledger {self._store.address}>"
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the ledger's database."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -109,27 +115,36 @@ class Ledger:
         period: str | Period | None = None,
         wallet: float = 0.0,
         failure: float = 0.0,
+        unit: str = USER,
     ) -> AccountStatus:
-        """Open an account that draws, in any order and without replacement, from the uses registered here.
+        """Open an account that draws, in any order and without replacement, from the `uses` registered here.
 
-        The overall epsilon at `delta` is certified now, by the set-wise optimum. With `period` ("month", say), each
-        calendar period (UTC) has all the uses anew, and the promise is per period. With `wallet`, a mu, uses of any
-        parameters are paid besides from a Gaussian wallet of that mu, and may fail outright with probability `failure`
-        in all: the promise is that of the registered uses with one Gaussian mechanism of that mu.
+        The overall epsilon at `delta` is certified now, as the optimum of set-wise composition, and is in the returned
+        status. With `period` ("month", for example) every calendar period (UTC) starts with all the uses again, and the
+        promise holds per period. With `wallet`, a mu, the account can also pay for uses of any parameters, up to the
+        privacy loss of one Gaussian mechanism of that mu; these uses may fail outright with probability `failure`
+        altogether. The promise is then that of the registered uses together with that Gaussian mechanism. `analyst` and
+        `dataset` say whose account this is and which data it may pay for; either may be empty. `unit` is the unit of
+        privacy that the promise protects ("user", or a part of a user such as "user,day"); the account pays for no
+        question about another unit.
 
         Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
+
+        Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
         """
-        terms = setwise_terms(
-            name,
-            uses,
-            delta=delta,
-            analyst=analyst,
-            dataset=dataset,
-            period=period,
-            wallet=wallet,
-            failure=failure,
+        return self.open_account(
+            setwise_terms(
+                name,
+                uses,
+                delta=delta,
+                analyst=analyst,
+                dataset=dataset,
+                period=period,
+                wallet=wallet,
+                failure=failure,
+                unit=unit,
+            )
         )
-        return self.open_account(terms)
 
     def open_filter(
         self,
@@ -142,27 +157,37 @@ class Ledger:
         period: str | Period | None = None,
         failure_share: float | None = None,
         rule: str = "wallet",
+        unit: str = USER,
+        menu: Sequence[Use | Guarantee | str] = (),
     ) -> AccountStatus:
-        """Open an account that takes uses of any parameters, chosen on the fly, up to a total (epsilon, delta).
+        """Open an account that takes uses of any parameters, chosen on the fly, up to a budget (epsilon, delta).
 
-        `failure_share` of delta is set aside for outright failures (approx uses, thresholds). With `period`, each
-        calendar period (UTC) has the total anew, and the promise is per period. By the `rule` "wallet" uses are paid
-        from the Gaussian wallet of the total, or their largest losses add up to at most epsilon. By the rule "zcdp"
-        they add up their zCDP: it admits fewer, but also uses of which only their zCDP is known.
+        The share `failure_share` of delta is set aside for outright failures (None: the default share). With `period`,
+        every calendar period (UTC) starts with the whole budget again, and the promise holds per period. Under the
+        `rule` "wallet", uses are paid from a Gaussian wallet, or admitted while their largest losses add up to at most
+        epsilon. Under "zcdp", their zCDP parameters add up: that admits fewer uses, but also uses of which only the
+        zCDP guarantee is known. Under "menu", only uses are taken that are no worse than one of the pure or
+        bounded-range uses in `menu`, which is fixed here; of one size, as many are admitted as if they were registered.
+        `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
-        Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets.
+        Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
+
+        Raises `AccountExists` for a taken name, `InvalidParameter` for a wrong argument or another unit on the dataset.
         """
-        terms = filter_terms(
-            name,
-            epsilon=epsilon,
-            delta=delta,
-            analyst=analyst,
-            dataset=dataset,
-            period=period,
-            failure_share=failure_share,
-            rule=rule,
+        return self.open_account(
+            filter_terms(
+                name,
+                epsilon=epsilon,
+                delta=delta,
+                analyst=analyst,
+                dataset=dataset,
+                period=period,
+                failure_share=failure_share,
+                rule=rule,
+                menu=menu,
+                unit=unit,
+            )
         )
-        return self.open_account(terms)
 
     def set_cap(
         self,
@@ -173,27 +198,33 @@ class Ledger:
         failure_share: float | None = None,
         rule: str = "wallet",
         keep: Keep = "either",
+        unit: str = USER,
     ) -> None:
-        """Limit all accounts on a dataset together, whoever holds them, to a total (epsilon, delta) for good.
+        """Limit all accounts on a dataset, of all analysts together, to one budget (epsilon, delta) for good.
 
-        A cap is set once, before the first account on the dataset is opened. Every charge to such an account is paid
-        from the cap too, by the same `rule` as in a filter account, and the cap gets nothing of it back. By the rule
-        "wallet" accounts hold slices of the cap and pay from these; by the rule "zcdp" each charge draws on the cap
-        itself.
+        A cap is set once, before the first account on the dataset is opened. Every charge to an account on the dataset
+        is also paid from the cap, and never returned to it. `rule` and `failure_share` are as in `open_filter`. Under
+        the rule "wallet", each account reserves a part of the cap, its slice, and pays from that; under "zcdp", each
+        charge draws on the cap itself.
 
-        A cap by wallet can be paid in two ways: from a Gaussian wallet, which pays for any noise, or by the sum of
-        epsilons, which pays for pure noise and can be larger. Every use so far must have been paid in the way that is
-        used. With `keep` "either" both are paid until a use fits one of them only; one large pure use can then end
-        Gaussian noise for everybody. With "wallet" or "sum" the cap keeps that way from the start.
+        A cap under the rule "wallet" can be paid in two ways: from a Gaussian wallet, which pays for any noise, or by
+        the sum of epsilons, which pays for pure noise and can be larger. All uses so far must have been paid in the
+        same way. With `keep` "either", both ways are open until a use fits only one of them; one large pure use can
+        then end Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the start.
+        `unit` is the unit of privacy that the cap protects; only accounts that protect the same unit can draw on it.
 
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
+
+        Raises `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
         """
         share = failure_share_of(rule, failure_share)
         totals: Totals | CapTotals
         if rule == "wallet":
             totals = CapTotals.for_promise(epsilon=epsilon, delta=delta, failure_share=share, keep=keep)
+        elif rule == "menu":
+            raise InvalidParameter("a cap has the rule wallet or zcdp, not menu")
         elif keep != "either":
-            raise InvalidParameter(f"keep = {keep!r} belongs to a cap by the rule wallet, not {rule}")
+            raise InvalidParameter(f"keep = {keep!r} is only for a cap with the rule wallet, not {rule}: leave it out")
         else:
             totals = zcdp_totals(epsilon=epsilon, delta=delta, failure_share=share)
         terms = Terms(
@@ -206,23 +237,25 @@ class Ledger:
             delta=float(delta),
             failure_share=float(share),
             totals=totals,
+            unit=unit,
         )
         with self._store.writing() as connection:
+            check_unit_of(connection, dataset, unit)
             if cap_of(connection, dataset) is not None:
                 raise InvalidParameter(f"the dataset {dataset!r} has a cap already, and a cap is set once")
-            if connection.execute(_on(connection, dataset).limit(1)).first():
+            if connection.execute(accounts_on(connection, dataset).limit(1)).first():
                 raise InvalidParameter(
                     f"the dataset {dataset!r} has accounts already; a cap is set before the first is opened"
                 )
             write_opening(connection, terms, microseconds(self._clock.now()))
 
     def account(self, name: str) -> Account:
-        """Return the account of that name, or raise `UnknownAccount`."""
+        """Return the account named `name`, ready to be charged; raise `UnknownAccount` if there is none."""
         holder, terms = self._find(name)
         cap: Totals | SharedCap | None = None
         if terms.cap is not None:
             with self._store.reading() as connection:
-                totals = _terms_of(connection, terms.cap).totals
+                totals = terms_of(connection, terms.cap).totals
             assert isinstance(totals, Totals | CapTotals)
             cap = SharedCap(self._store, terms.cap, totals) if isinstance(totals, CapTotals) else totals
         return Account(self._store, self._clock, holder, terms, cap)
@@ -230,9 +263,9 @@ class Ledger:
     def accounts(
         self, *, analyst: str | None = None, dataset: str | None = None, after: str = "", most: int | None = None
     ) -> tuple[AccountStatus, ...]:
-        """Return the status of every account (of one analyst, on one dataset), in the order of their names.
+        """Return the status of every account, sorted by name; with `analyst` or `dataset`, only of accounts with these.
 
-        With `most`, at most that many whose names follow `after`: one page of a list.
+        With `most`, at most that many accounts whose names come after `after` are returned: one page of a list.
         """
         chosen = select(accounts.c.holder).where(accounts.c.name > after)
         if analyst is not None:
@@ -242,39 +275,51 @@ class Ledger:
         if most is not None:
             chosen = chosen.order_by(accounts.c.name).limit(most)
         columns = (accounts.c.holder, accounts.c.charges, accounts.c.state, openings.c.body)
-        found = select(*columns).join(openings, accounts.c.holder == openings.c.holder)
+        statuses = select(*columns).join(openings, accounts.c.holder == openings.c.holder)
         now = self._clock.now()
         periods = {period_id(period, now) for period in (None, *Period)}
         with self._store.reading() as connection:
-            rows = connection.execute(found.where(accounts.c.holder.in_(chosen)).order_by(accounts.c.name)).all()
+            rows = connection.execute(statuses.where(accounts.c.holder.in_(chosen)).order_by(accounts.c.name)).all()
             spent = spent_by(connection, chosen, periods)
         terms = [Terms.read(row.body) for row in rows]
         return tuple(
-            status_of(own, period, spent.get((row.holder, period), {}), row.charges, row.state)
-            for row, own, period in zip(rows, terms, (period_id(own.period, now) for own in terms), strict=True)
+            status_of(account_terms, period, spent.get((row.holder, period), {}), row.charges, row.state)
+            for row, account_terms, period in zip(
+                rows, terms, (period_id(account_terms.period, now) for account_terms in terms), strict=True
+            )
         )
 
     def count_accounts(self) -> dict[str, int]:
-        """Return how many accounts there are on each dataset."""
+        """Return the number of accounts on each dataset, keyed by dataset name."""
         counted = select(accounts.c.dataset, func.count()).group_by(accounts.c.dataset)
         with self._store.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(counted)}
 
     def freeze(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Freeze an account: it pays for no charge until it is thawed. Charges made before may still be settled."""
+        """Freeze the account `name`: until it is thawed it pays for no charge. Earlier charges may still be settled.
+
+        `by` and `reason` are recorded in the audit log. Raises `InvalidParameter` if the account is not open.
+        """
         self._change_state(name, "freeze", by, reason)
 
     def thaw(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Thaw a frozen account, so that it pays for charges again."""
+        """Thaw the account `name`, or raise `InvalidParameter` if it is not frozen. `by` and `reason` are logged."""
         self._change_state(name, "thaw", by, reason)
 
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Close an account for good: it pays for no further charge. Its entries stay, and its slice is returned."""
+        """Close the account `name` for good: it pays for no further charge. `by` and `reason` are recorded.
+
+        The account's entries stay, and its slice (its reserved part of the dataset's cap) returns to the cap.
+        """
         self._change_state(name, "close", by, reason)
         self.account(name).give_back()
 
     def check_pays(self, *, account: str, dataset: str, known_as: str) -> None:
-        """Raise `InvalidParameter` unless an account yet to be opened on `dataset` may pay for what is `known_as`."""
+        """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
+
+        `account` is only the name for the error message; the account need not be open yet. `dataset` is the dataset it
+        would be opened for (empty for none), and `known_as` the name of the dataset that is asked about.
+        """
         with self._store.reading() as connection:
             check_pays(connection, account=account, dataset=dataset, known_as=known_as)
 
@@ -287,14 +332,19 @@ class Ledger:
         definition: str = "",
         by: str = "",
         apart: str = "",
+        unit: str = USER,
     ) -> None:
-        """Record what a dataset reads: names that read the same data share a cap and a joint promise.
+        """Record which data a dataset name reads: names that read the same data share a cap and a joint promise.
 
         `reads` are texts that identify the data, such as resolved paths, inodes and folders, or a server with a table.
-        `within` are the folders that the data lies in: a name that reads one of these folders reads this data too.
-        `definition` is the text by which questions find the data, so that verification can tell whether it was changed.
-        Digests of these are kept. `apart` says why this name is not joined with others that read the same data.
-        Repeating a registration changes nothing.
+        `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
+        `definition` is the text by which questions find the data, so that a later change of it can be noticed. Only
+        digests of these texts are kept. `apart` is a steward's reason why this name is not joined with others that read
+        the same data. `unit` is the unit of privacy that all accounts on the dataset protect: "user", or a part of a
+        user such as "user,day". Repeating a registration changes nothing.
+
+        Raises `BadRequest` if the name would join data whose accounts do not draw on one cap, or data for which another
+        unit is protected.
         """
         with self._store.writing() as connection:
             register_dataset(
@@ -305,30 +355,34 @@ class Ledger:
                 definition=definition,
                 by=by,
                 apart=apart,
+                unit=unit,
                 at=microseconds(self._clock.now()),
             )
 
     def registrations(self, name: str) -> tuple[AuditEvent, ...]:
-        """Return what was recorded about a dataset by `register_dataset`, in order."""
+        """Return the audit events that `register_dataset` recorded about the dataset `name`, in order."""
         with self._store.reading() as connection:
             return tuple(registrations_of(connection, name))
 
     def record(
         self, action: str, *, by: str = "", subject: str = "", details: Mapping[str, object] | None = None
     ) -> None:
-        """Append an audit event about something outside the ledger, such as "person.added". It cannot be removed."""
+        """Append an audit event about an `action` outside the ledger, such as "person.added", for good.
+
+        `by` is the person who acted, `subject` the person or thing acted on, and `details` any JSON values.
+        """
         check_name(action, "action")
         event = AuditEvent(kind="act", action=action, by=by, subject=subject, details=dict(details or {}))
         with self._store.writing() as connection:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0) -> tuple[Record, ...]:
-        """Return the audit events with a number in the register above `after`, in order."""
+        """Return the audit events whose number in the register (the chain of openings and events) is above `after`."""
         with self._store.reading() as connection:
             return tuple(events_of(connection, after))
 
     def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
-        """Yield the entries of an account in order, from the one after number `after` on."""
+        """Yield the entries of the account `name` in order, from the one after position `after` on."""
         holder, terms = self._find(name)
         with self._store.reading() as connection:
             yield from entries_of(connection, holder, terms.name, after)
@@ -342,12 +396,14 @@ class Ledger:
         within: timedelta | None = None,
         last_head: HeadFile | None = None,
     ) -> Verification:
-        """Recompute every chain and every balance, and name each entry that is not as it was written.
+        """Recompute every hash chain and every balance; the result names each entry that is not as it was written.
 
-        With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
-        entries may have been added, and nothing else. With `key`, every signed head must be signed with it, and one of
-        them `within` that time, so that a ledger whose end was cut off is found. With `last_head`, the ledger must
-        still have the head in that file, so that an older copy is found.
+        An anchor says where every chain ended at some time. With `head`, the digest of an earlier anchor, nothing may
+        have changed since; with `since`, an earlier anchor, entries may have been added, and nothing else. A signed
+        head is such a record inside the ledger. With `key`, every signed head must be signed with that key; with
+        `within` too, one of them must have been signed within that time before now, so that a ledger whose end was cut
+        off is found. With `last_head`, the ledger must still have the head in that file, so that an older copy is
+        found.
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)
@@ -366,14 +422,15 @@ class Ledger:
     def sign(
         self, key: bytes, *, last_head: HeadFile | None = None, within: timedelta | None = None, anew: bool = False
     ) -> Record:
-        """Append a signed head: where each chain ends now, signed with a key that is kept outside the database.
+        """Append a signed head (where each account's chain ends now) and return its record.
 
-        The ledger is checked before it is signed: its register and signatures, the entries at which earlier heads saw
-        the accounts end, and all entries since. With `last_head` it must also have the head in that file, which then
-        keeps the new one. If there is no such file yet, the last head in the ledger must be `within` that time; `anew`
-        skips this comparison, for an operator who knows that the ledger is the right one.
+        The `key` is kept outside the database. The ledger is checked before it is signed: its register and signatures,
+        the entries at which earlier heads saw the accounts end, and all entries since. With `last_head`, the ledger
+        must also have the head in that file, and the file then keeps the new head. If there is no such file yet, the
+        last head in the ledger must have been signed `within` that time before now. `anew` skips this comparison, for
+        an operator who knows that this ledger is the right copy.
 
-        Raises `StoreFailed`, without signing, for a ledger that does not fit.
+        Raises `StoreFailed`, without signing, if a check fails.
         """
         if last_head is not None and not anew:
             self.keep_head(key, last_head, within=within)
@@ -386,9 +443,13 @@ class Ledger:
         return record
 
     def keep_head(self, key: bytes, last_head: HeadFile, *, within: timedelta | None = None) -> None:
-        """Check the ledger against the head kept in a file, and keep its last head there, which others may have signed.
+        """Check the ledger against the signed head in the file `last_head`, and put its last signed head into the file.
 
-        Without a file yet, the last head in the ledger is kept if it was signed `within` that time.
+        A signed head records where every account's chain of entries ended, signed with `key`, perhaps by another
+        process. If there is no file yet, the last head in the ledger is kept if it was signed `within` that time before
+        now.
+
+        Raises `StoreFailed` if the ledger does not have the kept head, or fails a check of its signatures and entries.
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)
@@ -398,48 +459,58 @@ class Ledger:
             last_head.keep(head)
 
     def export(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
-        """Write the whole ledger as JSON lines, with other tables of its database if asked; return their number."""
+        """Write the whole ledger as JSON lines to `stream`, and return the number of lines.
+
+        The rows of `tables`, other tables of the ledger's database, are included.
+        """
         with self._store.reading() as connection:
             return export(connection, stream, tables)
 
     def restore(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
-        """Read an export into this ledger, which must be empty; all of it or nothing. Return the number of entries.
+        """Restore the export in `stream` into this ledger, which must be empty; return the number of entries.
 
-        On PostgreSQL this takes the owner of the tables, because triggers are dropped and created again.
+        All is one transaction. On PostgreSQL only the owner of the tables can do this, because triggers are dropped and
+        created again.
+
+        Raises `InvalidParameter` for a ledger that is not empty, or an export that was changed or cut short.
         """
         with self._store.writing() as connection:
             at = microseconds(self._clock.now())
             return Restoration(connection, self._store.address, tables, at).run(stream)
 
     def cap(self, dataset: str) -> AccountStatus | None:
-        """Return the status of a dataset's cap, or None if it has none."""
+        """Return the status of a dataset's cap, or None if the dataset has no cap."""
         with self._store.reading() as connection:
             holder = cap_of(connection, dataset)
             if holder is None:
                 return None
-            terms = _terms_of(connection, holder)
+            terms = terms_of(connection, holder)
             charged = select(func.coalesce(func.sum(accounts.c.charges), 0)).where(accounts.c.cap == holder)
             charges = int(connection.execute(charged).scalar_one())
             if not isinstance(terms.totals, CapTotals):
                 return status_of(terms, WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
-            left = SharedCap(self._store, holder, terms.totals).balance(connection)
-            spent = {what: terms.totals.lines()[what] - units for what, units in left.total().items()}
-            spent[RULE] = int(left.rule)
+            balance = SharedCap(self._store, holder, terms.totals).balance(connection)
+            spent = {
+                balance_name: terms.totals.lines()[balance_name] - units
+                for balance_name, units in balance.total().items()
+            }
+            spent[RULE] = int(balance.rule)
             status = status_of(terms, WHOLE_LIFE, spent, charges)
-            return replace(status, worth=Spent(_rho_drawn(connection, holder), status.worth.failure_sum))
+            return replace(status, worth=Spent(rho_drawn(connection, holder), status.worth.failure_sum))
 
     def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
-        """Let the cap of a dataset, which could be paid in either way, be paid by "wallet" or by "sum" from now on.
+        """Fix how the cap of `dataset` is paid from now on: `keep` is "wallet" (Gaussian) or "sum" (of epsilons).
 
-        Raises `InvalidParameter` if the cap keeps one way already, or has no open account whose chain can say so.
+        `by` is the steward who decides. Raises `InvalidParameter` if the cap does not allow both ways any more, or if
+        no open account exists in whose chain of entries the decision can be recorded.
         """
         if keep not in ("wallet", "sum"):
             raise InvalidParameter(f"keep must be wallet or sum, not {keep!r}")
         with self._store.reading() as connection:
             holder = cap_of(connection, check_name(dataset, "dataset"))
-            totals = None if holder is None else _terms_of(connection, holder).totals
+            totals = None if holder is None else terms_of(connection, holder).totals
             if holder is None or not isinstance(totals, CapTotals) or totals.keep != "either":
-                raise InvalidParameter(f"the dataset {dataset!r} has no cap that could be paid in either way")
+                raise InvalidParameter(f"the dataset {dataset!r} has no cap that was set with keep = either")
             under = select(accounts.c.holder, accounts.c.name).where(accounts.c.cap == holder)
             account = connection.execute(under.where(accounts.c.state == "open").limit(1)).one_or_none()
         if account is None:
@@ -447,52 +518,59 @@ class Ledger:
         rule = Rule.WALLET if keep == "wallet" else Rule.SUM
         cap = SharedCap(self._store, holder, totals)
         if not cap.keep_rule(account.holder, account.name, rule, microseconds(self._clock.now())):
-            raise InvalidParameter(f"the cap of the dataset {dataset!r} is paid in one way already")
+            raise InvalidParameter(f"the cap of the dataset {dataset!r} is already paid by one rule only")
         self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
-        """Return the slices of accounts without an entry for the time `idle` to a dataset's cap; return their number.
+        """Give idle slices (parts of a dataset's cap that are reserved for accounts) back to the cap.
 
-        A cap that runs short collects slices by itself. This is for a steward who wants to see the unallocated balance.
+        Return their number. Idle are the slices of accounts without an entry for the time `idle`. A cap that runs short
+        collects slices by itself. This is for a steward who wants to see the unallocated balance.
+
+        Raises `InvalidParameter` if the dataset has no cap with slices.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:
             holder = cap_of(connection, check_name(dataset, "dataset"))
-            totals = None if holder is None else _terms_of(connection, holder).totals
+            totals = None if holder is None else terms_of(connection, holder).totals
             if holder is None or not isinstance(totals, CapTotals):
                 raise InvalidParameter(f"the dataset {dataset!r} has no cap of which accounts hold slices")
             cap = SharedCap(self._store, holder, totals)
-            left = cap.balance(connection)
+            balance = cap.balance(connection)
         at = microseconds(self._clock.now())
         return sum(
-            cap.give_back(account, left.names[account], at) for account in left.held if left.at[account] <= latest
+            cap.give_back(account, balance.names[account], at)
+            for account in balance.held
+            if balance.at[account] <= latest
         )
 
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
-        """Return the joint promise of all accounts on a dataset, which holds even if their analysts collude.
+        """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
-        `delta` is the sum of the accounts' deltas unless given. Accounts with periods count for `periods` of them.
+        `delta` is the sum of the accounts' deltas if None. An account with budget periods counts for `periods` of its
+        periods.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
 
     def terms_on(self, dataset: str) -> tuple[Terms, ...]:
-        """Return the terms of every account on the data that a dataset reads, under whatever name."""
+        """Return the terms of every account on the data that `dataset` reads, also of accounts on its other names."""
         with self._store.reading() as connection:
-            found = (
+            bodies = (
                 select(openings.c.body)
                 .join(accounts, accounts.c.holder == openings.c.holder)
-                .where(accounts.c.holder.in_(_on(connection, check_name(dataset, "dataset"))))
+                .where(accounts.c.holder.in_(accounts_on(connection, check_name(dataset, "dataset"))))
             )
-            return tuple(Terms.read(body) for body in connection.execute(found).scalars())
+            return tuple(Terms.read(body) for body in connection.execute(bodies).scalars())
 
     def _find(self, name: str) -> tuple[int, Terms]:
+        """Return the register number and the terms of the account `name`; raise `UnknownAccount` if there is none."""
         with self._store.reading() as connection:
-            found = (
+            query = (
                 select(openings.c.holder, openings.c.body)
                 .join(accounts, accounts.c.holder == openings.c.holder)
                 .where(accounts.c.name == check_name(name, "an account's name"))
             )
-            row = connection.execute(found).one_or_none()
+            row = connection.execute(query).one_or_none()
         if row is None:
             raise UnknownAccount(
                 f"there is no account {name!r} in the ledger {self._store.address}; setwise ledger open makes one"
@@ -500,37 +578,23 @@ class Ledger:
         return row.holder, Terms.read(row.body)
 
     def _change_state(self, name: str, event: AuditEventKind, by: str, reason: str) -> None:
+        """Freeze, thaw or close the account `name`, and record the event with `by` and `reason`."""
         self._find(name)
         with self._store.writing() as connection:
             change_state(connection, name, event, by=by, reason=reason, at=microseconds(self._clock.now()))
 
     def open_account(self, terms: Terms) -> AccountStatus:
-        """Open an account on terms that `setwise_terms` has certified; raise `AccountExists` if the name is taken."""
+        """Open an account on certified terms (from `setwise_terms` or `filter_terms`) and return its status.
+
+        The cap of the dataset, if any, is added to the terms. Raises `AccountExists` if the name is taken, and
+        `InvalidParameter` if the dataset, its cap or its accounts protect another unit of privacy.
+        """
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():
                 raise AccountExists(f"an account {terms.name!r} is open already; choose another name")
+            check_unit_of(connection, terms.dataset, terms.unit)
             cap = cap_of(connection, terms.dataset)
-            slices = cap is not None and isinstance(_terms_of(connection, cap).totals, CapTotals)
+            slices = cap is not None and isinstance(terms_of(connection, cap).totals, CapTotals)
             terms = replace(terms, cap=cap, slices=slices)
             write_opening(connection, terms, microseconds(self._clock.now()))
         return self.account(terms.name).status()
-
-
-def _on(connection: Connection, dataset: str) -> Select[tuple[int]]:
-    """Return the SELECT of the accounts on a dataset, or on another name of the same data."""
-    return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
-
-
-def _terms_of(connection: Connection, holder: int) -> Terms:
-    """Return the terms of an account or a cap."""
-    return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())
-
-
-def _rho_drawn(connection: Connection, cap: int) -> float:
-    """Return the zCDP rho of all draws of the accounts under a cap, rounded up."""
-    under = select(accounts.c.holder).where(accounts.c.cap == cap)
-    bodies = select(openings.c.holder, openings.c.body).where(openings.c.holder.in_(under))
-    terms = {row.holder: Terms.read(row.body) for row in connection.execute(bodies)}
-    spent = spent_by(connection, under)
-    total = math.fsum(status_of(terms[holder], period, own).worth.rho for (holder, period), own in spent.items())
-    return up(total) if total else 0.0

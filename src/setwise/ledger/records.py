@@ -1,6 +1,8 @@
-"""Entries of an account (charges, settlements, slices): when they are stamped, how they are hashed, what they may hold.
+"""Entries of an account: their timestamps, hashes and allowed texts.
 
-Each entry has the hash of the one before it, so that an account is a chain from its opening on.
+An entry is a charge, a settlement (the answer of a charge), a release (the answer of a part of it), or a slice entry,
+which moves units between a dataset's cap and the account. Each entry contains the hash of the entry before it, so that
+an account is a hash chain that starts at its opening.
 """
 
 import hashlib
@@ -8,21 +10,24 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from setwise.contract import EntryRecord
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Clock(Protocol):
-    """Anything that tells the time."""
+    """A source of the present time; tests pass one whose time they control."""
 
     def now(self) -> datetime:
-        """Return the present moment, with its time zone."""
+        """Return the present time as a datetime with a time zone."""
         ...
 
 
@@ -30,12 +35,14 @@ class SystemClock:
     """The clock of this machine."""
 
     def now(self) -> datetime:
-        """Return the present moment in UTC."""
+        """Return the present time in UTC."""
         return datetime.now(UTC)
 
 
 def microseconds(moment: datetime) -> int:
-    """Return a moment as whole microseconds since 1970, UTC: how entries are stamped.
+    """Return the datetime `moment` as whole microseconds since 1970 in UTC, which is how entries are timestamped.
+
+    Raises `InvalidParameter` for a datetime without a time zone.
 
     >>> microseconds(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
     1000000
@@ -46,25 +53,29 @@ def microseconds(moment: datetime) -> int:
 
 
 def moment_of(stamp: int) -> datetime:
-    """Return the moment of a stamp, in UTC."""
+    """Return the UTC datetime of the timestamp `stamp`, which is in microseconds since 1970."""
     return _EPOCH + stamp * _MICROSECOND
 
 
 NOTHING_BEFORE = "0" * 64
-"""What the first link of a chain follows."""
+"""The previous hash that the first record of the register has: 64 zeros."""
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+"""The encoder of `canonical`; `json.dumps` would make a new one at every call."""
 
 
 def canonical(record: object) -> str:
-    """Return a record as JSON with sorted names and no spaces: equal ones have equal text.
+    """Return a record as JSON with sorted keys and no spaces, so that equal records have equal text.
 
     >>> canonical({"b": 1, "a": [2]})
     '{"a":[2],"b":1}'
     """
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(record)
 
 
 def digest(text: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal."""
+    """Return the SHA-256 digest of a text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -77,47 +88,62 @@ slice of it, and a release stores one more answer that an earlier charge has pai
 
 
 def write_uses(uses: Iterable[Use]) -> str:
-    """Return uses as a JSON list of MECH."""
+    """Return mechanism uses as a JSON list of their written forms (guarantee and count), such as `["pure:0.1x3"]`."""
     return json.dumps([format_use(use) for use in uses], separators=(",", ":"))
 
 
 def read_uses(text: str) -> tuple[Use, ...]:
-    """Return the uses of a JSON list of MECH."""
+    """Return the mechanism uses in `text`, a JSON list of guarantees with counts such as `["pure:0.1x3"]`."""
     return tuple(parse_use(use) for use in json.loads(text))
 
 
 def write_amounts(amounts: Mapping[str, int]) -> str:
-    """Return the units that move between a cap and a slice, per line of the cap, as a JSON object."""
+    """Return `amounts` as the JSON text of an entry that moves units between a dataset's cap and an account's slice.
+
+    A slice is the part of the cap that is reserved for one account. `amounts` maps the name of a balance of the cap,
+    such as "wallet", to units: positive ones move into the slice, negative ones return to the cap.
+    """
     return canonical(amounts)
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the units of a JSON object, or raise `ValueError`."""
-    found = json.loads(text)
-    if not isinstance(found, dict) or not all(type(units) is int and units for units in found.values()):
+    """Return the units that a slice entry moves, keyed by balance name, from `text`, the JSON of `write_amounts`.
+
+    Raises `ValueError` for JSON of another form, or for an amount of 0.
+    """
+    amounts = json.loads(text)
+    if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):
         raise ValueError("not the units of a slice")
-    return found
+    return amounts
 
 
 def record_hash(previous: str, holder: int, at: int, body: str) -> str:
-    """Return the hash of a record of the register, over the hash of the record before it."""
+    """Return the hash of a record of the register, which covers `previous`, the hash of the record before it.
+
+    `holder` is the record's number, `at` its timestamp in microseconds since 1970, and `body` its text.
+    """
     return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
 
 
 def link(previous: str, position: int, at: int, contents: str) -> str:
-    """Return the hash of an entry: over the hash before it, its place, its stamp and the digest of its contents.
+    """Return the hash of an entry, which covers the hash of the entry before it, and all that the entry says.
 
-    PostgreSQL computes the same in its trigger.
+    `previous` is the hash of the entry before, `position` the entry's place in the account's chain, `at` its timestamp
+    in microseconds since 1970, and `contents` the digest of its contents. A trigger in PostgreSQL computes the same
+    hash.
     """
     return digest(f"{previous}\n{position}\n{at}\n{contents}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What an entry says, before it has a place in the chain.
+    """The contents of an entry, before the entry has a position in its account's chain.
 
-    `text` is the request of a charge, the answer of a settlement or a release, or the units that move between cap and
-    slice. `moves` lists the entry's movements: JSON rows of holder, period, balance name and amount.
+    `kind` is "charge", "settle", "release" or "slice", `key` the idempotency key, and `period` the budget period (empty
+    for none). `uses` is a JSON list of mechanism uses, drawn by a charge or returned by a settlement. `text` is the
+    request of a charge, the answer of a settlement or a release, or the units that a slice entry moves between a cap
+    and the `account`. `moves` lists the balance changes of the entry as JSON rows of register number, period, balance
+    name and amount.
     """
 
     account: str
@@ -129,26 +155,34 @@ class Contents:
     moves: str = "[]"
 
     def digest(self) -> str:
-        """Return the digest of all fields: the hash of the entry covers it, and so covers the movements."""
+        """Return the SHA-256 digest of all fields of the entry's contents, in hexadecimal.
+
+        The entry's hash covers this digest, so a later change of any field, balance changes included, is found.
+        """
         return digest(canonical({name: getattr(self, name) for name in Contents.__slots__}))
 
     def digest_without_moves(self) -> str:
-        """Return the digest of an entry from before version 5 of the schema, when hashes did not cover movements."""
+        """Return the digest without the field `moves`, as entries had it before schema version 5."""
         names = [name for name in Contents.__slots__ if name != "moves"]
         return digest(canonical({name: getattr(self, name) for name in names}))
 
 
 def release_key(charge_key: str, part: str) -> str:
-    """Return the key of a release: the key of its charge and the part that is released, on two lines.
+    """Return the key of a release entry: `charge_key`, the key of its charge, and on a second line the name `part`.
 
-    Names are printable, so neither contains a line break, and the database finds the charge by the first line.
+    A release stores the answer of one part of a charge. Names are printable, so neither contains a line break, and the
+    database finds the charge by the first line.
     """
     return f"{charge_key}\n{part}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry in its place: `uses` were drawn by a charge, or returned by a settlement."""
+    """An entry of the ledger (charge, settlement, slice or release) in its place in an account's chain of hashes.
+
+    `contents` says what it records, `position` counts from 1, `at` is the timestamp in microseconds since 1970, and
+    `previous` and `hash` are the hashes of the entry before and of this one.
+    """
 
     contents: Contents
     position: int
@@ -158,16 +192,19 @@ class Entry:
 
     @property
     def moment(self) -> datetime:
-        """When it was made."""
+        """The UTC time at which the entry was made."""
         return moment_of(self.at)
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The uses drawn or returned."""
+        """The mechanism uses of this entry: those that a charge drew, or that a settlement returned."""
         return read_uses(self.contents.uses)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON object of the command line and the service; `text` is what was asked or answered."""
+    def to_dict(self) -> "EntryRecord":
+        """Return the entry as the JSON object that the command line prints and the service sends.
+
+        Its key `text` has the request of a charge, or the answer of a settlement or release.
+        """
         contents = self.contents
         return {
             "entry": self.position,
@@ -185,7 +222,10 @@ LONGEST_NAME = 200
 
 
 def check_name(value: object, what: str) -> str:
-    """Return a name of 1 to 200 printable characters, or raise `InvalidParameter`."""
+    """Return `value` if it is a name of 1 to 200 printable characters without spaces around it.
+
+    Raises `InvalidParameter` otherwise; the message calls the value `what`.
+    """
     if not isinstance(value, str):
         raise InvalidParameter(f"{what} must be text, not {value!r}")
     if not 1 <= len(value) <= LONGEST_NAME:
@@ -196,12 +236,18 @@ def check_name(value: object, what: str) -> str:
 
 
 def check_label(value: object, what: str) -> str:
-    """Return a name, or the empty text for none."""
+    """Return `value` if it is a valid name or the empty text, which stands for no name.
+
+    Raises `InvalidParameter` otherwise; the message calls the value `what`.
+    """
     return "" if value == "" else check_name(value, what)
 
 
 def check_text(value: object, what: str) -> str:
-    """Return a text that UTF-8 and both databases can hold, or raise `InvalidParameter`."""
+    """Return `value` if it is a text without NUL that UTF-8 can encode, which both databases can store.
+
+    Raises `InvalidParameter` otherwise; the message calls the value `what`.
+    """
     if not isinstance(value, str):
         raise InvalidParameter(f"{what} must be text, not {type(value).__name__}")
     if "\0" in value:

@@ -1,21 +1,27 @@
-"""The register: one chain of hashes over the openings of accounts and caps, and over audit events.
+"""The register: one hash chain over the openings of accounts and caps, and over audit events.
 
-Each record has a number, `holder`, which identifies the account or cap that it opens in all other tables.
+Each record has a number, `holder`. All other tables identify an account or cap by the number of the record that opened
+it.
 """
 
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Engine, Select, bindparam, func, insert, select, update
 
+from setwise.accounting.notation import USER, check_unit
 from setwise.errors import BadRequest, InvalidParameter
 from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest, moment_of, record_hash
 from setwise.ledger.stores.read_queries import any_is_known
 from setwise.ledger.stores.schema import accounts, lines, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms
+
+if TYPE_CHECKING:
+    from setwise.contract import ActRecord
 
 State = Literal["open", "frozen", "closed"]
 AuditEventKind = Literal["dataset", "freeze", "thaw", "close", "act", "head", "seal"]
@@ -24,9 +30,11 @@ AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """What somebody did: `by` whom, to which `subject` (an account, a dataset, a person), with what `details`.
+    """One audit event, such as the freezing of an account: `action`, done by the person `by` to the `subject`.
 
-    `action` is "freeze", "thaw", "close", "dataset" or "head", or whatever a caller of `Ledger.record` names.
+    `kind` is "freeze", "thaw", "close", "dataset", "head" or "seal", and `action` then has the same text; for other
+    acts, `kind` is "act" and `action` the text that a caller of `Ledger.record` chose. `details` has further JSON
+    values.
     """
 
     kind: AuditEventKind
@@ -36,18 +44,23 @@ class AuditEvent:
     details: Mapping[str, Any]
 
     def body(self) -> str:
-        """Return the canonical text of the event."""
+        """Return the audit event as canonical JSON, the text that the register stores and hashes."""
         return canonical({name: getattr(self, name) for name in AuditEvent.__slots__})
 
     @classmethod
     def read(cls, body: str) -> "AuditEvent":
-        """Return the event of a canonical text."""
+        """Return the audit event from the canonical JSON text that `body` returned."""
         return cls(**json.loads(body))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record in its place in the register."""
+    """A record in its place in the register: the opening of an account or cap, or an audit event.
+
+    `holder` is the record's number in the register, and `kind` and `name` say what it is about. `at` is its timestamp
+    in microseconds since 1970, and `body` the JSON text of the terms or event. `previous` and `hash` are the hashes of
+    the record before and of this one.
+    """
 
     holder: int
     kind: str
@@ -59,21 +72,21 @@ class Record:
 
     @property
     def moment(self) -> datetime:
-        """When it was made."""
+        """The UTC time at which this record was appended to the register."""
         return moment_of(self.at)
 
     @property
     def terms(self) -> Terms:
-        """The terms of an account or a cap."""
+        """The terms of the account or cap that this record opens. Fails for a record of an audit event."""
         return Terms.read(self.body)
 
     @property
     def event(self) -> AuditEvent:
-        """The audit event, of any other record."""
+        """The audit event in this record. Fails for a record that opens an account or a cap."""
         return AuditEvent.read(self.body)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON object of an event, as the command line prints it."""
+    def to_dict(self) -> "ActRecord":
+        """Return the audit event in this record as the JSON object that the command line prints."""
         event = self.event
         return {
             "number": self.holder,
@@ -86,18 +99,27 @@ class Record:
         }
 
 
+# Statements that are run for each of many accounts are built once: building one takes longer than the database takes.
+_LAST_RECORD = select(openings.c.holder, openings.c.hash).order_by(openings.c.holder.desc()).limit(1)
+_INSERT_RECORD, _INSERT_LINES, _INSERT_ACCOUNT = insert(openings), insert(lines), insert(accounts)
+
+
 def _append(connection: Connection, kind: str, name: str, body: str, at: int, totals: Mapping[str, int]) -> Record:
-    """Append a record with its lines, inside a transaction that is alone in doing so."""
-    last = connection.execute(
-        select(openings.c.holder, openings.c.hash).order_by(openings.c.holder.desc()).limit(1)
-    ).one_or_none()
+    """Append a record to the register (the chain of openings and audit events), and return the record.
+
+    `kind` is the kind of account ("setwise", "filter", "cap") or of audit event that the record is about, and `name`
+    the account, dataset or action. `body` is the record's JSON text, and `at` its timestamp in microseconds since 1970.
+    `totals` are the sizes, in units per balance name, of the balances that the record opens. Must run inside
+    `Store.writing`, because two transactions at once would give two records the same number.
+    """
+    last = connection.execute(_LAST_RECORD).one_or_none()
     holder, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
     hashed = record_hash(previous, holder, at, body)
     record = {"holder": holder, "kind": kind, "name": name, "at": at, "body": body, "previous": previous}
-    connection.execute(insert(openings), {**record, "lines": len(totals), "hash": hashed})
+    connection.execute(_INSERT_RECORD, {**record, "lines": len(totals), "hash": hashed})
     if totals:
         connection.execute(
-            insert(lines),
+            _INSERT_LINES,
             [
                 {"holder": holder, "what": what, "place": place, "total": total}
                 for place, (what, total) in enumerate(totals.items())
@@ -107,26 +129,34 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
 
 
 def write_record(connection: Connection, terms: Terms, at: int) -> Record:
-    """Append the opening of an account or a cap to the register alone."""
+    """Append the opening of an account or cap with these `terms` to the register, and return the new record.
+
+    Unlike `write_opening`, this never inserts a row into the table of accounts. `at` is the time of the opening, in
+    microseconds since 1970.
+    """
     return _append(connection, terms.kind, terms.name, terms.body(), at, terms.lines())
 
 
 def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
-    """Append the opening of an account or a cap, with the account's row."""
+    """Append the opening of an account or cap with these `terms` to the register, and return the new record.
+
+    A cap is the joint budget of all accounts on a dataset. If an account is opened, its row is also inserted into the
+    table of accounts; a cap has no row there. `at` is the time of the opening, in microseconds since 1970.
+    """
     record = write_record(connection, terms, at)
     if terms.kind != "cap":
-        connection.execute(insert(accounts), account_row(record))
+        connection.execute(_INSERT_ACCOUNT, account_row(record))
     return record
 
 
 def write_event(connection: Connection, event: AuditEvent, at: int) -> Record:
-    """Append an event."""
+    """Append an audit event to the register at the timestamp `at` (microseconds since 1970), and return its record."""
     check_label(event.by, "by")
     return _append(connection, event.kind, event.action if event.kind == "act" else event.subject, event.body(), at, {})
 
 
 def account_row(record: Record) -> dict[str, object]:
-    """Return the row of an account without entries."""
+    """Return the row of the accounts table, as a dict, for an account that `record` has just opened."""
     terms = record.terms
     return {
         "holder": record.holder,
@@ -145,7 +175,7 @@ def account_row(record: Record) -> dict[str, object]:
 
 
 def records_of(connection: Connection, after: int = 0) -> list[Record]:
-    """Return every record of the register after a number, in order."""
+    """Return the records (openings of accounts and caps, and audit events) numbered above `after`, in order."""
     columns = [openings.c[name] for name in ("holder", "kind", "name", "at", "body", "previous", "hash")]
     rows = connection.execute(select(*columns).where(openings.c.holder > after).order_by(openings.c.holder)).mappings()
     return [Record(**row) for row in rows]
@@ -156,17 +186,24 @@ _MOVES: Mapping[AuditEventKind, tuple[tuple[State, ...], State]] = {
     "thaw": (("frozen",), "open"),
     "close": (("open", "frozen"), "closed"),
 }
-"""From which states an event takes an account, and to which."""
+"""Per kind of audit event: the account states in which it is allowed, and the state that it leads to."""
 
 
 def next_state(state: State, kind: AuditEventKind) -> State | None:
-    """Return the state of an account after an event, or None if the event does not apply to its state."""
+    """Return an account's state after an audit event of `kind` ("freeze", "thaw", "close"), given its `state` before.
+
+    None if the state before does not allow the event.
+    """
     before, after = _MOVES[kind]
     return after if state in before else None
 
 
 def change_state(connection: Connection, name: str, event: AuditEventKind, *, by: str, reason: str, at: int) -> None:
-    """Freeze, thaw or close an account. The event records its number of entries, so that later charges are found."""
+    """Freeze, thaw or close the account `name`, and record the audit event with `by`, `reason` and the timestamp `at`.
+
+    The event includes the account's number of entries, so that verification finds a charge made after it. Raises
+    `InvalidParameter` if the account's state does not allow the event.
+    """
     row = connection.execute(
         select(accounts.c.holder, accounts.c.state, accounts.c.entries).where(accounts.c.name == name).with_for_update()
     ).one()
@@ -177,37 +214,84 @@ def change_state(connection: Connection, name: str, event: AuditEventKind, *, by
     connection.execute(update(accounts).where(accounts.c.holder == row.holder).values(state=state))
 
 
+class _KnownSources(NamedTuple):
+    """A cache of the dataset registrations of one database, up to the register's record number `holder`.
+
+    `hash` is the hash of that record. Each of `sources` is (dataset name, digests of the texts that identify its data,
+    digests of the folders around the data).
+    """
+
+    holder: int
+    hash: str
+    sources: tuple[tuple[str, set[str], set[str]], ...]
+
+
+_known_sources: "WeakKeyDictionary[Engine, _KnownSources]" = WeakKeyDictionary()
+"""For each database, the registrations of datasets that were read from it last."""
+
+_HASH_OF = select(openings.c.hash).where(openings.c.holder == bindparam("the_holder"))
+_REGISTRATIONS = (
+    select(openings.c.body)
+    .where(openings.c.kind == "dataset", openings.c.holder > bindparam("after"), openings.c.holder <= bindparam("last"))
+    .order_by(openings.c.holder)
+)
+
+
+def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], set[str]], ...]:
+    """Return (name, digests of its data, digests of the folders around the data) of every registration of a dataset.
+
+    Registrations that a steward has set apart from others on the same data are left out. The result is cached per
+    database, and only records that were appended since the last call are read; otherwise opening the n-th account would
+    read n records. The cache is dropped if the last record that was read no longer has the same hash, because then
+    records were rolled back, or the database was exchanged for another.
+    """
+    last = connection.execute(_LAST_RECORD).one_or_none()
+    if last is None:
+        return ()
+    known = _known_sources.get(connection.engine, _KnownSources(0, NOTHING_BEFORE, ()))
+    if known.holder and connection.execute(_HASH_OF, {"the_holder": known.holder}).scalar_one_or_none() != known.hash:
+        known = _KnownSources(0, NOTHING_BEFORE, ())
+    if known.holder < last.holder:
+        rows = connection.execute(_REGISTRATIONS, {"after": known.holder, "last": last.holder}).scalars()
+        events = [event for event in map(AuditEvent.read, rows) if not event.details["apart"]]
+        sources = tuple((event.subject, *_source_of(event)) for event in events)
+        known = _KnownSources(last.holder, last.hash, known.sources + sources)
+        _known_sources[connection.engine] = known
+    return known.sources
+
+
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
-    """Return the names of all datasets that share data with one, by their registrations, and its own name.
+    """Return `dataset` and the names of all datasets that share data with it, according to their registrations.
 
     Two names share data if they were ever registered to read the same file, folder or table, unless a steward has said
-    why they are apart.
+    why they are apart. Sharing is transitive.
     """
-    rows = connection.execute(select(openings.c.body).where(openings.c.kind == "dataset")).scalars()
-    sources = [
-        (event.subject, *_source_of(event)) for event in map(AuditEvent.read, rows) if not event.details["apart"]
-    ]
+    sources = _registered_sources(connection)
     names = {dataset}
     while True:
-        reads = {source for name, own, _ in sources if name in names for source in own}
+        reads = {source for name, reads_of_name, _ in sources if name in names for source in reads_of_name}
         within = {folder for name, _, folders in sources if name in names for folder in folders}
-        joined = {name for name, own, folders in sources if own & (reads | within) or folders & reads}
+        joined = {
+            name for name, reads_of_name, folders in sources if reads_of_name & (reads | within) or folders & reads
+        }
         if joined <= names:
             return frozenset(names)
         names |= joined
 
 
 def _source_of(event: AuditEvent) -> tuple[set[str], set[str]]:
-    """Return the digests of what a registered dataset reads, and of the folders that it lies in."""
+    """Return two sets of digests from a dataset's registration `event`: of its data, and of the folders around it."""
     reads = event.details["reads"]
     return {reads} if isinstance(reads, str) else set(reads), set(event.details.get("within", ()))
 
 
 def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
-    """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about what is known as another.
+    """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
 
-    An account opened for a dataset pays for that one only. One opened for none pays for any dataset that the ledger
-    has neither a cap nor accounts for: its draws would be missing from what those promise together.
+    An account that was opened for a dataset pays for questions about that dataset only, under any name of the same
+    data. An account opened for no dataset (`dataset` is empty) pays for any data for which the ledger has neither a cap
+    nor accounts; if it paid for other data, its draws would be missing from the joint promise of the accounts there.
+    `account` is the account's name, for the message.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:
@@ -224,10 +308,43 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
 
 
 def cap_of(connection: Connection, dataset: str) -> int | None:
-    """Return the holder of the cap on what a dataset reads, if there is one."""
+    """Return the register number of the cap on the data that `dataset` reads, or None if it has no cap."""
     names = same_data(connection, dataset)
-    found = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
-    return connection.execute(found.order_by(openings.c.holder).limit(1)).scalar_one_or_none()
+    caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
+    return connection.execute(caps.order_by(openings.c.holder).limit(1)).scalar_one_or_none()
+
+
+def units_on(connection: Connection, dataset: str) -> set[str]:
+    """Return the units of privacy that are protected for the data of `dataset`, such as {"user"}; empty if unknown.
+
+    They are the units of all registrations, caps and accounts on the data, also under its other names. Closed accounts
+    count too, because the answers that they paid for stay in the joint promise.
+    """
+    names = same_data(connection, dataset)
+    registered = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name.in_(names))
+    units = {str(AuditEvent.read(body).details.get("unit", USER)) for body in connection.execute(registered).scalars()}
+    caps = select(openings.c.body).where(openings.c.kind == "cap", openings.c.name.in_(names))
+    # All accounts under one name of a dataset have one unit, because each is compared with the earlier ones when it is
+    # opened. Reading all of them would make the opening of n accounts take the square of n.
+    first_of_each_name = select(func.min(accounts.c.holder)).where(accounts.c.dataset.in_(names))
+    opened = select(openings.c.body).where(openings.c.holder.in_(first_of_each_name.group_by(accounts.c.dataset)))
+    bodies = (*connection.execute(caps).scalars(), *connection.execute(opened).scalars())
+    return units | {Terms.read(body).unit for body in bodies}
+
+
+def check_unit_of(connection: Connection, dataset: str, unit: str) -> None:
+    """Raise `InvalidParameter` if the data of `dataset` is protected by another unit of privacy than `unit`.
+
+    The epsilons of two units cannot be added up: the joint promise, and a cap, hold for one unit only. Nothing is
+    checked for an empty `dataset`, because accounts without a dataset share neither.
+    """
+    others = units_on(connection, dataset) - {unit} if dataset else set()
+    if others:
+        raise InvalidParameter(
+            f"the accounts on the dataset {dataset!r} protect the unit {min(others)!r}, and {unit!r} is another: "
+            f"promises about two units do not add up. Take {min(others)!r}, or another name for the dataset, for "
+            "a promise apart from theirs"
+        )
 
 
 def register_dataset(
@@ -240,8 +357,18 @@ def register_dataset(
     by: str,
     apart: str,
     at: int,
+    unit: str = USER,
 ) -> None:
-    """Record what a dataset reads; refuse a second name for data whose cap its accounts would not draw on."""
+    """Append an audit event that records which data the dataset `name` reads.
+
+    `reads` are texts that identify the data, `within` the folders that contain it, and `definition` the text by which
+    questions find it; only digests of these are kept. `by` is the person who registers, and `at` the timestamp in
+    microseconds since 1970. `apart`, if not empty, is the reason why the name is not joined with others that read the
+    same data. `unit` is the unit of privacy that all accounts on the dataset protect.
+
+    Raises `BadRequest` if the name joins data whose accounts do not all draw on the same cap, or whose accounts, cap or
+    other names protect another unit of privacy.
+    """
     check_name(name, "dataset")
     details: dict[str, object] = {"apart": apart}
     details["reads"] = digest(reads) if isinstance(reads, str) else sorted(map(digest, reads))
@@ -249,6 +376,8 @@ def register_dataset(
         details["within"] = sorted(map(digest, within))
     if definition:
         details["definition"] = digest(definition)
+    if check_unit(unit) != USER:
+        details["unit"] = unit
     if any(event.details == details for event in registrations_of(connection, name)):
         return
     before = _caps_drawn_on(connection, same_data(connection, name))
@@ -259,21 +388,40 @@ def register_dataset(
             f"the dataset {name!r} reads what another dataset reads, and their accounts do not draw on one cap: close "
             "these accounts and open new ones under one name, or say why the two are apart"
         )
+    if len(units := units_on(connection, name)) > 1:
+        raise BadRequest(
+            f"the dataset {name!r} reads what another dataset reads, and protects the unit {unit!r} instead of "
+            f"{min(units - {unit})!r}: promises about two units do not add up, so that the two cannot share a cap or a "
+            "joint promise. Take the same unit, or say why the two are apart"
+        )
 
 
 def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
-    """Return what was recorded about a dataset, in order."""
+    """Return the audit events that registered the dataset `name`, in order."""
     known = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
     return [AuditEvent.read(body) for body in connection.execute(known.order_by(openings.c.holder)).scalars()]
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
-    """Return the numbers of the caps that datasets have or that their open accounts draw on; None stands for no cap."""
+    """Return the register numbers of the caps on the datasets `names`, and of those that open accounts on them draw on.
+
+    A cap is the joint budget of a dataset's accounts. The set also contains None if an open account draws on no cap.
+    """
     drawn = select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
     caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
     return {*connection.execute(drawn).scalars(), *connection.execute(caps).scalars()}
 
 
 def events_of(connection: Connection, after: int = 0) -> Iterator[Record]:
-    """Yield the events after a number, in order."""
+    """Yield the records of audit events whose number in the register is above `after`, in order."""
     return (record for record in records_of(connection, after) if record.kind in AUDIT_EVENT_KINDS)
+
+
+def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
+    """Return a SELECT of the register numbers of all accounts on `dataset`, or on another name of the same data."""
+    return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
+
+
+def terms_of(connection: Connection, holder: int) -> Terms:
+    """Return the terms (promise and budget) of the account or cap with the register number `holder`."""
+    return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())

@@ -1,9 +1,9 @@
-"""Amounts of a cap that the accounts on a dataset share, and of the slices that accounts hold of it.
+"""Amounts of a cap (the joint budget of a dataset's accounts), and of its slices (the parts reserved for accounts).
 
 A cap is a Gaussian wallet with a limit on the sum of losses and on the probability of outright failure. An account
-takes a slice of each as it needs it, and pays from the slice, so that a charge does not wait for other accounts. A use
-is priced with the balance that it leaves in the slice. That is less than the balance of the cap, and prices fall as the
-balance grows, so the price is at least the price in the whole cap.
+takes a slice of each balance as it needs it, and pays from the slice, so that a charge does not wait for other
+accounts. The price of a use falls as the balance that it leaves grows. A use is priced with the balance that it leaves
+in the slice, which is less than the balance of the cap, so the price is at least the price in the whole cap.
 """
 
 import math
@@ -16,13 +16,14 @@ from typing import Literal, assert_never, get_args
 
 from setwise.accounting.filters import Spent
 from setwise.accounting.guarantees import Use, total_loss
-from setwise.accounting.wallet import Wallet, wallet_shortage
+from setwise.accounting.wallet import Wallet
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import (
     FAILURE,
     SUM,
     UNITS,
     WALLET,
+    balance_shortage,
     failure_shortage,
     largest_of_wallet,
     spent_of_sum,
@@ -35,17 +36,22 @@ from setwise.ledger.amounts import (
 )
 
 SLICES: Mapping[str, str] = {FAILURE: "slice:failure", SUM: "slice:sum", WALLET: "slice:wallet"}
-"""Per line of a cap, the line of an account that says how many of its units the account holds."""
+"""Per balance name of a cap ("wallet", for example), the account's balance name for its slice ("slice:wallet").
+
+A slice is the part of a cap that is reserved for one account; that balance has the units in it.
+"""
 
 RULE = "rule"
-"""The line of a cap that records which of its two rules was dropped."""
+"""The balance name of a cap that records which payment rule, Gaussian wallet or sum of epsilons, was dropped."""
 
 
 class Rule(IntEnum):
-    """By which rules every use so far was paid, as the units spent of the line `RULE`.
+    """The payment rules that a cap (the joint budget of a dataset's accounts) still has: both, or only one of them.
 
-    The line has 3 units; dropping the sum rule costs 2 and dropping the wallet rule costs 3, so the database's
-    overdraft check lets only one of two concurrent transactions win.
+    The rules are the Gaussian wallet and the sum of epsilons; a rule may stay only if every use so far was paid by it.
+    Dropping a rule is recorded by spending units of the cap's balance `RULE`, and the values here are the units spent:
+    2 if the sum rule was dropped, 3 if the wallet rule was. The balance has 3 units, so if two concurrent transactions
+    each drop a rule, the database refuses the second as an overdraft.
     """
 
     BOTH = 0
@@ -58,23 +64,30 @@ Keep = Literal["either", "wallet", "sum"]
 
 _FINENESS = 2
 _LEVELS = 40
-"""Prices are computed for the balances w 2^(-i/2) after a use, i = 1 to 40, where w is the cap's wallet, and for 0."""
+"""Wallet prices are computed for the balances w 2^(-i/2) after a use, i = 1 to 40, and for the balance 0.
 
-_WELL = Fraction(102, 100)
+Here w is the size of the cap's wallet. A coarse grid keeps the number of prices small; the price at a lower balance
+than the true one is only too high.
+"""
+
+_ACCEPTABLE_EXCESS = Fraction(102, 100)
 """Refill a slice if it would pay over 2% more than the price of the uses with the whole cap as balance."""
 
 _ROUNDING = Fraction(1, 2**48)
 """Relative difference that a price may have between platforms, whose math libraries round differently."""
 
-_SHARE = 16
-"""Refill a slice by what is needed and 1/16 of the unallocated cap, so that 16 accounts can refill at once."""
+_REFILL_SHARE = 16
+"""Refill a slice by the lacking units and 1/16 of the unallocated cap, so that 16 accounts can refill at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapTotals:
-    """The totals of a cap, as exact floats: its `wallet` as mu^2, the `limit` of summed losses, and `failure`.
+    """The budget of a cap, the limit on all accounts of a dataset together, as exact floats.
 
-    `keep` says which rule pays: "wallet" or "sum" from the start, or "either": both, until a use fits one of them only.
+    `wallet` is the mu^2 of the cap's Gaussian wallet, `limit` the epsilon that bounds the sum of the largest losses of
+    all uses, and `failure` the probability of outright failure (an event in which everything may be revealed). `keep`
+    says how the cap can be paid: only from the "wallet", only by the "sum" of losses, or "either", that is, both ways
+    until a use fits only one of them.
     """
 
     wallet: float
@@ -84,14 +97,21 @@ class CapTotals:
 
     @classmethod
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
-        """Return the totals that keep (epsilon, delta)-DP."""
+        """Return the budget of a cap whose answers are together (epsilon, delta)-DP.
+
+        `failure_share` of delta is set aside for outright failures. Raises `InvalidParameter` for an unknown `keep`.
+        """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
         wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
         return cls(wallet.size, wallet.loss_limit, wallet.failure_limit, keep)
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each total. A cap that keeps one rule from the start has nothing of the other."""
+        """Return the units of each balance of the cap before anything is spent: 2^60, or 0 if it is not in use.
+
+        The balance "rule" has 3 units. If the cap has only one payment rule from the start (the Gaussian wallet or the
+        sum of epsilons), the balance "rule" and the balance of the other rule have 0 units.
+        """
         return {
             FAILURE: UNITS if self.failure else 0,
             RULE: int(Rule.SUM) if self.keep == "either" else 0,
@@ -100,7 +120,10 @@ class CapTotals:
         }
 
     def rule_of(self, units: int) -> Rule:
-        """Return the rules by which the cap is paid after `units` of its line `RULE` were spent."""
+        """Return the payment rules (Gaussian wallet, sum of epsilons, or both) that are in force for the cap.
+
+        `units` are the units spent so far of the cap's balance "rule".
+        """
         match self.keep:
             case "either":
                 return Rule(units)
@@ -112,125 +135,182 @@ class CapTotals:
                 assert_never(self.keep)
 
     def pay(self, uses: Sequence[Use], held: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
-        """Return the units that the uses take of a slice, per line of the cap; None when the slice cannot pay.
+        """Return the units, per balance name, that `uses` take of an account's slice of the cap; None if it cannot pay.
 
-        All uses are priced with what is left after all of them, so their order does not matter.
+        `held` are the units in the slice (the part of the cap that is reserved for the account). `rule` says whether
+        payment is from the Gaussian wallet, by the sum of epsilons, or both. Each use is priced by the balance that
+        remains after all of them, so their order does not matter.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
         costs, wallet = self._costs(uses), held.get(WALLET, 0)
         paid = costs.fixed(rule)
         if rule is not Rule.SUM:
-            paid[WALLET] = next((units for behind, units in costs.prices if behind + units <= wallet), wallet + 1)
-        return paid if all(units <= held.get(what, 0) for what, units in paid.items()) else None
+            paid[WALLET] = next(
+                (units for balance_after, units in costs.prices if balance_after + units <= wallet), wallet + 1
+            )
+        return paid if all(units <= held.get(balance_name, 0) for balance_name, units in paid.items()) else None
 
     def accepts(self, uses: Sequence[Use], held: Mapping[str, int], paid: Mapping[str, int], rule: Rule) -> bool:
-        """Return whether a slice paid for the uses by these rules: what `pay` takes, on this machine or on another.
+        """Return whether `paid` units are the price of `uses` under `rule`, from a slice that had `held` units.
 
-        Prices include a margin larger than the difference between platforms' math libraries, so an entry written on
-        another platform still verifies.
+        `paid` and `held` are keyed by balance name; `rule` is the Gaussian wallet, the sum of epsilons, or both. A
+        wallet payment may differ from the price here by rounding, because the entry may have been written on another
+        platform.
         """
         costs, wallet = self._costs(uses), paid.get(WALLET, 0)
-        if any(paid.get(what, 0) != costs.fixed(rule).get(what, 0) for what in (FAILURE, SUM)):
+        if any(paid.get(balance_name, 0) != costs.fixed(rule).get(balance_name, 0) for balance_name in (FAILURE, SUM)):
             return False
         if rule is Rule.SUM:
             return not wallet
         return any(
-            abs(units - wallet) <= costs.rounding and behind + wallet <= held[WALLET] for behind, units in costs.prices
+            abs(units - wallet) <= costs.rounding and balance_after + wallet <= held[WALLET]
+            for balance_after, units in costs.prices
         )
 
     def pays_well(self, uses: Sequence[Use], paid: Mapping[str, int]) -> bool:
-        """Return whether a payment is at most 2% above the price of the uses with the whole cap as balance."""
+        """Return whether `paid` units of the wallet are at most 2% above the price of the uses in the whole cap.
+
+        Prices fall as the balance grows, so a small slice pays more than the whole cap would.
+        """
         return paid.get(WALLET, 0) <= self._costs(uses).well
 
     def refill(
         self, uses: Sequence[Use], held: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units to take from the unallocated part of the cap (`free`), per line.
+        """Return the units to move from the unallocated part `free` of the cap into a slice, per balance name.
 
-        They let a slice with the balances `held` pay for the uses and for more like them. Fewer are returned if fewer
-        are free; `pay` says whether they are enough.
+        They let a slice that has `held` units pay for `uses` at a good price, and for more uses like them. `rule` says
+        whether payment is from the Gaussian wallet, by the sum of epsilons, or both. Fewer units are returned if fewer
+        are free; `pay` then says whether they are enough.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
             costs = self._costs(uses)
-            roomy = [behind + units for behind, units in costs.prices if units <= costs.well]
+            roomy = [balance_after + units for balance_after, units in costs.prices if units <= costs.well]
             wanted[WALLET] = max(wanted[WALLET], min(roomy, default=0))
-        lacking = {what: units - held.get(what, 0) for what, units in wanted.items()}
-        found = {what: min(free[what], units + free[what] // _SHARE) for what, units in lacking.items() if units > 0}
-        return {what: units for what, units in found.items() if units}
+        lacking = {balance_name: units - held.get(balance_name, 0) for balance_name, units in wanted.items()}
+        refill = {
+            balance_name: min(free[balance_name], units + free[balance_name] // _REFILL_SHARE)
+            for balance_name, units in lacking.items()
+            if units > 0
+        }
+        return {balance_name: units for balance_name, units in refill.items() if units}
 
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
-        """Return the smallest slice that pays for the uses, in units per line; over `UNITS` where no slice does."""
+        """Return the smallest slice of the cap that can pay for `uses`, in units per balance name.
+
+        `rule` says whether payment is from the Gaussian wallet, by the sum of epsilons, or both. An amount above 2^60,
+        the size of a whole balance, means that no slice can pay.
+        """
         costs = self._costs(uses)
         wanted = costs.fixed(rule)
         if rule is not Rule.SUM:
-            wanted[WALLET] = min((behind + units for behind, units in costs.prices), default=UNITS + 1)
+            wanted[WALLET] = min((balance_after + units for balance_after, units in costs.prices), default=UNITS + 1)
         return wanted
 
     def rule_for(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the rules that pay for the uses from the balances `left` of the whole cap; None if none does."""
-        within = {what: units <= left[what] for what, units in self.needs(uses, rule).items()}
+        """Return the payment rules under which the whole cap, with the remaining balances `left`, can pay for `uses`.
+
+        The payment rules are the Gaussian wallet and the sum of epsilons. `left` has units per balance name, and `rule`
+        says which rules are in force. The result is `rule` if all rules in force can pay, otherwise the only rule that
+        can, and None if no rule can.
+        """
+        within = {balance_name: units <= left[balance_name] for balance_name, units in self.needs(uses, rule).items()}
         by_wallet, by_sum = within.get(WALLET, False), within.get(SUM, False)
         if not within[FAILURE] or not (by_wallet or by_sum):
             return None
         return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
 
     def shortage(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> str | None:
-        """Return in words why the uses do not fit in the balances `left` of the cap; None if they fit."""
+        """Return a sentence about what the cap lacks to pay for `uses`, or None if it can pay.
+
+        `left` has the cap's remaining units per balance name, and `rule` says by which payment rules it may pay.
+        """
         if self.rule_for(uses, left, rule) is not None:
             return None
         if self._costs(uses).failure > left[FAILURE]:
             return failure_shortage(uses, worth_below(left[FAILURE], self.failure))
-        return wallet_shortage(uses, 0.0 if rule is Rule.SUM else worth_below(left[WALLET], self.wallet))
+        wallet = 0.0 if rule is Rule.SUM else worth_below(left[WALLET], self.wallet)
+        summed = 0.0 if rule is Rule.WALLET else worth_below(left[SUM], self.limit)
+        return balance_shortage(uses, wallet, summed)
 
     def rule_ended_by(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the rule by which nobody could pay any more after these uses; None if none ends or they do not fit."""
+        """Return the payment rule that ends for all accounts under the cap if the cap pays for `uses`.
+
+        The rules are the Gaussian wallet and the sum of epsilons. `left` has the cap's remaining units per balance
+        name, and `rule` the rules in force. Returns None if no rule would end, or if the remaining balances cannot pay.
+        """
         after = self.rule_for(uses, left, rule)
         if after is None or after is rule:
             return None
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
+        """Return the cost of `uses` to this cap in units, computed once and then cached."""
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP of what was drawn, which a cap does not record (infinite), and its failure probability."""
+        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts` of the cap.
+
+        `amounts` has units per balance name. The failure probability is rounded up. A cap does not record rho, so rho
+        is 0 if the wallet is untouched and infinite otherwise.
+        """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses of what was spent; infinite once that rule was given up."""
+        """Return the sum of the largest losses of all uses that the cap paid for, an epsilon, rounded up.
+
+        Infinity if the cap pays only from its Gaussian wallet and has paid for a use, because the sum is then not
+        recorded. `amounts` has the units spent so far, per balance name.
+        """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return what the wallet stands for in a composition: one Gaussian, and its failures."""
+        """Return the cap's whole budget as two mechanism uses: a Gaussian of its mu^2, and one that only fails.
+
+        The second use reveals nothing, except with the failure probability of the cap, when it may reveal everything.
+        It is left out if that probability is 0.
+        """
         return wallet_as_uses(self.wallet, self.failure)
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on what was spent before it: it does, except for Gaussian noise."""
+        """Whether the price of a use depends on earlier charges: True, as only Gaussian uses have a fixed price."""
         return True
 
     @property
     def most_rho(self) -> float:
-        """About the rho that may be drawn in all: that of a Gaussian of this mu^2."""
+        """The rho of a Gaussian mechanism with this cap's mu^2: mu^2 / 2."""
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the lines that can fund another use: two, until one rule is dropped."""
+        """Return the names of the cap's balances that can fund another use: "wallet", "sum", or both.
+
+        A use takes from both balances until one of them cannot pay for a use; that balance is then dropped for good.
+        `amounts` has the units spent so far, per balance name.
+        """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return what was spent as one Gaussian of that mu^2, or one pure use of the sum of losses, and one failure."""
+        """Return the cap's spent units `amounts` as two mechanism uses, which reveal at least as much as all paid uses.
+
+        They are a Gaussian of the spent mu^2, and a use that only fails outright. If the cap is paid only by the sum of
+        epsilons, the first is instead a pure DP use of the summed epsilon.
+        """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
             return spent_of_sum(worth_above(amounts[SUM], self.limit), failed)
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return uses that these units pay for together: a Gaussian (a pure use by the sum rule), and a failure."""
+        """Return the largest mechanism uses that the cap's remaining units `amounts` pay for together.
+
+        They are a Gaussian, and a use that only fails outright. If the cap is now paid only by the sum of epsilons, the
+        first is instead a pure DP use. `amounts` has units per balance name.
+        """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
             0.0 if by_sum else worth_below(amounts[WALLET], self.wallet),
@@ -241,11 +321,13 @@ class CapTotals:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The cost of uses to a cap, in units.
+    """The cost of some uses to a cap (the joint budget of a dataset's accounts), in units; each whole balance has 2^60.
 
-    `prices` pairs the balance that the uses leave, in falling order, with their price in the wallet; empty if the uses
-    have no price. `well` is 2% above the lowest price, `rounding` the units by which platforms may differ, and
-    `summed` the sum of losses, over `UNITS` if a loss is unbounded.
+    `failure` is the failure probability of the uses and `summed` the sum of their largest losses, above 2^60 if a loss
+    is unbounded. The price in the wallet depends on how much is left: `prices` lists pairs (units left in the wallet
+    after the uses, price of the uses), from the most units left to 0, and is empty if the uses have no price. A wallet
+    payment of at most `well`, 2% above the price with the whole wallet left, counts as a good price. `rounding` is the
+    number of units by which the prices of two platforms may differ.
     """
 
     failure: int
@@ -255,12 +337,21 @@ class _Costs:
     rounding: int
 
     def fixed(self, rule: Rule) -> dict[str, int]:
-        """Return the part of the cost that does not depend on the balance, per line."""
+        """Return the costs that do not depend on how much is left in the wallet, in units per balance name.
+
+        They are the failure probability, and the sum of largest losses unless `rule` says that only the wallet pays.
+        """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 
 
 @lru_cache(maxsize=4096)
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
+    """Return the cost of `uses` to the budget `cap`: fixed costs, and the wallet's price at 41 possible wallet levels.
+
+    The price from the wallet depends on how much is left in it. It is computed for the levels w 2^(-i/2), i = 1 to 40,
+    where w is the size of the whole wallet, and for level 0. The failure probability and the sum of largest losses do
+    not depend on the level. Cached, because computing 41 prices takes time.
+    """
     wallet = cap.wallet
     levels = [wallet * 2.0 ** (-place / _FINENESS) for place in range(1, _LEVELS + 1)] + [0.0]
     costs = [(level, _cost(uses, level)) for level in levels]
@@ -273,13 +364,18 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
         failure=whole_units(zcdp_sums(uses)[1], cap.failure),
         summed=UNITS + 1 if loss is None else whole_units(loss, cap.limit),
         prices=tuple(prices),
-        well=0 if least is None else whole_units(least * _WELL, wallet),
-        rounding=math.floor(sum((_varying(use) for use in uses), Fraction(0)) * UNITS / Fraction(wallet) * _ROUNDING),
+        well=0 if least is None else whole_units(least * _ACCEPTABLE_EXCESS, wallet),
+        rounding=math.floor(
+            sum((_platform_dependent_price(use) for use in uses), Fraction(0)) * UNITS / Fraction(wallet) * _ROUNDING
+        ),
     )
 
 
 def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
-    """Return the exact sum of the prices of uses that leave the balance `level`; None if a use has no price."""
+    """Return the sum of the prices of `uses` in a Gaussian wallet that has the balance `level` after them.
+
+    Price and balance are mu^2, and the sum is exact. Returns None if a use has no finite price.
+    """
     total = Fraction(0)
     for use in uses:
         price = use.guarantee.price(level)
@@ -289,7 +385,11 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
     return total
 
 
-def _varying(use: Use) -> Fraction:
-    """Return the highest price of a use if its price needs functions that platforms round differently, else 0."""
+def _platform_dependent_price(use: Use) -> Fraction:
+    """Return the price (mu^2) of `use` from a wallet which it empties; 0 if its price is fixed or infinite.
+
+    Prices that depend on the balance are computed with functions that platforms round differently; fixed prices are
+    not.
+    """
     price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)

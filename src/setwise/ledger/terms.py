@@ -1,4 +1,4 @@
-"""Terms of accounts and caps: what was promised when each was opened, and what its charges draw. They never change."""
+"""Terms of accounts and caps: their promise and budget, fixed when each was opened, and the price of a charge."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,18 @@ from setwise.accounting.brackets import CertifiedBound, Interaction
 from setwise.accounting.checks import check_choice, check_epsilon, check_failure
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.notation import as_uses, format_use, parse_use
+from setwise.accounting.notation import USER, as_uses, check_unit, format_use, parse_use
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import UNITS, AccountTotals, Totals, WalletTotals, wallet_totals, zcdp_totals
+from setwise.ledger.menus import MenuTotals
 from setwise.ledger.records import Contents, canonical, check_label, check_name, read_amounts, read_uses
+from setwise.ledger.reservations import uses_without_fixed_price
 from setwise.ledger.slices import SLICES, CapTotals
 from setwise.ledger.stores.base import Movement
 
 
 class Period(StrEnum):
-    """How long a budget lasts, in UTC.
+    """The calendar period, in UTC, after which an account's budget starts afresh.
 
     >>> from datetime import UTC
     >>> Period.MONTH.of(datetime(2026, 11, 15, tzinfo=UTC)), Period.WEEK.of(datetime(2026, 11, 15, tzinfo=UTC))
@@ -35,7 +37,10 @@ class Period(StrEnum):
     YEAR = "year"
 
     def of(self, moment: datetime) -> str:
-        """Return the name of the period; names of one kind sort as time does."""
+        """Return the name of the period that contains `moment`, such as "2026-11" for a month or "2026-W46" for a week.
+
+        For periods of one kind, the alphabetical order of the names is the order in time.
+        """
         match self:
             case Period.DAY:
                 return f"{moment:%Y-%m-%d}"
@@ -53,16 +58,19 @@ class Period(StrEnum):
 
 
 WHOLE_LIFE = ""
-"""The name of the only period of an account without periods."""
+"""The period name of an account without periods, whose budget is for its whole life."""
 
 
 def parse_period(value: "str | Period | None") -> Period | None:
-    """Return the period of that name, None for an account without periods, or raise `InvalidParameter`."""
+    """Return the `Period` named `value`, such as "month"; None stays None, for an account without periods.
+
+    Raises `InvalidParameter` for any other value.
+    """
     return None if value is None else check_choice("period", value, Period)
 
 
 def period_id(period: Period | None, moment: datetime) -> str:
-    """Return the name of the period that a moment lies in; empty for an account without periods."""
+    """Return the name of the period that contains `moment`; the empty text for an account without periods."""
     return WHOLE_LIFE if period is None else period.of(moment)
 
 
@@ -71,11 +79,16 @@ Kind = Literal["setwise", "filter", "cap"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What was promised at the opening, and what may be spent for it in each period.
+    """The terms of an account or a cap: its promise, and the budget that it may spend in each period.
 
-    A set-wise account has `uses` to draw, and may have a wallet beside them as `totals`; a filter and a cap have
-    `totals` alone. `cap` is the holder of the cap that the account's charges also draw on; an account that `slices` its
-    cap pays from what it holds of it.
+    `kind` is "setwise", "filter" or "cap" (the joint budget of a dataset's accounts). `analyst` and `dataset` say whose
+    account it is and which data it may pay for; either may be empty. `period` is the calendar period after which the
+    budget starts afresh, or None. The promise is the bracket `epsilon` at `delta`; `failure_share` is the share of
+    delta for outright failures (events in which everything may be revealed). A set-wise account has registered `uses`
+    to draw, and may have a wallet beside them as `totals`. A filter and a cap have only `totals`. `cap` is the register
+    number of the cap that the account's charges also draw on, or None. `slices` is True if the account pays its cap
+    from a slice, a part of the cap that is reserved for it. `unit` is the unit of privacy that the promise protects:
+    "user", or a part of a user such as "user,day".
     """
 
     kind: Kind
@@ -87,21 +100,30 @@ class Terms:
     delta: float
     failure_share: float
     uses: tuple[Use, ...] = ()
-    totals: Totals | WalletTotals | CapTotals | None = None
+    totals: Totals | WalletTotals | MenuTotals | CapTotals | None = None
     cap: int | None = None
     slices: bool = False
+    unit: str = USER
+
+    def __post_init__(self) -> None:
+        check_unit(self.unit)
 
     def lines(self) -> dict[str, int]:
-        """Return what may be spent in a period, and held of a cap at a time, per line."""
+        """Return the size of each balance of the account or cap: the most units that may be spent of it in a period.
+
+        The keys are balance names. For a registered use the name is its written form, such as "pure:0.1", and the size
+        is the number of uses; other names are, for example, "wallet". The size of a balance such as "slice:wallet" is
+        the most that the account may have reserved of its cap (the joint budget of the dataset's accounts).
+        """
         registered = {line_of(use): use.count for use in self.uses}
-        own = registered if self.totals is None else registered | self.totals.lines()
-        return own | dict.fromkeys(SLICES.values(), UNITS) if self.slices else own
+        balances = registered if self.totals is None else registered | self.totals.lines()
+        return balances | dict.fromkeys(SLICES.values(), UNITS) if self.slices else balances
 
     def body(self) -> str:
-        """Return the canonical text of the terms."""
+        """Return the terms of the account or cap as canonical JSON, the text that the register stores and hashes."""
         totals = None if self.totals is None else asdict(self.totals)
         if totals is not None and totals.get("keep") == "either":
-            del totals["keep"]  # as caps were written before they could keep one rule from the start
+            del totals["keep"]  # caps opened by earlier versions lack this key, and their hashes must still match
         return canonical(
             {
                 "kind": self.kind,
@@ -119,18 +141,26 @@ class Terms:
                 "totals": totals,
                 "cap": self.cap,
                 **({"slices": True} if self.slices else {}),
+                **({"unit": self.unit} if self.unit != USER else {}),
             }
         )
 
     @property
     def account_totals(self) -> AccountTotals:
-        """The totals of an account that has any; a cap's are not paid from directly."""
+        """The budget from which the account pays for uses that are not registered: the budget of a filter, or a wallet.
+
+        A set-wise account may have a Gaussian wallet beside its registered uses. Raises `AssertionError` for an account
+        that has neither, and for a cap, from which no charge is paid directly.
+        """
         assert self.totals is not None
         assert not isinstance(self.totals, CapTotals)
         return self.totals
 
     def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
-        """Return the uses that are registered, and those that the filter or the wallet pays."""
+        """Return two lists: the `uses` that are registered with the account, and the others.
+
+        The others are paid from the account's filter or wallet.
+        """
         registered = {line_of(use) for use in self.uses}
         draws = [use for use in uses if line_of(use) in registered]
         return draws, [use for use in uses if line_of(use) not in registered]
@@ -138,7 +168,7 @@ class Terms:
     @classmethod
     @lru_cache(maxsize=65536)
     def read(cls, body: str) -> Self:
-        """Return the terms of a canonical text."""
+        """Return the terms of an account or cap from `body`, the canonical JSON text that the register stores."""
         record: dict[str, Any] = json.loads(body)
         epsilon, totals = record["epsilon"], record["totals"]
         return cls(
@@ -160,85 +190,122 @@ class Terms:
             totals=None if totals is None else _read_totals(totals),
             cap=record["cap"],
             slices=record.get("slices", False),
+            unit=record.get("unit", USER),
         )
 
 
-def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | CapTotals:
+def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals | CapTotals:
+    """Return the budget of an account or cap from `record`, its JSON object in the register.
+
+    The keys of the object tell whether it is the budget of a zCDP filter, a wallet, a menu or a cap.
+    """
+    if "items" in record:
+        return MenuTotals(**{**record, "items": tuple((written, cost) for written, cost in record["items"])})
     if "wallet" not in record:
         return Totals(**record)
     return WalletTotals(**record) if "rho" in record else CapTotals(**record)
 
 
 def line_of(use: Use) -> str:
-    """Return the name of the line that a registered use is drawn from."""
+    """Return the balance name of a registered use: its written form without a count, such as "pure:0.1"."""
     return format_use(Use(use.guarantee))
 
 
 def charge_movements(
     holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], period: str, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the movements of a charge after `spent` was spent: on the account's lines, then on those of a zCDP cap."""
+    """Return the balance changes of a charge of `uses`: those of the account, then those of the dataset's zCDP cap.
+
+    `cap` is the budget of that cap, or None if no zCDP cap is charged. `holder` is the account's register number,
+    `terms` are its terms, and `period` is the name of its budget period. `spent` has the units spent before the charge,
+    per balance name, on which the account's prices may depend.
+    """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
         assert terms.cap is not None
         shared = cap.price(uses, {}).items()
-        movements += [Movement(terms.cap, WHOLE_LIFE, what, amount) for what, amount in shared if amount]
+        movements += [
+            Movement(terms.cap, WHOLE_LIFE, balance_name, amount) for balance_name, amount in shared if amount
+        ]
     return movements
 
 
 def account_movements(
     holder: int, terms: Terms, uses: Sequence[Use], period: str, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the movements of a charge on the account's own lines after `spent` was spent.
+    """Return the changes that a charge of `uses` makes to the account's own balances in `period`.
 
-    A registered use draws from its line, any other use from the filter or the wallet.
+    `holder` is the account's register number, `terms` are its terms, and `spent` has the units spent before. A
+    registered use draws from the balance of that use, and any other use from the filter or the wallet.
+
+    Raises `InvalidParameter` for a use that is not registered if the account has neither filter nor wallet.
     """
     draws, others = terms.split(uses)
-    own = {line_of(use): use.count for use in draws}
+    amounts = {line_of(use): use.count for use in draws}
     if others and terms.totals is None:
         raise InvalidParameter(
             f"{format_use(others[0])} is not registered with the account {terms.name!r}, "
             f"which has {', '.join(format_use(use) for use in terms.uses)}"
         )
     if others:
-        own |= terms.account_totals.price(others, spent)
-    return [Movement(holder, period, what, amount) for what, amount in own.items() if amount]
+        amounts |= terms.account_totals.price(others, spent)
+    return [Movement(holder, period, balance_name, amount) for balance_name, amount in amounts.items() if amount]
 
 
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return the movements by which a settlement gives unused draws back to a set-wise account."""
+    """Return the balance changes by which a settlement returns the unused `uses` to a set-wise account in `period`.
+
+    `holder` is the account's register number.
+    """
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 
 
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
-    """Return the units of an account's slice, per line of the cap."""
-    return {what: spent.get(line, 0) for what, line in SLICES.items()}
+    """Return the units in an account's slice (its reserved part of the cap), per balance name of the cap.
+
+    `spent` has units per balance name of the account; a balance such as "slice:wallet" has the units in the slice.
+    """
+    return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
 
 def slice_payment(holder: int, paid: Mapping[str, int]) -> list[Movement]:
-    """Return the movements by which a charge pays from the account's slice."""
-    return [Movement(holder, WHOLE_LIFE, SLICES[what], -units) for what, units in sorted(paid.items()) if units]
+    """Return the balance changes by which a charge is paid from the account's slice (its reserved part of the cap).
+
+    `holder` is the account's register number, and `paid` are the units to pay, per balance name of the cap.
+    """
+    return [
+        Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
+        for balance_name, units in sorted(paid.items())
+        if units
+    ]
 
 
 def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
-    """Return the movements between a cap and the slice of an account: taken when positive, given back when negative.
+    """Return the balance changes that move units between a cap and an account's slice (its reserved part of the cap).
 
-    Units leave one side before they arrive at the other, because the database checks each movement against the one
-    before it. Units of the line `rule` are spent and arrive nowhere.
+    `holder` and `cap` are the register numbers of the account and the cap. `amounts` are units per balance name of the
+    cap: positive ones move into the slice, negative ones return to the cap. The database checks the changes one after
+    another, so each one that takes units comes before the one that adds them. Units of the balance "rule" are spent and
+    arrive nowhere.
     """
-    found: list[Movement] = []
-    for what, units in sorted(amounts.items()):
-        pair = [Movement(cap, WHOLE_LIFE, what, units)]
-        if what in SLICES:
-            pair.append(Movement(holder, WHOLE_LIFE, SLICES[what], units))
-        found += pair if units > 0 else pair[::-1]
-    return found
+    changes: list[Movement] = []
+    for balance_name, units in sorted(amounts.items()):
+        pair = [Movement(cap, WHOLE_LIFE, balance_name, units)]
+        if balance_name in SLICES:
+            pair.append(Movement(holder, WHOLE_LIFE, SLICES[balance_name], units))
+        changes += pair if units > 0 else pair[::-1]
+    return changes
 
 
 def entry_movements(
     holder: int, terms: Terms, cap: Totals | None, contents: Contents, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the movements of an entry after `spent` was spent, without the payment of a charge from a slice."""
+    """Return the balance changes that the entry `contents` of an account makes; a release makes none.
+
+    `holder` is the account's register number, and `terms` are its terms. `cap` is the budget of its zCDP cap, or None.
+    `spent` has the units spent before, per balance name, on which prices may depend. If a charge is paid to the cap
+    from the account's slice, that payment is not included.
+    """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
     if contents.kind == "release":
@@ -259,34 +326,47 @@ def setwise_terms(
     period: str | Period | None = None,
     wallet: float = 0.0,
     failure: float = 0.0,
+    unit: str = USER,
 ) -> Terms:
-    """Return the terms of an account that draws from registered uses, with the overall epsilon at `delta` certified.
+    """Return the terms of an account that draws from registered `uses`, with the overall epsilon at `delta` certified.
 
-    Certifying many different uses can take seconds and hundreds of megabytes: the service does it in a worker process.
-    `Ledger.open_setwise` explains the arguments.
+    `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty. With `period`,
+    every calendar period starts with all the uses again. A positive `wallet` is the mu of a Gaussian wallet, a budget
+    for uses that are not registered; these may fail outright with probability `failure` altogether. `unit` is the unit
+    of privacy that the promise protects. Certifying many different uses can take seconds and hundreds of megabytes, so
+    the service does it in a worker process.
     """
     registered = merged(as_uses(uses))
-    beside = _wallet_beside(wallet, failure)
-    whole = merged((*registered, *(() if beside is None else beside.as_uses())))
+    wallet_totals_beside = _wallet_beside(wallet, failure)
+    all_uses = merged((*registered, *(() if wallet_totals_beside is None else wallet_totals_beside.as_uses())))
     return Terms(
         kind="setwise",
         name=check_name(name, "an account's name"),
         analyst=check_label(analyst, "analyst"),
         dataset=check_label(dataset, "dataset"),
         period=parse_period(period),
-        epsilon=compose(whole, Interaction.SETWISE).epsilon(delta),
+        epsilon=compose(all_uses, Interaction.SETWISE).epsilon(delta),
         delta=float(delta),
-        failure_share=0.5 if any(use.guarantee.split_off_failure()[1] for use in whole) else 0.0,
+        failure_share=0.5 if any(use.guarantee.split_off_failure()[1] for use in all_uses) else 0.0,
         uses=registered,
-        totals=beside,
+        totals=wallet_totals_beside,
+        unit=unit,
     )
 
 
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
-    """Return the wallet beside registered uses for a mu, or None for 0. It has no rule by the sum of losses."""
+    """Return the Gaussian wallet of this `mu` that an account has beside its registered uses, or None if mu is 0.
+
+    Uses paid from it may fail outright with probability `failure` altogether. Its limit on the sum of epsilons is 0, so
+    uses are paid from the wallet's mu^2 only.
+
+    Raises `InvalidParameter` for a failure probability without a wallet.
+    """
     if not mu:
         if failure:
-            raise InvalidParameter("failure is what a wallet beside the registered uses may fail with: give a wallet")
+            raise InvalidParameter(
+                f"failure = {failure!r} is for a wallet beside the registered uses: give a wallet too"
+            )
         return None
     size = check_epsilon(mu, "wallet") ** 2
     return WalletTotals(size, 0.0, check_failure("failure", failure), size)
@@ -302,13 +382,32 @@ def filter_terms(
     period: str | Period | None = None,
     failure_share: float | None = None,
     rule: str = "wallet",
+    unit: str = USER,
+    menu: Sequence[Use | Guarantee | str] = (),
 ) -> Terms:
-    """Return the terms of an account that takes uses of any parameters, up to a budget (epsilon, delta).
+    """Return the terms of a filter: an account that takes uses of any parameters, up to a budget (epsilon, delta).
 
-    `Ledger.open_filter` explains the arguments.
+    `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty. With `period`,
+    the budget starts afresh in each calendar period. `failure_share` is the share of delta for outright failures; None
+    takes the default of the rule. `rule` says how charges add up: "wallet" (uses are paid from a Gaussian wallet, a
+    budget in mu squared), "zcdp" (their zCDP parameters add up) or "menu" (each use costs units as fixed for the list
+    `menu` of uses). `unit` is the unit of privacy that the promise protects. Certifying the budget of a menu may take
+    seconds.
     """
     share = failure_share_of(rule, failure_share)
-    totals = (wallet_totals if rule == "wallet" else zcdp_totals)(epsilon=epsilon, delta=delta, failure_share=share)
+    if bool(menu) != (rule == "menu"):
+        raise InvalidParameter(
+            "the rule menu needs a menu of uses: name the uses, such as pure:0.1"
+            if rule == "menu"
+            else f"a menu belongs to the rule menu, not {rule}: leave one of them out"
+        )
+    totals: Totals | WalletTotals | MenuTotals
+    if rule == "menu":
+        totals = MenuTotals.for_promise(menu, epsilon=epsilon, delta=delta, failure_share=share)
+    elif rule == "wallet":
+        totals = wallet_totals(epsilon=epsilon, delta=delta, failure_share=share)
+    else:
+        totals = zcdp_totals(epsilon=epsilon, delta=delta, failure_share=share)
     return Terms(
         kind="filter",
         name=check_name(name, "an account's name"),
@@ -319,31 +418,54 @@ def filter_terms(
         delta=float(delta),
         failure_share=float(share),
         totals=totals,
+        unit=unit,
     )
 
 
 ACCOUNT_FAILURE_SHARE = 0.2
 """The share of an account's or cap's delta that is set aside for outright failures unless the opener names another.
 
-Two questions that each fail with a tenth of delta fit, or a hundred with 0.2%. It costs about 1% of noise: two uses of
-eighty (docs/ledger.md, "The share for failures").
+Two questions that each fail with probability delta/10 fit into it, or a hundred that each fail with 0.2% of delta. It
+costs about 1% of noise: two uses of eighty (docs/ledger.md, "The share for failures").
 """
 
 _RULES = {
     "wallet": (ACCOUNT_FAILURE_SHARE, "gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets"),
+    "menu": (ACCOUNT_FAILURE_SHARE, "menu", "docs/optimal-composition.md, menu accounts"),
     "zcdp": (0.5, "zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20"),
 }
 """Per rule of a filter: its default share of delta for outright failures, its method, and its statement."""
 
 
 def failure_share_of(rule: str, given: float | None) -> float:
-    """Return the share of delta for outright failures, or raise `InvalidParameter` for an unknown rule."""
+    """Return the share of delta for outright failures: `given`, or the default of the accounting rule if it is None.
+
+    Raises `InvalidParameter` for an unknown rule.
+    """
     if rule not in _RULES:
-        raise InvalidParameter(f"rule must be zcdp or wallet, not {rule!r}")
+        raise InvalidParameter(f"rule must be wallet, menu or zcdp, not {rule!r}")
     return _RULES[rule][0] if given is None else given
 
 
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
-    """Return the promise of a filter account or a cap: its epsilon, by its rule."""
+    """Return the promise of a filter account or a cap as a certified bracket [`epsilon`, `epsilon`].
+
+    The bracket names the method and the theorem of `rule`: "wallet", "menu" or "zcdp".
+    """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)
+
+
+def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
+    """Return those of `uses` whose price assumes that their question is fixed when they are charged.
+
+    These are the uses that a wallet, a menu or a slice of a cap pays for, except Gaussian uses and uses that reveal
+    nothing unless they fail outright. They may not be asked after later answers were seen. `terms` are the account's,
+    and `has_slice` is whether the account pays the dataset's cap from a slice (a part of the cap reserved for it).
+    """
+    totals = terms.totals
+    if has_slice:
+        return uses_without_fixed_price(uses)
+    if isinstance(totals, MenuTotals) or (totals is not None and totals.price_depends_on_balance):
+        return uses_without_fixed_price(terms.split(uses)[1])
+    return []

@@ -1,1 +1,1 @@
-"""Verification of a ledger, and its export."""
+"""Verification of a ledger, signed heads (records of where every account's chain ended), and export to JSON lines."""

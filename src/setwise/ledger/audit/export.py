@@ -1,6 +1,7 @@
-"""The ledger as JSON lines, and back: the register, the entries of each account, then a digest over all of it.
+"""Export of a ledger to JSON lines and back.
 
-Tables of the service may come along; the ledger knows nothing about them but their names and columns.
+The lines are the register (openings of accounts and caps, and audit events), the entries of each account, and a digest
+over all lines. Tables of the service may be included; the ledger knows only their names and columns.
 """
 
 import base64
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TextIO, get_args
 
-from sqlalchemy import Connection, Integer, Table, insert, select
+from sqlalchemy import Connection, Integer, Table, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from setwise.accounting.guarantees import Use
@@ -36,12 +37,18 @@ from setwise.ledger.stores.seal import moves_digest, write_seal
 from setwise.ledger.terms import WHOLE_LIFE, Terms, entry_movements
 
 FORMAT = "setwise-ledger-4"
-_WITHOUT_MOVES = ("setwise-ledger-1", "setwise-ledger-2", "setwise-ledger-3")
-"""Formats of exports from before entries stored their movements; these are computed anew, and sealed."""
+_FORMATS_WITHOUT_MOVES = ("setwise-ledger-1", "setwise-ledger-2", "setwise-ledger-3")
+"""Formats of old exports, whose entries do not list their balance changes.
+
+Restoring such an export computes the changes, and appends a seal with a digest of them to the register.
+"""
 
 
 def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> int:
-    """Write the whole ledger, and the rows of other tables; return the number of lines."""
+    """Write the whole ledger, and the rows of `tables`, to `stream` as JSON lines; return the number of lines.
+
+    The last line has the number of the others and a running digest of them.
+    """
     running, count = "", 0
     for record in _records(connection, tables):
         line = json.dumps(record, sort_keys=True, ensure_ascii=False)
@@ -52,6 +59,11 @@ def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> i
 
 
 def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[str, object]]:
+    """Yield the JSON object of every line of an export but the last.
+
+    The lines are the format, the register (openings of accounts and caps, and audit events), the entries of all
+    accounts, and the rows of `tables`.
+    """
     yield {"format": FORMAT}
     known = records_of(connection)
     for record in known:
@@ -65,11 +77,15 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 
 
 def _is_priced(terms: Terms) -> bool:
-    """Return whether charges are priced by what is left, so that restoring needs to know what they moved."""
+    """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
+
+    If they are, restoring an old export needs the recorded balance changes of each charge.
+    """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
 
 def _entry_record(entry: Entry) -> dict[str, object]:
+    """Return an entry of an account as the JSON object of its line in an export."""
     contents = entry.contents
     return {
         "account": contents.account,
@@ -86,15 +102,21 @@ def _entry_record(entry: Entry) -> dict[str, object]:
 
 
 def _to_json(value: object) -> object:
+    """Return a column's value as JSON allows it: bytes become an object with their base64 text."""
     return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 
 def _from_json(value: object) -> object:
+    """Return the value of a database column from its JSON form in an export, where bytes are written in base64."""
     return base64.b64decode(value["base64"], validate=True) if isinstance(value, dict) else value
 
 
 class _Account:
-    """An account as it is restored: where its chain ends, and what its charges draw on."""
+    """An account while it is restored from an export.
+
+    `row` is the account's row for the accounts table; each restored entry updates its position and hash. `cap` is the
+    budget of the dataset's zCDP cap, from which the account's charges are paid as well, or None.
+    """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
         self.terms = record.terms
@@ -103,25 +125,41 @@ class _Account:
         self.row = account_row(record)
 
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
-        """Return the movements of an entry when so much was spent, or when it `moved` that much of its own lines."""
+        """Return the balance changes of the entry `contents`, for an early export that does not list all of them.
+
+        `spent` are the units spent before the entry, per balance name. Some early exports list the changes of the
+        account's own balances but not those of the cap: `moved` has these changes in units per balance name, or is None
+        if there are none.
+        """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
         if moved is not None and self.cap is None:
-            return self._own(contents.period, moved)
+            return self._account_changes(contents.period, moved)
         drawn = entry_movements(self.holder, self.terms, self.cap, contents, spent)
         if moved is not None:
-            return [*self._own(contents.period, moved), *(move for move in drawn if move.holder != self.holder)]
-        return [self._within(move, read_uses(contents.uses), spent) for move in drawn]
+            return [
+                *self._account_changes(contents.period, moved),
+                *(move for move in drawn if move.holder != self.holder),
+            ]
+        return [self._limit_to_balance(move, read_uses(contents.uses), spent) for move in drawn]
 
-    def _own(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
+    def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
+        """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
+
+        They are changes in `period`, except those of the account's slice of a cap, because a slice has no periods.
+        """
         slices = set(SLICES.values())
         return [
-            Movement(self.holder, WHOLE_LIFE if what in slices else period, what, amount)
-            for what, amount in moved.items()
+            Movement(self.holder, WHOLE_LIFE if balance_name in slices else period, balance_name, amount)
+            for balance_name, amount in moved.items()
         ]
 
-    def _within(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
-        """Return a payment from a wallet that is all that is left, where that is enough but for another rounding."""
+    def _limit_to_balance(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
+        """Return the balance change `move`; a wallet payment that is too large only by rounding is reduced to fit.
+
+        Another machine, which computed a slightly smaller price, may have accepted the charge. The payment is reduced
+        only if the units left in the wallet cover `uses`. `spent` has the units spent before, per balance name.
+        """
         totals = self.terms.totals
         if move.what != WALLET or not isinstance(totals, WalletTotals):
             return move
@@ -133,15 +171,17 @@ class _Account:
 _KINDS: Mapping[str, EntryKind] = {kind: kind for kind in get_args(EntryKind)}
 
 _BATCH = 2000
-"""Rows that are inserted at once."""
+"""Rows inserted by one statement."""
 
 
 class Restoration:
-    """Write exported lines into an empty ledger, inside one transaction.
+    """Writes the lines of an export into an empty ledger, inside one transaction.
 
-    Rows are written as the triggers would have left them, with the triggers dropped, because a transaction that updates
-    one row of a balance for every entry takes time in proportion to their square. Every hash is recomputed on the way,
-    and the whole is verified before the transaction ends.
+    Triggers would update a balance once for every entry, and the time for that grows with the square of the number of
+    entries in the transaction. So the triggers are dropped first, and rows are written as the triggers would have left
+    them. Every hash is recomputed, and the whole ledger is verified before the transaction ends.
+
+    Raises `InvalidParameter` if the ledger is not empty.
     """
 
     def __init__(self, connection: Connection, address: str, tables: Sequence[Table], at: int) -> None:
@@ -152,7 +192,7 @@ class Restoration:
         self._tables = {table.name: table for table in tables}
         self._accounts: dict[str, _Account] = {}
         self._totals: dict[int, Totals | None] = {}
-        self._lines: dict[int, dict[str, int]] = {}
+        self._balance_sizes: dict[int, dict[str, int]] = {}
         self._priced: dict[tuple[str, str, str, str], list[Movement]] = {}
         self._balances: dict[tuple[int, str, str], tuple[int, int]] = {}
         self._number = 0
@@ -162,7 +202,10 @@ class Restoration:
         self._waiting: dict[Table, list[dict[str, object]]] = {entries: [], movements: []}
 
     def run(self, stream: TextIO) -> int:
-        """Read every line; return the number of entries."""
+        """Restore the export in `stream`: write every line into the ledger, and return the number of entries.
+
+        Raises `InvalidParameter` for an export that was changed, is cut short, or does not verify.
+        """
         drop_triggers(self._connection)
         for table in self._tables.values():
             table.create(self._connection, checkfirst=True)
@@ -185,9 +228,13 @@ class Restoration:
         return written
 
     def _write(self, record: dict[str, Any], number: int) -> int:
+        """Write `record`, line `number` of the export, into the ledger; return 1 if it is an entry of an account.
+
+        Returns 0 for all other lines.
+        """
         try:
             if number == 1:
-                if record.get("format") not in (FORMAT, *_WITHOUT_MOVES):
+                if record.get("format") not in (FORMAT, *_FORMATS_WITHOUT_MOVES):
                     raise InvalidParameter(f"the first line does not say {FORMAT}")
                 self._has_moves = record["format"] == FORMAT
             elif "opening" in record:
@@ -203,10 +250,11 @@ class Restoration:
         return 0
 
     def _open(self, line: dict[str, Any]) -> None:
+        """Write one record of the register from a line of the export: an opened account or cap, or an audit event."""
         body, at = _text(line, "body"), _whole(line, "at")
         if json.loads(body)["kind"] in AUDIT_EVENT_KINDS:
             event = AuditEvent.read(body)
-            _same(write_event(self._connection, event, at).hash, line["hash"])
+            _check_hash(write_event(self._connection, event, at).hash, line["hash"])
             if event.kind in ("freeze", "thaw", "close"):
                 row = self._accounts[event.subject].row
                 row["state"] = next_state(row["state"], event.kind)  # type: ignore[arg-type]
@@ -215,8 +263,8 @@ class Restoration:
             return
         terms = Terms.read(body)
         record = write_record(self._connection, terms, at)
-        _same(record.hash, line["hash"])
-        self._lines[record.holder] = terms.lines()
+        _check_hash(record.hash, line["hash"])
+        self._balance_sizes[record.holder] = terms.lines()
         if terms.kind == "cap":
             self._totals[record.holder] = terms.totals if isinstance(terms.totals, Totals) else None
         elif terms.name in self._accounts:
@@ -224,9 +272,11 @@ class Restoration:
         else:
             account = _Account(record, None if terms.cap is None else self._totals[terms.cap])
             self._accounts[terms.name] = account
-            self._connection.execute(insert(accounts), account.row)  # entries refer to it; its last state is put later
+            # Entries refer to this row, so it is inserted now; `_finish` updates it to its last state.
+            self._connection.execute(insert(accounts), account.row)
 
     def _append(self, line: dict[str, Any]) -> None:
+        """Write the entry in `line` and its balance changes, and update the account's row to the chain's new end."""
         account = self._accounts[line["account"]]
         row = account.row
         contents = Contents(
@@ -246,9 +296,9 @@ class Restoration:
             contents = replace(contents, moves=write_moves(moves))
             self._moves.setdefault(account.terms.name, []).append(contents.moves)
         early = not self._has_moves or position <= self._sealed.get(account.terms.name, 0)
-        own = contents.digest_without_moves() if early else contents.digest()
-        hashed = link(str(row["head"]), position, at, own)
-        _same(hashed, line["hash"])
+        contents_digest = contents.digest_without_moves() if early else contents.digest()
+        hashed = link(str(row["head"]), position, at, contents_digest)
+        _check_hash(hashed, line["hash"])
         self._put(
             entries,
             {
@@ -260,7 +310,7 @@ class Restoration:
                 "at": at,
                 "uses": contents.uses,
                 "content": contents.text,
-                "digest": own,
+                "digest": contents_digest,
                 "previous": row["head"],
                 "hash": hashed,
                 "moves": contents.moves,
@@ -272,12 +322,18 @@ class Restoration:
         row["period"] = max(str(row["period"]), contents.period)
 
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
-        """Return the movements of an entry from an export that does not list them."""
+        """Return the balance changes of an entry of `account`, for an early export that does not list all of them.
+
+        `contents` is the entry. `moved` has the changes of the account's own balances that the export lists, in units
+        per balance name, or is None. If prices do not depend on the balance, equal entries have equal changes, which
+        are computed once and cached.
+        """
         known = (contents.account, contents.kind, contents.uses, contents.period)
-        if _is_priced(account.terms):  # a price that depends on what is left
+        if _is_priced(account.terms):
             places = self._balances
             before = {
-                what: places.get((account.holder, contents.period, what), (0, 0))[0] for what in account.terms.lines()
+                balance_name: places.get((account.holder, contents.period, balance_name), (0, 0))[0]
+                for balance_name in account.terms.lines()
             }
             return account.moves(contents, before, moved)
         if known not in self._priced:
@@ -285,18 +341,26 @@ class Restoration:
         return self._priced[known]
 
     def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
+        """Queue the balance changes `moves` of the entry of `account` at `position` for insertion.
+
+        Raises `InvalidParameter` if a change overdraws its balance.
+        """
         for move in moves:
             self._number += 1
             place = (move.holder, move.period, move.what)
             spent = self._balances.get(place, (0, 0))[0] + move.amount
-            total = self._lines[move.holder][move.what]
+            total = self._balance_sizes[move.holder][move.what]
             if not 0 <= spent <= total and not (account.terms.slices and move.holder == account.terms.cap):
-                raise InvalidParameter(f"it draws more of {move.what} than there is")
+                raise InvalidParameter(f"it draws more than the balance {move.what!r} has")
             self._balances[place] = (spent, self._number)
             entry = {"account": account.holder, "position": position, "number": self._number}
             self._put(movements, entry | asdict(move))
 
     def _copy(self, line: dict[str, Any]) -> None:
+        """Queue the row in an export's `line` for insertion into its table, one of the service's own tables.
+
+        Raises `InvalidParameter` if the table is not to be restored, or has other columns.
+        """
         table = self._tables.get(line["table"])
         if table is None:
             raise InvalidParameter(f"it belongs to the table {line['table']!r} of the service, which was not asked for")
@@ -305,36 +369,45 @@ class Restoration:
         self._put(table, {name: _from_json(value) for name, value in line["row"].items()})
 
     def _put(self, table: Table, row: dict[str, object]) -> None:
+        """Queue `row` for insertion into `table`; the whole queue is written once a table has 2000 rows in it."""
         rows = self._waiting.setdefault(table, [])
         rows.append(row)
         if len(rows) >= _BATCH:
             self._flush()
 
     def _flush(self) -> None:
+        """Insert all rows that wait in the queue of the restoration, and empty the queue."""
         for table, rows in self._waiting.items():
             if rows:
                 self._connection.execute(insert(table), rows)
                 rows.clear()
 
     def _finish(self) -> None:
-        """Write what waits and the balances, create the triggers again, and verify the whole."""
+        """Finish the restoration: insert queued rows and balances, create the triggers, and verify the whole ledger."""
         rows = [
-            {"holder": holder, "period": period, "what": what, "total": self._lines[holder][what]}
+            {
+                "holder": holder,
+                "period": period,
+                "what": balance_name,
+                "total": self._balance_sizes[holder][balance_name],
+            }
             | {"spent": spent, "movement": number}
-            for (holder, period, what), (spent, number) in self._balances.items()
+            for (holder, period, balance_name), (spent, number) in self._balances.items()
         ]
         try:
             self._flush()
             if rows:
                 self._connection.execute(insert(balances), rows)
-            for account in self._accounts.values():
-                holder = account.row["holder"]
-                self._connection.execute(accounts.update().where(accounts.c.holder == holder).values(**account.row))
+            ends = [{**account.row, "the_holder": account.row["holder"]} for account in self._accounts.values()]
+            if ends:
+                values: dict[str, Any] = {name: bindparam(name) for name in ends[0] if name != "the_holder"}
+                last_state = accounts.update().where(accounts.c.holder == bindparam("the_holder")).values(values)
+                self._connection.execute(last_state, ends)
         except DBAPIError:
             raise InvalidParameter("the lines of the export do not fit together") from None
         if self._moves:
-            ends = {name: (len(moves), moves_digest(moves)) for name, moves in self._moves.items()}
-            write_seal(self._connection, ends, self._at)
+            sealed = {name: (len(moves), moves_digest(moves)) for name, moves in self._moves.items()}
+            write_seal(self._connection, sealed, self._at)
         for table in (movements, *self._tables.values()):
             _continue_numbers(self._connection, table)
         renew_triggers(self._connection)
@@ -345,7 +418,7 @@ class Restoration:
 
 
 def _continue_numbers(connection: Connection, table: Table) -> None:
-    """Let PostgreSQL number the next row after those restored; SQLite does so by itself."""
+    """Let PostgreSQL number the next row of `table` after the restored ones; SQLite does so by itself."""
     if connection.dialect.name != "postgresql":
         return
     for column in table.primary_key:
@@ -356,16 +429,19 @@ def _continue_numbers(connection: Connection, table: Table) -> None:
             )
 
 
-def _same(found: str, expected: object) -> None:
-    if found != expected:
+def _check_hash(computed: str, expected: object) -> None:
+    """Raise `InvalidParameter` if the hash `computed` from an exported record is not the exported hash `expected`."""
+    if computed != expected:
         raise InvalidParameter("it was changed: its hash does not fit what it says")
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
+    """Return the text under the key `name` in `record`, a line of the export, or raise `InvalidParameter`."""
     return check_text(record[name], name)
 
 
 def _whole(record: Mapping[str, Any], name: str) -> int:
+    """Return the integer under the key `name` in `record`, a line of the export, or raise `InvalidParameter`."""
     value = record[name]
     if type(value) is not int or abs(value) >= 2**62:
         raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
@@ -373,6 +449,7 @@ def _whole(record: Mapping[str, Any], name: str) -> int:
 
 
 def _read(line: str, number: int) -> dict[str, Any]:
+    """Return the JSON object of a line; raise `InvalidParameter`, with the line's number, for any other text."""
     try:
         record = json.loads(line)
     except ValueError:

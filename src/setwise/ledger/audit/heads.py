@@ -1,8 +1,9 @@
-"""Signed heads: where every chain ended at some time, signed with a key that the database does not have.
+"""Signed heads: where every account's chain ended at some time, signed with a key that the database does not have.
 
-A head is a record of the register. Whoever cuts off the end of a ledger, or puts an older copy of it back, takes its
-last heads away as well and cannot make new ones. The last head is therefore also kept in a file outside the database,
-and a ledger that no longer has the head in this file gets no further signature.
+A head is a record of the register, the ledger's chain of openings and audit events. Somebody who cuts off the end of a
+ledger, or replaces it by an older copy, also removes the last heads, and cannot make new ones without the key. To
+notice that, the last head is also kept in a file outside the database, and a ledger that does not have the head in this
+file gets no further signature.
 """
 
 import hashlib
@@ -19,24 +20,28 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from setwise.errors import InvalidParameter, StoreFailed
-from setwise.ledger.audit.chain import Fault
+from setwise.ledger.audit.chain_check import Fault
 from setwise.ledger.records import NOTHING_BEFORE, canonical, link, moment_of, record_hash
 from setwise.ledger.register import AuditEvent, Record, records_of, write_event
 from setwise.ledger.stores.read_queries import entry_rows, read_entry
 from setwise.ledger.stores.schema import accounts, entries
 
 SHORTEST_KEY = 16
-"""Bytes of the shortest key."""
+"""The smallest allowed length of the key that signs heads, in bytes."""
 
 CLOCK_SLACK = timedelta(hours=1)
-"""How far a head may be stamped ahead of the present and still count as recent.
+"""How far after the present, one hour, a signed head may be timestamped and still count as recent.
 
-A head that is stamped further ahead, by a clock that was wrong, is neither recent nor a reason not to sign.
+A head with a later timestamp comes from a clock that was wrong. It does not count as recent, but does not prevent
+signing either.
 """
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key in a file, without the line end; raise `InvalidParameter` for a key that is too short."""
+    """Return the signing key in the file `path`, as bytes without the line end.
+
+    Raises `InvalidParameter` for a file that cannot be read, or a key of fewer than 16 bytes.
+    """
     try:
         key = path.read_bytes().rstrip(b"\r\n")
     except OSError as error:
@@ -48,7 +53,11 @@ def read_key(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class KeptHead:
-    """A signed head as it is kept outside the database: its number in the register, its timestamp and its hash."""
+    """The identity of a signed head, kept outside the database to detect that an older copy of it was put back.
+
+    A signed head is a record of where every account's chain of entries ended. Kept are its number in the register, its
+    timestamp `at` in microseconds since 1970, and its hash.
+    """
 
     number: int
     at: int
@@ -56,23 +65,26 @@ class KeptHead:
 
     @classmethod
     def of(cls, record: Record) -> "KeptHead":
-        """Return what is kept of a record."""
+        """Return what is kept outside the database of the signed head `record`: its number, timestamp and hash."""
         return cls(record.holder, record.at, record.hash)
 
 
 class HeadFile:
-    """The file outside the database that keeps the last signed head."""
+    """The file outside the database that keeps the last signed head (where every account's chain ended)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def beside(cls, key: Path) -> "HeadFile":
-        """Return the file that is used unless another is named: that of the key, with `.head` added to its name."""
+        """Return the default head file for a key file: the path of the key with `.head` added to its name."""
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:
-        """Return the kept head, or None if there is no file yet; raise `InvalidParameter` for another file."""
+        """Return the signed head that this file keeps outside the database, or None if there is no file yet.
+
+        Raises `InvalidParameter` if the file cannot be read or does not contain a head.
+        """
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))
             return KeptHead(int(record["number"]), int(record["at"]), str(record["hash"]))
@@ -84,7 +96,7 @@ class HeadFile:
             raise InvalidParameter(f"the file {self.path} does not hold a signed head") from None
 
     def check_writable(self) -> None:
-        """Raise `InvalidParameter` if a head could not be kept here, so that a replica says so when it starts."""
+        """Raise `InvalidParameter` if the file's folder cannot be written, so that a replica fails when it starts."""
         if not os.access(self.path.parent, os.W_OK):
             raise InvalidParameter(
                 f"the last signed head cannot be kept in {self.path}, because its folder cannot be written: name "
@@ -92,7 +104,10 @@ class HeadFile:
             )
 
     def keep(self, head: KeptHead) -> None:
-        """Replace the kept head, unless a later one is kept already; the file is readable for its owner alone."""
+        """Replace the signed head that this file keeps by `head`, unless the file has a later one.
+
+        The new file can be read by its owner only. Raises `InvalidParameter` if the file cannot be written.
+        """
         kept = self.read()
         if kept is not None and kept.number > head.number:
             return
@@ -108,9 +123,11 @@ class HeadFile:
 
 
 def sign(connection: Connection, key: bytes, at: int) -> Record:
-    """Append a signed head: the number and hash of the last entry of each account that has new entries.
+    """Append a signed head to the register at the timestamp `at` (microseconds since 1970), and return its record.
 
-    Raises `StoreFailed` if the ledger does not fit its earlier heads, because signing would attest what is there.
+    A signed head has the position and hash of the last entry of each account with new entries, and a signature with
+    `key`. Raises `StoreFailed` if the ledger contradicts its earlier heads, because a signature would confirm the
+    change.
     """
     known = records_of(connection)
     signed = check_heads(connection, known, key)
@@ -123,10 +140,13 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
 
 
 def check_heads(connection: Connection, known: list[Record], key: bytes) -> dict[str, list[object]]:
-    """Check that the ledger continues what its heads say; return per account the last signed position and hash.
+    """Check that the ledger continues its signed heads, the signed records of where every account's chain ended.
 
-    Recomputes the register's chain, every signature, and the hashes of all entries since the last head, but not
-    prices or balances: full verification does that. Raises `StoreFailed`, naming the first fault.
+    `known` are all records of the register, and `key` is the signing key. Returns the last signed position and hash of
+    each account. Recomputes the register's chain, every signature, and the hashes of all entries since the last head,
+    but not prices or balances, which full verification recomputes.
+
+    Raises `StoreFailed`, naming the first fault.
     """
     previous = NOTHING_BEFORE
     for record in known:
@@ -142,31 +162,35 @@ def check_heads(connection: Connection, known: list[Record], key: bytes) -> dict
     seals = [record.event.details["accounts"] for record in known if record.kind == "seal"]
     sealed = {name: int(count) for name, (count, _) in (seals[0] if seals else {}).items()}
     starts = {record.holder: record.hash for record in known}
-    found = set()
+    present = set()
     for row in connection.execute(
         select(accounts.c.holder, accounts.c.name, accounts.c.entries, accounts.c.head)
     ).all():
         end = signed.get(row.name, [0, starts.get(row.holder)])
         _check_continues(connection, row, (int(str(end[0])), str(end[1])), sealed.get(row.name, 0))
-        found.add(row.name)
-    for name in signed.keys() - found:
+        present.add(row.name)
+    for name in signed.keys() - present:
         _refuse(f"the account {name!r} of a signed head is no longer there")
     return signed
 
 
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
-    """Check that an account has the entry at which a head saw it end, and that later entries follow it."""
+    """Check that a chain still has the entry at which a signed head saw it end, and that later entries follow.
+
+    `account` is the account's row. `end` is the position and hash that were signed, and `sealed` the number of early
+    entries whose hashes do not cover their balance changes. Raises `StoreFailed` otherwise.
+    """
     position, head = end
     if position:
-        there = select(entries.c.hash).where(entries.c.holder == account.holder, entries.c.position == position)
-        if connection.execute(there).scalar_one_or_none() != head:
+        signed_hash = select(entries.c.hash).where(entries.c.holder == account.holder, entries.c.position == position)
+        if connection.execute(signed_hash).scalar_one_or_none() != head:
             _refuse(f"entry {position} of the account {account.name!r} is not the one that was signed")
     with closing(entry_rows(connection, account.holder, position)) as rows:
         for row in rows:
             entry = read_entry(account.name, row)
             position += 1
-            said = entry.contents.digest_without_moves() if position <= sealed else entry.contents.digest()
-            if entry.position != position or entry.hash != link(head, position, entry.at, said):
+            contents_digest = entry.contents.digest_without_moves() if position <= sealed else entry.contents.digest()
+            if entry.position != position or entry.hash != link(head, position, entry.at, contents_digest):
                 _refuse(f"entry {position} of the account {account.name!r} does not follow the one before it")
             head = entry.hash
     if (position, head) != (account.entries, account.head if account.entries else head):
@@ -174,7 +198,10 @@ def _check_continues(connection: Connection, account: Any, end: tuple[int, str],
 
 
 def check_kept(known: Iterable[Record], kept: KeptHead | None) -> Iterator[Fault]:
-    """Check that the register still has the head that is kept outside the database."""
+    """Yield a fault if the register no longer has `kept`, the signed head kept outside the database.
+
+    `known` are all records of the register. Yields nothing if `kept` is None.
+    """
     if kept is not None and kept.hash not in {record.hash for record in known if record.holder == kept.number}:
         when = f"{moment_of(kept.at):%Y-%m-%d %H:%M:%S}"
         yield Fault(
@@ -188,10 +215,14 @@ def check_kept(known: Iterable[Record], kept: KeptHead | None) -> Iterator[Fault
 def adopt_head(
     connection: Connection, key: bytes, kept: KeptHead | None, oldest: int | None, latest: int
 ) -> KeptHead | None:
-    """Check the ledger against the head kept outside, and return the head to keep from now on; None without heads.
+    """Check the ledger against the head kept outside the database, and return the head to keep from now on.
 
-    Where no head is kept outside yet, the last one in the ledger is taken if it was signed between the timestamps
-    `oldest` and `latest`. An older one is refused, because it may come with an old copy of the database.
+    A head is a signed record of where every account's chain ended. `key` is the signing key, and `kept` the head kept
+    outside, or None if none is kept yet. Returns the last head in the ledger, or None if the ledger has none. If `kept`
+    is None, a head of the ledger must have been signed between `oldest` and `latest` (microseconds since 1970), because
+    older heads alone may come with an old copy of the database.
+
+    Raises `StoreFailed` if a check fails; without `kept`, also if `oldest` is None and the ledger has heads.
     """
     known = records_of(connection)
     for fault in check_kept(known, kept):
@@ -207,15 +238,18 @@ def adopt_head(
 
 
 def _refuse(fault: str) -> None:
+    """Raise `StoreFailed`, saying that the ledger was not signed because of `fault`."""
     raise StoreFailed(f"the ledger was not signed: {fault}")
 
 
 def check_signatures(
     heads: Iterable[Record], key: bytes, *, oldest: int | None = None, latest: int | None = None
 ) -> Iterator[Fault]:
-    """Check every signature and, with `oldest`, that a head is stamped between `oldest` and `latest`.
+    """Yield a fault for each of the signed `heads` whose signature does not fit `key`, and one if no head is recent.
 
-    Both are in microseconds since 1970. Heads stamped after `latest` come from a clock that was wrong and do not count.
+    A head is a signed record of where every account's chain ended. If `oldest` is not None, some head must be
+    timestamped between `oldest` and `latest`, both in microseconds since 1970. Heads timestamped after `latest` come
+    from a clock that was wrong and do not count as recent.
     """
     stamps: list[int] = []
     for record in heads:
@@ -231,4 +265,9 @@ def check_signatures(
 
 
 def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
+    """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs a head.
+
+    The signature covers `previous`, the hash of the register's record before the head, and the head's timestamp `at`
+    (microseconds since 1970) and `details`.
+    """
     return hmac.new(key, f"{previous}\n{at}\n{canonical(details)}".encode(), hashlib.sha256).hexdigest()

@@ -1,6 +1,7 @@
-"""Verification: every chain and every balance recomputed and compared with what the store holds.
+"""Verification: every hash chain and every balance is recomputed and compared with the database.
 
-Two things show what the store alone cannot: an anchor, kept outside it, and signed heads (heads.py).
+A database cannot show by itself that its end was cut off or its past rewritten with new hashes. An anchor kept outside
+it, or signed heads (heads.py), show that.
 """
 
 import json
@@ -8,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from sqlalchemy import Connection, Table, and_, select
+from sqlalchemy import Connection, Table, and_, bindparam, select
 
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import Totals
-from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
+from setwise.ledger.audit.chain_check import Chain, ChainCheck, Fault, Tally
 from setwise.ledger.audit.heads import KeptHead, check_kept, check_signatures
 from setwise.ledger.records import NOTHING_BEFORE, digest, record_hash
 from setwise.ledger.register import (
@@ -32,9 +33,11 @@ from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """The number and hash of the last opening, and of each account's last entry.
+    """The ends of all hash chains of a ledger at some time, each as a number and a hash.
 
-    Kept outside the store, it shows whether the past was rewritten, even by someone who owns the database.
+    `openings` is the end of the register (the chain of openings and audit events), and `accounts` maps the name of each
+    account to the end of its chain of entries. Kept outside the database, an anchor shows whether the past was
+    rewritten, even by the owner of the database.
     """
 
     openings: tuple[int, str]
@@ -42,37 +45,45 @@ class Anchor:
 
     @property
     def head(self) -> str:
-        """One digest over all of it."""
+        """SHA-256 digest, in hexadecimal, of the whole anchor: of the ends of the register and of all chains."""
         lines = [f"{self.openings[0]} {self.openings[1]}"]
         lines += [f"{digest(name)} {count} {head}" for name, (count, head) in sorted(self.accounts.items())]
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON object that `parse` reads."""
+        """Return the anchor as the JSON object that `parse` reads."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the anchor in what an earlier `setwise ledger verify --json` printed."""
+        """Return the anchor (where every hash chain ended) in the output of an earlier `setwise ledger verify --json`.
+
+        Raises `InvalidParameter` for any other text.
+        """
         try:
             record = json.loads(text)["anchor"]
             number, hashed = record["openings"]
             chains = {str(name): (int(count), str(head)) for name, (count, head) in record["accounts"].items()}
             return cls(openings=(int(number), str(hashed)), accounts=chains)
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise InvalidParameter("this is not what setwise ledger verify --json printed") from None
+            raise InvalidParameter(
+                "the anchor cannot be read: give what setwise ledger verify --json printed"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The result of a verification: the ledger is sound if there are no `faults`."""
+    """The result of a verification: the ledger is sound if `faults` is empty.
+
+    `entries` is the number of entries read, and `anchor` says where every chain ends now.
+    """
 
     anchor: Anchor
     entries: int
     faults: tuple[Fault, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON object that `setwise ledger verify --json` prints."""
+        """Return the result of the verification as the JSON object that `setwise ledger verify --json` prints."""
         return {
             "verified": not self.faults,
             "accounts": len(self.anchor.accounts),
@@ -95,15 +106,17 @@ def verify(
 ) -> Verification:
     """Recompute every chain, price and balance in one consistent view, and return the faults.
 
-    With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
-    entries may have been added, and nothing else. With `key`, every signed head must be signed with it, and with
-    `oldest_head`, a timestamp, one of them no earlier than that and no later than `latest_head`. The register must
-    still have the head `kept` outside the database.
+    An anchor says where every chain ended at some time. `head` is the digest of an earlier anchor: nothing may have
+    changed since. `since` is an earlier anchor: entries may have been added since, and nothing else. A signed head is a
+    record inside the ledger of where every chain ended. With `key`, every signed head must be signed with that key.
+    With `oldest_head` too, one of them must have a timestamp between `oldest_head` and `latest_head`, in microseconds
+    since 1970. `kept` is a signed head that was kept outside the database; the register must still have it. An argument
+    that is None is not checked.
     """
     faults = [Fault(None, None, what) for what in schema_faults(connection) + _store_faults(connection)]
     known = records_of(connection)
     faults += _check_register(connection, known)
-    terms = {record.holder: found for record in known if (found := _terms(record)) is not None}
+    terms = {record.holder: readable for record in known if (readable := _terms(record)) is not None}
     heads = [record for record in known if record.kind == "head" and _event(record) is not None]
     witnessed = _witnesses(heads, since)
     states = _States(known)
@@ -112,15 +125,17 @@ def verify(
     tally: Tally = {}
     chains: dict[str, Chain] = {}
     for record in known:
-        own = terms.get(record.holder)
-        if own is not None and own.kind != "cap":
-            shared = terms[own.cap].totals if own.cap in terms else None
+        account_terms = terms.get(record.holder)
+        if account_terms is not None and account_terms.kind != "cap":
+            shared = terms[account_terms.cap].totals if account_terms.cap in terms else None
             cap = shared if isinstance(shared, Totals | CapTotals) else None
-            sealed = seal.get(own.name, (0, ""))
-            check = ChainCheck(record, cap, tally, witnessed.pop(own.name, {}), states.shut(own.name), sealed)
+            sealed = seal.get(account_terms.name, (0, ""))
+            check = ChainCheck(
+                record, cap, tally, witnessed.pop(account_terms.name, {}), states.shut(account_terms.name), sealed
+            )
             chain = check.run(connection)
-            chains[own.name] = chain
-            faults += [*chain.faults, *_check_account(connection, record, chain, states.now(own.name))]
+            chains[account_terms.name] = chain
+            faults += [*chain.faults, *_check_account(connection, record, chain, states.now(account_terms.name))]
     faults += _check_rules(terms, tally, chains)
     faults += _check_caps(terms)
     faults += [*states.faults, *_check_balances(connection, tally, terms), *_check_strays(connection, terms)]
@@ -140,31 +155,43 @@ def verify(
 
 
 def _store_faults(connection: Connection) -> list[str]:
-    """Return the faults that SQLite's own check of pages, indexes and keys finds; PostgreSQL checks as it reads."""
+    """Return the faults that SQLite's own check of pages, indexes and keys finds.
+
+    The list is empty for PostgreSQL, which checks its pages as it reads them.
+    """
     if connection.dialect.name != "sqlite":
         return []
-    said = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
-    faults = [f"is damaged: {text}" for text in said if text != "ok"]
+    messages = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
+    faults = [f"is damaged: {text}" for text in messages if text != "ok"]
     lost = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
     return faults + [f"has a row in {row[0]} without its row in {row[2]}" for row in lost[:5]]
 
 
 def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int, list[tuple[str, str]]]]:
-    """Return, per account and position, the hashes that an anchor and signed heads say an entry has."""
-    found: dict[str, dict[int, list[tuple[str, str]]]] = {}
+    """Return the hashes that certain entries must have: {account name: {position: [(hash, source)]}}.
+
+    They come from signed heads and from the anchor `since` (None for none), which record where the chains of accounts
+    ended at some time. The source is a text for messages, such as "the anchor".
+    """
+    hashes: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for record in heads:
         who = f"the head signed at {record.moment:%Y-%m-%d %H:%M:%S}"
         for name, (position, hashed) in record.event.details["accounts"].items():
-            found.setdefault(name, {}).setdefault(position, []).append((hashed, who))
+            hashes.setdefault(name, {}).setdefault(position, []).append((hashed, who))
     for name, (position, hashed) in ({} if since is None else since.accounts).items():
-        places = found.setdefault(name, {})
+        places = hashes.setdefault(name, {})
         if position:
             places.setdefault(position, []).append((hashed, "the anchor"))
-    return found
+    return hashes
 
 
 def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
-    """Return the seal, per account, and what is wrong with it: there is at most one, and it names accounts."""
+    """Return the seal's contents, {account name: (number of early entries, digest)}, and the faults of the seal.
+
+    The seal is a record in the register of a ledger of an early version, whose entries were hashed without their
+    balance changes. It has the number of these entries and a digest of their balance changes. `known` are all records
+    of the register. A ledger has at most one seal; without one, both results are empty.
+    """
     seals = [event for record in known if record.kind == "seal" and (event := _event(record)) is not None]
     if not seals:
         return {}, []
@@ -178,7 +205,11 @@ def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fa
 
 
 class _States:
-    """The states of accounts after all events, and the positions of entries at which each was frozen or closed."""
+    """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
+
+    When is told by positions in the account's chain of entries. `faults` lists events that the account's state did not
+    allow.
+    """
 
     def __init__(self, known: list[Record]) -> None:
         self.faults: list[Fault] = []
@@ -189,6 +220,10 @@ class _States:
                 self._change(event)
 
     def _change(self, event: AuditEvent) -> None:
+        """Apply an audit event that freezes, thaws or closes an account to the account's state.
+
+        A fault is recorded instead if the account's state does not allow the event.
+        """
         name, position = event.subject, int(event.details["entries"]) + 1
         state = next_state(self.now(name), event.kind)
         if state is None:
@@ -202,15 +237,19 @@ class _States:
         self._states[name] = state
 
     def now(self, name: str) -> State:
-        """Return the state of an account after all events."""
+        """Return the state of the account `name` ("open", "frozen" or "closed") after all audit events so far."""
         return self._states.get(name, "open")
 
     def shut(self, name: str) -> list[range]:
-        """Return the positions in which an account was not open."""
+        """Return the ranges of entry positions at which the account `name` was frozen or closed.
+
+        Entries there may not be charges.
+        """
         return self._shut.get(name, [])
 
 
 def _terms(record: Record) -> Terms | None:
+    """Return the terms of the account or cap that a record opens; None for an audit event or unreadable text."""
     if record.kind in AUDIT_EVENT_KINDS:
         return None
     try:
@@ -220,19 +259,37 @@ def _terms(record: Record) -> Terms | None:
 
 
 def _event(record: Record) -> AuditEvent | None:
-    """Return the event of a record, None when its text is not one of the fields that such an event has."""
+    """Return the audit event in `record`, or None.
+
+    None means that the record's text cannot be read or has other fields than its kind of event requires.
+    """
     fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None, "seal": {"accounts"}}
     try:
         event = record.event
-        names, found = fields.get(event.kind, {"reason", "entries"}), set(event.details)
+        names, present = fields.get(event.kind, {"reason", "entries"}), set(event.details)
         if event.kind == "dataset":
-            found -= {"within", "definition"}  # which registrations by earlier versions lack
-        return event if event.kind == record.kind and (names is None or found == names) else None
+            present -= {"within", "definition"}  # optional, because registrations by earlier versions lack these fields
+        return event if event.kind == record.kind and (names is None or present == names) else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
+_LINES_OF = (
+    select(lines.c.what, lines.c.total, lines.c.place)
+    .where(lines.c.holder == bindparam("the_holder"))
+    .order_by(lines.c.place)
+)
+"""The stored balance sizes of one account or cap; built once, because building takes longer than running it."""
+
+_ACCOUNT_OF = select(accounts).where(accounts.c.holder == bindparam("the_holder"))
+"""The row of one account, built once as well."""
+
+
 def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fault]:
+    """Yield the faults of the register, whose records `known` are openings of accounts and caps, and audit events.
+
+    Checked are its chain of hashes, the texts of its records, and the sizes of balances that are stored beside them.
+    """
     previous, count = NOTHING_BEFORE, 0
     counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}
     for record in known:
@@ -258,19 +315,19 @@ def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fau
         totals = terms.lines()
         if (record.kind, name, counted[record.holder]) != (terms.kind, terms.name, len(totals)):
             yield Fault(terms.name, None, "has an opening whose columns do not fit what it says")
-        found = select(lines.c.what, lines.c.total).where(lines.c.holder == record.holder).order_by(lines.c.place)
-        places = select(lines.c.place).where(lines.c.holder == record.holder).order_by(lines.c.place)
-        if [tuple(line) for line in connection.execute(found)] != list(totals.items()) or list(
-            connection.execute(places).scalars()
-        ) != list(range(len(totals))):
+        stored = [tuple(line) for line in connection.execute(_LINES_OF, {"the_holder": record.holder})]
+        if stored != [(what, total, place) for place, (what, total) in enumerate(totals.items())]:
             yield Fault(terms.name, None, "has other lines than its opening says")
 
 
 def _check_account(connection: Connection, record: Record, chain: Chain, state: State) -> Iterator[Fault]:
-    """Compare the row of an account with its opening, its chain and the events on it."""
+    """Yield a fault for each way in which an account's row differs from the row that its history implies.
+
+    The history is the opening in `record`, the recomputed `chain` of entries, and the `state` after all audit events.
+    """
     expected = {**account_row(record), "state": state}
     name = str(expected["name"])
-    row = connection.execute(select(accounts).where(accounts.c.holder == record.holder)).mappings().one_or_none()
+    row = connection.execute(_ACCOUNT_OF, {"the_holder": record.holder}).mappings().one_or_none()
     if row is None:
         yield Fault(name, None, "was deleted")
         return
@@ -287,54 +344,74 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
 
 
 def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Check that every account on a dataset that had a cap when the account was opened draws on this cap."""
+    """Yield a fault for every account that is not charged to the cap that its dataset had when the account was opened.
+
+    A cap is the joint budget of all accounts on a dataset. `terms` has the terms (promise and budget) of accounts and
+    caps, keyed by register number.
+    """
     caps: dict[str, int] = {}
-    for number, own in sorted(terms.items()):
-        if own.kind == "cap":
-            caps.setdefault(own.dataset, number)
-        elif own.dataset in caps and own.cap != caps[own.dataset]:
-            yield Fault(own.name, None, f"does not draw on the cap of its dataset {own.dataset!r}")
+    for number, account_terms in sorted(terms.items()):
+        if account_terms.kind == "cap":
+            caps.setdefault(account_terms.dataset, number)
+        elif account_terms.dataset in caps and account_terms.cap != caps[account_terms.dataset]:
+            yield Fault(account_terms.name, None, f"does not draw on the cap of its dataset {account_terms.dataset!r}")
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Check that charges that paid a cap by one rule only paid by the rule that the cap keeps."""
-    for own in terms.values():
-        if own.slices and own.name in chains:
-            cap = terms[own.cap].totals if own.cap in terms else None
+    """Yield a fault for every charge that was paid by one payment rule, although the cap did not keep only that rule.
+
+    A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet and the sum of epsilons,
+    and each charge is paid by both of them. When a use fits only one rule, the cap keeps only that rule from then on.
+    `terms` has the terms of accounts and caps by register number, `tally` the units spent, and `chains` the recomputed
+    chains of accounts by name.
+    """
+    for account_terms in terms.values():
+        if account_terms.slices and account_terms.name in chains:
+            cap = terms[account_terms.cap].totals if account_terms.cap in terms else None
             if not isinstance(cap, CapTotals):
                 continue
-            kept = cap.rule_of(tally.get((own.cap or 0, WHOLE_LIFE, RULE), 0))
-            for position, rule in chains[own.name].by_one_rule:
+            kept = cap.rule_of(tally.get((account_terms.cap or 0, WHOLE_LIFE, RULE), 0))
+            for position, rule in chains[account_terms.name].by_one_rule:
                 if rule is not kept:
-                    yield Fault(own.name, position, "pays the cap by a rule that was given up, or was not the only one")
+                    yield Fault(
+                        account_terms.name,
+                        position,
+                        "pays the cap by a rule that was given up, or was not the only one",
+                    )
 
 
 _PLACE = ("holder", "period", "what")
 
 
 def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Compare every balance with the sum of what the entries drew and returned."""
+    """Yield a fault for every stored balance that differs from the sum over the entries, or is outside its limits.
+
+    `tally` has the sums over the entries, and `terms` the terms of accounts and caps by register number.
+    """
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
     last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))
     moved = select(*(balances.c[x] for x in _PLACE)).outerjoin_from(balances, movements, last)
     loose = {tuple(row) for row in connection.execute(moved.where(movements.c.number.is_(None)))}
     for place in sorted(rows.keys() | tally.keys()):
-        holder, period, what = place
+        holder, period, balance_name = place
         row, spent = rows.get(place), tally.get(place, 0)
         name = terms[holder].name if holder in terms else f"number {holder}"
         when = f" in {period}" if period else ""
         if row is None or row.spent != spent:
             shown = "no balance" if row is None else f"a balance of {row.spent}"
-            yield Fault(name, None, f"has {shown} for {what}{when}, and its entries add up to {spent}")
+            yield Fault(name, None, f"has {shown} for {balance_name}{when}, and its entries add up to {spent}")
         elif place in loose:
-            yield Fault(name, None, f"has a balance for {what}{when} that no movement brought about")
-        elif holder in terms and (row.total != terms[holder].lines().get(what) or not 0 <= spent <= row.total):
-            yield Fault(name, None, f"has a balance for {what}{when} outside its line")
+            yield Fault(name, None, f"has a balance for {balance_name}{when} that no movement brought about")
+        elif holder in terms and (row.total != terms[holder].lines().get(balance_name) or not 0 <= spent <= row.total):
+            yield Fault(name, None, f"has a balance for {balance_name}{when} outside its limits")
 
 
 def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Report rows of accounts or caps that were never opened."""
-    held = {holder for holder, own in terms.items() if own.kind != "cap"}
+    """Yield a fault for every account or cap number that has rows in a table but was never opened.
+
+    `terms` has the terms (promise and budget) of all opened accounts and caps by register number.
+    """
+    held = {holder for holder, account_terms in terms.items() if account_terms.kind != "cap"}
     for table, column in ((accounts, "holder"), (entries, "holder"), (movements, "account"), (lines, "holder")):
         known = set(terms) if table is lines else held
         for holder in sorted(_holders(connection, table, column) - known):
@@ -342,13 +419,14 @@ def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[F
 
 
 def _holders(connection: Connection, table: Table, column: str) -> set[int]:
-    """Return the distinct holders in a table, one index step each."""
-    found: set[int] = set()
+    """Return the distinct account or cap numbers in a column of a table, by one index lookup for each number."""
+    numbers: set[int] = set()
     place = table.c[column]
+    query = select(place).where(place > bindparam("after", type_=place.type)).order_by(place).limit(1)
     after = -(2**62)
     while True:
-        following = connection.execute(select(place).where(place > after).order_by(place).limit(1)).scalar_one_or_none()
+        following = connection.execute(query, {"after": after}).scalar_one_or_none()
         if following is None:
-            return found
-        found.add(following)
+            return numbers
+        numbers.add(following)
         after = following

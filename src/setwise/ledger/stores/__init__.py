@@ -1,4 +1,4 @@
-"""SQLite and PostgreSQL behind one interface.
+"""Databases that keep a ledger, SQLite and PostgreSQL, behind one interface.
 
-To add one, write a `Store` (`base`) with its triggers, and let `connect` open its addresses.
+To add one, write a `Store` (base.py) with its triggers, and let `connect` open its addresses.
 """

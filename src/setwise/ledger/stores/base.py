@@ -1,4 +1,4 @@
-"""What the ledger needs of a database: consistent reading, exclusive writing, and appending an entry.
+"""The interface to a database that keeps a ledger: consistent reads, exclusive writes, and appending entries.
 
 A new store implements `Store` here, brings triggers of its own, and is chosen by its address in connect.py.
 """
@@ -17,7 +17,12 @@ from setwise.ledger.records import Contents, Entry, canonical
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """`amount` drawn from (or, when negative, returned to) a line of a holder in a period."""
+    """A movement: the change of one balance by `amount` units, drawn from it or, if negative, returned to it.
+
+    `holder` is the register number of the account or cap that has the balance (the number of the record that opened
+    it). `period` is the budget period, empty if the budget has none. `what` is the name of the balance: "wallet", for
+    example, or the written form "pure:0.1" of a registered use, of which one unit is one use.
+    """
 
     holder: int
     period: str
@@ -26,12 +31,15 @@ class Movement:
 
 
 def write_moves(movements: Iterable[Movement]) -> str:
-    """Return movements as a JSON list of [holder, period, what, amount], in their order."""
+    """Return the balance changes `movements` as a JSON list of [register number, period, balance name, amount].
+
+    Their order is kept.
+    """
     return canonical([[move.holder, move.period, move.what, move.amount] for move in movements])
 
 
 def read_moves(text: str) -> list[Movement]:
-    """Return the movements of a JSON list, or raise `ValueError`."""
+    """Return the balance changes in `text`, a JSON list that `write_moves` wrote; raise `ValueError` for other text."""
     rows = json.loads(text)
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
         raise ValueError("not a list of movements")
@@ -40,9 +48,11 @@ def read_moves(text: str) -> list[Movement]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An entry to append to an account, with its movements; the store assigns its position and hash.
+    """An entry to append to an account, with its balance changes; the store assigns its position and hash.
 
-    If `position` is given, the entry must get that position, because its amounts were priced for it.
+    `holder` is the register number of the account, `at` the timestamp in microseconds since 1970, `contents` the text
+    of the entry, and `movements` its balance changes. If `position` is not None, the entry must get that position,
+    because its amounts were priced for the balance that the entry before it leaves.
     """
 
     holder: int
@@ -52,7 +62,7 @@ class Draft:
     position: int | None = None
 
     def contents_with_moves(self) -> Contents:
-        """Return the contents with the movements written into them, as they are hashed and stored."""
+        """Return the entry's contents with its balance changes written into them as JSON, to be hashed and stored."""
         return replace(self.contents, moves=write_moves(self.movements))
 
 
@@ -68,47 +78,57 @@ class Overtaken(Exception):
 
 
 OPTIMISTIC_ATTEMPTS = 5
-"""How many times an entry is priced and written without a lock on its account, before the account is locked."""
+"""How many times an entry is priced and appended without a lock on its account, before the account is locked.
+
+Without a lock, another entry can take the position meanwhile, and the entry must be priced again.
+"""
 
 
 class Store(Protocol):
-    """A database that keeps a ledger."""
+    """Protocol of a database that keeps a ledger: consistent reads, exclusive writes, and appending entries."""
 
     @property
     def address(self) -> str:
-        """Where the store is, without any password."""
+        """The path or URL of the database, without any password."""
         ...
 
     def reading(self) -> AbstractContextManager[Connection]:
-        """Open a consistent view."""
+        """Return a context manager whose connection sees one consistent state of the database."""
         ...
 
     def writing(self) -> AbstractContextManager[Connection]:
-        """Open a transaction that is alone in changing what is opened; it is committed when the block ends well."""
+        """Return a context manager for a transaction that alone may write the register of openings and events.
+
+        The transaction is committed when the block ends without an exception.
+        """
         ...
 
     def append(self, draft: Draft) -> Entry:
-        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
+        """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
+
+        Raises `Refused` if a constraint of the database forbids it.
+        """
         ...
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append drafts in one transaction, with no entry of others between them; return the last entry.
+        """Append several entries in one transaction, with no entry of others between them; return the last one.
 
-        `drafts` prices them from a connection. It is called again if another entry came first, so it must not have
-        side effects. The first draft has its `position`.
+        The function `drafts` gets a connection, reads the balances, and returns the entries with their prices for the
+        account with the register number `holder`. It is called again if an entry of others came first, which changes
+        the balances; so it must have no side effects. The first draft must have its `position`.
         """
         ...
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing`."""
+        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry."""
         ...
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the ledger's database."""
         ...
 
 
 def cause(error: SQLAlchemyError) -> str:
-    """Return the first line of what the driver said."""
-    said = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-    return (said.splitlines() or ["no reason was given"])[0].rstrip(".")
+    """Return the first line of the database driver's message in `error`, without its full stop."""
+    message = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return (message.splitlines() or ["no reason was given"])[0].rstrip(".")

@@ -1,6 +1,6 @@
 """Open the store at an address: a SQLite file, or a PostgreSQL database.
 
-A new store implements `Store` of base.py, has triggers that refuse what overdraws, and is chosen in `_store`.
+A new store implements `Store` of base.py, has triggers that refuse to overdraw a balance, and is chosen in `_store`.
 """
 
 from sqlalchemy.engine import URL, make_url
@@ -16,7 +16,12 @@ _FORMS = "a path such as setwise.db, or postgresql://user@host/database"
 
 
 def connect(url: str, at: int) -> Store:
-    """Open the store at an address, and make its schema or bring it up to date."""
+    """Open the store at `url`; create its tables, or migrate them to the present schema, if needed.
+
+    `at` is the timestamp, in microseconds since 1970, that migrations are recorded with.
+
+    Raises `InvalidParameter` for an address of another form, and `StoreFailed` for a schema that was changed by others.
+    """
     store = _store(url)
     try:
         if _version(store) < len(MIGRATIONS):
@@ -32,7 +37,10 @@ def connect(url: str, at: int) -> Store:
 
 
 def connect_to_read(url: str) -> Store:
-    """Open the store at an address without changing or judging anything in it, also where it cannot be written."""
+    """Open the store at `url` for reading only, so that a damaged or read-only ledger can be inspected.
+
+    Nothing is created, migrated or checked. Raises `StoreFailed` if the schema has another version.
+    """
     path = sqlite_path(url)
     store = _store(url) if path is None else SqliteStore(path, read_only=True)
     try:
@@ -48,6 +56,7 @@ def connect_to_read(url: str) -> Store:
 
 
 def _version(store: Store) -> int:
+    """Return the schema version of a store; raise `StoreFailed` if a later Setwise wrote it."""
     with store.reading() as connection:
         version = version_of(connection)
     check_version(version, store.address)
@@ -55,7 +64,10 @@ def _version(store: Store) -> int:
 
 
 def sqlite_path(url: str) -> str | None:
-    """Return the path of a ledger in SQLite, or None for a ledger elsewhere."""
+    """Return the file path in `url`, the address of a SQLite ledger; None if it is the address of another database.
+
+    Raises `InvalidParameter` for an empty address, or for a database in memory, which would be lost with the process.
+    """
     if not isinstance(url, str) or not url.strip():
         raise InvalidParameter(f"a ledger's address is {_FORMS}, not {url!r}")
     if "://" not in url:
@@ -70,12 +82,17 @@ def sqlite_path(url: str) -> str | None:
 
 
 def _store(url: str) -> Store:
+    """Return the store (SQLite file or PostgreSQL database) at `url`, without creating or checking its tables."""
     path = sqlite_path(url)
     return PostgresqlStore(_postgresql(url)) if path is None else SqliteStore(path)
 
 
 def _postgresql(url: str) -> URL:
-    """Return the address of a PostgreSQL database; it may hold a password, so no error repeats it."""
+    """Return `url`, the address of a PostgreSQL database, as a parsed URL.
+
+    Raises `InvalidParameter` for any other address. The message does not repeat the address, which may contain a
+    password.
+    """
     scheme = url.partition("://")[0]
     if scheme not in ("postgresql", "postgres"):
         raise InvalidParameter(f"a ledger's address is {_FORMS}, not {scheme}://...")

@@ -1,6 +1,6 @@
-"""The versions of the schema, in order; opening a store brings it up to the last.
+"""Migrations of the ledger's schema, which opening a store applies in order, and the check for changes by others.
 
-Below that, whether the tables, constraints and triggers of a store are those that this version makes.
+The check compares the tables, constraints and triggers of a database with those that this version creates.
 """
 
 import json
@@ -33,15 +33,17 @@ from setwise.ledger.stores.seal import moves_digest, write_seal
 
 
 def _tables(connection: Connection, _: int) -> None:
+    """Migration 1 of the ledger's schema: create the tables."""
     SCHEMA.create_all(connection)
 
 
 def _triggers(connection: Connection, _: int) -> None:
+    """Migration 2 of the ledger's schema: create the triggers."""
     renew_triggers(connection)
 
 
 def renew_triggers(connection: Connection) -> None:
-    """Drop every trigger of the ledger and create those of this version."""
+    """Drop all triggers of the ledger's tables and create the triggers of this version."""
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":
         statements = sqlite_triggers.statements()
@@ -53,20 +55,20 @@ def renew_triggers(connection: Connection) -> None:
 
 
 def drop_triggers(connection: Connection) -> None:
-    """Drop every trigger of the ledger, inside a transaction that creates them again before it ends."""
+    """Drop every trigger of the ledger; the caller must create them again before its transaction ends."""
     if connection.dialect.name == "sqlite":
-        found = "SELECT 'DROP TRIGGER ' || name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'ledger_*'"
+        query = "SELECT 'DROP TRIGGER ' || name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'ledger_*'"
     else:
-        found = (
+        query = (
             "SELECT 'DROP FUNCTION ' || oid::regprocedure || ' CASCADE' FROM pg_proc "
             "WHERE pronamespace = current_schema()::regnamespace AND starts_with(proname, 'ledger_')"
         )
-    for statement in connection.exec_driver_sql(found).scalars().all():
+    for statement in connection.exec_driver_sql(query).scalars().all():
         connection.exec_driver_sql(statement)
 
 
 def _acts(connection: Connection, _: int) -> None:
-    """Let the register hold acts, and accounts a state and their analyst."""
+    """Migration 3: add audit events to the register, and a state and an analyst's name to accounts."""
     if "state" not in {column["name"] for column in inspect(connection).get_columns(accounts.name)}:
         drop_triggers(connection)
         if connection.dialect.name == "sqlite":
@@ -95,7 +97,7 @@ _ACTS_IN_POSTGRESQL = (
 
 
 def _slices(connection: Connection, _: int) -> None:
-    """Let accounts have entries that move units between a cap and what they hold of it."""
+    """Migration 4: allow slice entries, which move units between a cap and the part of it reserved for an account."""
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":
         _rewrite_checks(connection, entries)
@@ -110,10 +112,11 @@ def _slices(connection: Connection, _: int) -> None:
 
 
 def _moves(connection: Connection, at: int) -> None:
-    """Write the movements of each entry into the entry, and allow releases.
+    """Migration 5: write the balance changes of each entry into the entry, and allow releases.
 
-    The hashes of entries that are there already stay, because signed heads refer to them. What these entries moved is
-    put under the hash of one record of the register instead, the seal.
+    The hashes of existing entries stay as they are, because signed heads refer to them, so these hashes do not cover
+    the balance changes. A digest of the balance changes is therefore put into one new record of the register, the seal.
+    `at` is the timestamp of that record, in microseconds since 1970.
     """
     drop_triggers(connection)
     if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:
@@ -146,13 +149,17 @@ _MOVES_IN_POSTGRESQL = (
 
 
 def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
-    own = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
+    """Write `moves`, one JSON text of balance changes per position, into the entries of an account.
+
+    `holder` is the account's register number.
+    """
+    entry_of_row = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
     rows = [{"place": position, "text": text} for position, text in enumerate(moves, 1)]
-    connection.execute(update(entries).where(own).values(moves=bindparam("text")), rows)
+    connection.execute(update(entries).where(entry_of_row).values(moves=bindparam("text")), rows)
 
 
 def _rewrite_checks(connection: Connection, *changed: Table) -> None:
-    """Give the changed tables of a SQLite file the text that new ones have: only CHECK constraints differ.
+    """Replace the stored CREATE TABLE text of these SQLite tables by the present one, which differs only in CHECKs.
 
     SQLite has no statement for that; https://sqlite.org/lang_altertable.html describes this procedure.
     """
@@ -174,18 +181,24 @@ MIGRATIONS: tuple[tuple[str, Callable[[Connection, int], None]], ...] = (
     ("slices", _slices),
     ("moves", _moves),
 )
-"""A store of version n has had the first n. The first makes the tables as they are now; later ones keep them."""
+"""All migrations, each with its name; a store of version n has had the first n.
+
+The first creates the tables as they are now; later migrations leave such tables as they are.
+"""
 
 
 def version_of(connection: Connection) -> int:
-    """Return the version of the store, 0 when there is no ledger in it yet."""
+    """Return the schema version of the store, which is 0 if it contains no ledger yet."""
     if not inspect(connection).has_table(versions.name):
         return 0
     return int(connection.execute(select(func.coalesce(func.max(versions.c.version), 0))).scalar_one())
 
 
 def check_version(version: int, address: str) -> None:
-    """Raise `StoreFailed` for a store that a later Setwise has written."""
+    """Raise `StoreFailed` if the version is higher than this Setwise knows.
+
+    `address` names the store in the message.
+    """
     if version > len(MIGRATIONS):
         raise StoreFailed(
             f"the ledger {address} has version {version}, and this Setwise knows versions up to {len(MIGRATIONS)}; "
@@ -194,7 +207,11 @@ def check_version(version: int, address: str) -> None:
 
 
 def migrate(connection: Connection, address: str, at: int) -> None:
-    """Bring the store up to the last version, inside the caller's transaction."""
+    """Apply all migrations that the store has not had, inside the caller's transaction.
+
+    `address` names the store in error messages, and `at` is the timestamp, in microseconds since 1970, with which the
+    migrations are recorded.
+    """
     version = version_of(connection)
     check_version(version, address)
     if version == 0:
@@ -205,22 +222,28 @@ def migrate(connection: Connection, address: str, at: int) -> None:
 
 
 Objects = dict[str, str]
-"""What is in a schema: the name of each object, and its definition in a form that can be compared."""
+"""The objects of a schema: the name of each, and its definition in a form that can be compared."""
 
 
 def schema_faults(connection: Connection) -> list[str]:
-    """Return in words what is missing, changed or strange in the schema; nothing when it is as it should be."""
+    """Return a sentence for every table, column, constraint or trigger that is missing, changed or unknown.
+
+    The list is empty if the schema is the one that this version creates.
+    """
     if connection.dialect.name == "sqlite":
-        found, expected = _in_sqlite(connection), _expected_in_sqlite()
+        present, expected = _in_sqlite(connection), _expected_in_sqlite()
     else:
-        found, expected = _in_postgresql(connection), _expected_in_postgresql()
-    faults = [f"lacks the {name}" for name in sorted(expected.keys() - found.keys())]
-    faults += [f"has a strange {name}" for name in sorted(found.keys() - expected.keys())]
-    faults += [f"has another {name}" for name in sorted(expected) if name in found and found[name] != expected[name]]
+        present, expected = _in_postgresql(connection), _expected_in_postgresql()
+    faults = [f"lacks the {name}" for name in sorted(expected.keys() - present.keys())]
+    faults += [f"has an unknown {name}" for name in sorted(present.keys() - expected.keys())]
+    faults += [
+        f"has a changed {name}" for name in sorted(expected) if name in present and present[name] != expected[name]
+    ]
     return faults
 
 
 def _in_sqlite(connection: Connection) -> Objects:
+    """Return the ledger's tables, indexes and triggers in a SQLite database: a dict from type and name to SQL text."""
     rows = connection.exec_driver_sql(
         "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE tbl_name GLOB 'ledger_*' AND sql NOT NULL"
     )
@@ -229,7 +252,10 @@ def _in_sqlite(connection: Connection) -> Objects:
 
 @cache
 def _expected_in_sqlite() -> Objects:
-    """Return what a new SQLite file has; made in memory."""
+    """Return the tables, indexes and triggers that a new SQLite ledger has, read from one created in memory.
+
+    The result is a dict from type and name to SQL text.
+    """
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
         versions.create(connection)
@@ -264,20 +290,25 @@ SELECT 'column ' || a.attname || ' of ' || c.relname, format_type(a.atttypid, a.
 
 
 def _in_postgresql(connection: Connection) -> Objects:
+    """Return the ledger's columns, constraints, triggers and functions in a PostgreSQL database."""
+
     def rows(statement: str) -> Iterator[tuple[str, str]]:
         return (tuple(row) for row in connection.exec_driver_sql(statement))
 
-    found: Objects = {**dict(rows(_FUNCTIONS)), **dict(rows(_COLUMNS))}
-    found |= {name: re.sub(r" ON \S*?(ledger_\w+) ", r" ON \1 ", text) for name, text in rows(_TRIGGERS)}
-    for name in found:
+    objects: Objects = {**dict(rows(_FUNCTIONS)), **dict(rows(_COLUMNS))}
+    objects |= {name: re.sub(r" ON \S*?(ledger_\w+) ", r" ON \1 ", text) for name, text in rows(_TRIGGERS)}
+    for name in objects:
         if name.startswith("trigger"):
-            found[name] = re.sub(r"FUNCTION \S*?(ledger_\w+\(\))", r"FUNCTION \1", found[name])
-    found |= {f"constraint {_plain(text)} of {table}": "" for table, text in rows(_CONSTRAINTS)}
-    return found
+            objects[name] = re.sub(r"FUNCTION \S*?(ledger_\w+\(\))", r"FUNCTION \1", objects[name])
+    objects |= {f"constraint {_plain(text)} of {table}": "" for table, text in rows(_CONSTRAINTS)}
+    return objects
 
 
 def _plain(definition: str) -> str:
-    """Return a constraint without the brackets, casts, schemas and spaces that databases write differently."""
+    """Return a constraint's definition without brackets, casts, schemas and spaces, for comparison.
+
+    PostgreSQL prints these differently from the text that created the constraint.
+    """
     text = re.sub(r"REFERENCES \S*?(ledger_\w+)", r"REFERENCES \1", definition)
     text = text.replace("::text", "").replace(" = ANY (ARRAY[", " IN (")
     return re.sub(r"[\s()\[\]\"]", "", text)
@@ -285,22 +316,27 @@ def _plain(definition: str) -> str:
 
 @cache
 def _expected_in_postgresql() -> Objects:
+    """Return the columns, constraints, triggers and functions of a new PostgreSQL ledger, with their definitions."""
     tables = (*SCHEMA.sorted_tables, versions)
-    found = {f"function {name}": source for name, source in postgresql_triggers.functions().items()}
-    found |= {f"trigger {name} of {table}": f"O {text}" for name, table, text in postgresql_triggers.triggers()}
+    objects = {f"function {name}": source for name, source in postgresql_triggers.functions().items()}
+    objects |= {f"trigger {name} of {table}": f"O {text}" for name, table, text in postgresql_triggers.triggers()}
     for table in tables:
         for column in table.c:
             kind, required = _TYPES[str(column.type).split()[0]], str(not column.nullable).lower()
-            found[f"column {column.name} of {table.name}"] = f"{kind} {required}"
-    found |= {f"constraint {_plain(text)} of {table.name}": "" for table in tables for text in _constraints(table)}
-    return found
+            objects[f"column {column.name} of {table.name}"] = f"{kind} {required}"
+    objects |= {f"constraint {_plain(text)} of {table.name}": "" for table in tables for text in _constraints(table)}
+    return objects
 
 
 _TYPES = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "bigint"}
 
 
 def _constraints(table: Table) -> Iterator[str]:
-    for constraint in (*table.constraints, *(each for column in table.c for each in column.constraints)):
+    """Yield the definition of every constraint of a table, in PostgreSQL's words."""
+    for constraint in (
+        *table.constraints,
+        *(constraint_of_column for column in table.c for constraint_of_column in column.constraints),
+    ):
         match constraint:
             case PrimaryKeyConstraint(columns=columns):
                 yield f"PRIMARY KEY ({', '.join(columns.keys())})"

@@ -1,6 +1,6 @@
-"""The ledger in PostgreSQL 15 or later: an entry and its movements in one statement.
+"""The ledger in PostgreSQL 15 or later: an entry and its balance changes are written by one statement.
 
-Triggers (postgresql_triggers.py) check the entry and bring balances up to date in the same transaction.
+Triggers (postgresql_triggers.py) check the entry and update the balances in the same transaction.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +16,13 @@ from setwise.ledger.records import Entry
 from setwise.ledger.stores.base import OPTIMISTIC_ATTEMPTS, Draft, Overtaken, Refused, cause
 
 _ALONE = 0x5345545749534531
-"""The advisory lock of whoever changes what is opened."""
+"""The key of the advisory lock that a transaction of `writing` holds, so that only one of them runs at a time."""
 
 _SESSION = """
 SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'; SET client_encoding = 'UTF8';
 SET lock_timeout = '60s'
 """
-"""Durable whatever the server's defaults are, and no waiting for ever."""
+"""Settings of every connection: commits are durable whatever the server's defaults, and lock waits end after 60 s."""
 
 _APPEND = """
 INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, moves, digest)
@@ -32,13 +32,13 @@ INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, conte
 """
 
 _INTEGRITY = "23"
-"""The class of the errors that say a constraint forbids it."""
+"""The class of SQLSTATE codes by which PostgreSQL says that a constraint forbids the statement."""
 
 
 _SERIALIZATION = "40001"
-"""The error that says another entry came first."""
+"""The SQLSTATE code with which the trigger says that another entry has taken the position."""
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class PostgresqlStore:
@@ -51,13 +51,16 @@ class PostgresqlStore:
 
     @property
     def address(self) -> str:
-        """The address, without any password."""
+        """The URL of the database, without any password."""
         return self._address
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a consistent view: every query in it sees the same state."""
-        with self._as_store_failed(), self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+        """Yield a connection whose read-only transaction sees one consistent state of the database."""
+        with (
+            self._as_store_failed(),
+            self._begin_transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection,
+        ):
             try:
                 yield connection
             finally:
@@ -65,40 +68,57 @@ class PostgresqlStore:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open a transaction that is alone in changing what is opened; charges go on meanwhile."""
+        """Yield a connection whose transaction alone may write the register (openings and audit events).
+
+        The transaction is committed at the end. Charges of other transactions go on meanwhile.
+        """
         with self._as_store_failed(), self._transaction("SELECT pg_advisory_xact_lock(%s)", _ALONE) as connection:
             yield connection
 
     def append(self, draft: Draft) -> Entry:
-        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
+        """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
+
+        Raises `Refused` if a constraint of the database forbids it.
+        """
         return self._retry_once(lambda: self._append_once(draft))
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append, all or none, drafts that nobody else's entry comes between; return the last entry.
+        """Append several entries in one transaction, with no entry of others between them; return the last one.
 
-        A single draft is first tried without holding the account, which others would have to wait for.
+        The function `drafts` reads the balances and returns the entries with their prices, for the account with the
+        register number `holder`. A single entry is first tried without locking the account, so that others need not
+        wait.
         """
 
-        def hopefully() -> Entry | None:
+        def append_without_lock() -> Entry | None:
+            """Append the one drafted entry without locking the account, and return it.
+
+            Returns None if there are several drafts, or if entries of others always came first; the caller then locks.
+            """
             with self._engine.connect() as connection:
                 for _ in range(OPTIMISTIC_ATTEMPTS):
-                    made = drafts(connection)
-                    if len(made) > 1:
+                    entries_to_append = drafts(connection)
+                    if len(entries_to_append) > 1:
                         break
                     with suppress(Overtaken):
-                        return self.append_in(connection, made[0])
+                        return self.append_in(connection, entries_to_append[0])
             return None
 
-        def alone() -> Entry:
+        def append_with_lock() -> Entry:
+            """Lock the account, price and append all drafts, and return the entry of the last one."""
             lock = "SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE"
             with self._transaction(lock, holder) as connection:
                 return [self.append_in(connection, draft) for draft in drafts(connection)][-1]
 
-        entry = self._retry_once(hopefully)
-        return self._retry_once(alone) if entry is None else entry
+        entry = self._retry_once(append_without_lock)
+        return self._retry_once(append_with_lock) if entry is None else entry
 
-    def _retry_once(self, append: Callable[[], _Found]) -> _Found:
-        """Append, a second time when the connection was cut: a key is used once, so that is safe."""
+    def _retry_once(self, append: Callable[[], _Result]) -> _Result:
+        """Call the function `append`, which writes an entry, and call it again if the connection was cut.
+
+        The second call is safe: if the first one was committed after all, its key is taken and the database refuses the
+        second.
+        """
         with self._as_store_failed():
             try:
                 return append()
@@ -108,10 +128,14 @@ class PostgresqlStore:
             return append()
 
     @contextmanager
-    def _transaction(self, lock: str, what: int) -> Iterator[Connection]:
-        with self._begun("BEGIN") as connection:
+    def _transaction(self, lock: str, lock_key: int) -> Iterator[Connection]:
+        """Yield a connection in a transaction that first takes a lock: it runs the statement `lock` with `lock_key`.
+
+        The transaction is committed at the end of the block, or rolled back if the block raises.
+        """
+        with self._begin_transaction("BEGIN") as connection:
             try:
-                connection.exec_driver_sql(lock, (what,))
+                connection.exec_driver_sql(lock, (lock_key,))
                 yield connection
                 connection.exec_driver_sql("COMMIT")
             except BaseException:
@@ -119,7 +143,11 @@ class PostgresqlStore:
                 raise
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing`."""
+        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
+
+        Nothing is committed here. Raises `Overtaken` if another entry has the draft's position, and `Refused` if a
+        constraint forbids the entry.
+        """
         contents = draft.contents_with_moves()
         values = {
             "holder": draft.holder,
@@ -145,16 +173,20 @@ class PostgresqlStore:
         return Entry(contents=contents, position=position, at=draft.at, previous=previous, hash=hashed)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the PostgreSQL server."""
         self._engine.dispose()
 
     def _append_once(self, draft: Draft) -> Entry:
-        with self._engine.connect() as connection:  # one statement, committed as it ends
+        """Append the entry `draft` by a single SQL statement, which commits by itself; return the entry."""
+        with self._engine.connect() as connection:
             return self.append_in(connection, draft)
 
     @contextmanager
-    def _begun(self, begin: str) -> Iterator[Connection]:
-        """Yield a connection with a transaction begun, over a fresh connection when the pooled one was cut."""
+    def _begin_transaction(self, begin: str) -> Iterator[Connection]:
+        """Yield a connection on which the statement `begin` has started a transaction.
+
+        If the pooled connection was cut, a fresh connection is used.
+        """
         connection = self._engine.connect()
         try:
             try:
@@ -171,7 +203,10 @@ class PostgresqlStore:
 
     @contextmanager
     def _as_store_failed(self) -> Iterator[None]:
-        """Turn what goes wrong with the database into one sentence."""
+        """Context manager that turns database errors into `StoreFailed`.
+
+        The message has the database's address and the first line of the driver's message.
+        """
         try:
             yield
         except SQLAlchemyError as error:
@@ -179,6 +214,7 @@ class PostgresqlStore:
 
 
 def _engine(url: URL) -> Engine:
+    """Return a SQLAlchemy engine with a connection pool; raise `MissingExtra` if psycopg is not installed."""
     try:
         engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
@@ -192,6 +228,7 @@ def _engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: object, _: object) -> None:
+        """Apply the ledger's session settings to a connection that the pool has just opened."""
         connection.autocommit = True  # type: ignore[attr-defined]
         connection.execute(_SESSION)  # type: ignore[attr-defined]
 
@@ -199,7 +236,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _abandon(connection: Connection) -> None:
-    """Roll back, unless the connection is gone and the transaction with it."""
+    """Roll back the transaction, unless the connection is lost, which ends the transaction anyway."""
     if connection.invalidated or connection.closed:
         return
     try:

@@ -1,7 +1,7 @@
-"""Triggers that make PostgreSQL chain entries, apply movements to balances, and refuse to rewrite history.
+"""SQL text of triggers that make PostgreSQL chain entries, apply balance changes, and refuse to rewrite history.
 
-An entry is inserted without hash, and mostly without place; the trigger locks its account, gives it both, and so puts
-writers in a line.
+An entry is inserted without a hash, and mostly without a position. The trigger locks the account's row and assigns
+both, so that concurrent writers of one account queue.
 """
 
 from setwise.ledger.stores.schema import APPEND_ONLY, versions
@@ -205,7 +205,7 @@ _FUNCTIONS = (
 )
 
 _TRIGGERS = (
-    # when, verb, table, function
+    # Each row: when the trigger fires, on which statement, on which table, and the function that it calls.
     ("AFTER", "INSERT", "ledger_lines", "ledger_lines_complete"),
     ("BEFORE", "INSERT", "ledger_accounts", "ledger_accounts_start"),
     ("BEFORE", "UPDATE", "ledger_accounts", "ledger_accounts_advance"),
@@ -218,33 +218,37 @@ _TRIGGERS = (
 
 
 def functions() -> dict[str, str]:
-    """Return the name and the source of every function."""
+    """Return the PL/pgSQL source of every trigger function of the ledger, keyed by the function's name."""
     parts = (text.strip().partition("() RETURNS trigger LANGUAGE plpgsql AS $$") for text in _FUNCTIONS)
     return {head.removeprefix("CREATE FUNCTION "): source.removesuffix("$$") for head, _, source in parts}
 
 
 def triggers() -> list[tuple[str, str, str]]:
-    """Return the name, the table and the definition of every trigger."""
+    """Return (name, table, CREATE TRIGGER statement) of every trigger of a PostgreSQL ledger."""
     kept = [table.name for table in APPEND_ONLY] + [versions.name]
     frozen = [(name, verbs) for name in kept for verbs in ("DELETE OR UPDATE", "TRUNCATE")]
     frozen += [(name, verb) for name in ("ledger_accounts", "ledger_balances") for verb in ("DELETE", "TRUNCATE")]
-    found = [(function, table, when, verb, "ROW", function) for when, verb, table, function in _TRIGGERS]
-    found += [
+    triggers_of_tables = [(function, table, when, verb, "ROW", function) for when, verb, table, function in _TRIGGERS]
+    triggers_of_tables += [
         (f"{name}_no_{verbs.lower().replace(' ', '_')}", name, "BEFORE", verbs, "STATEMENT", "ledger_refuse_rewrite")
         for name, verbs in frozen
     ]
     return [
-        (name, table, f"CREATE TRIGGER {name} {when} {verbs} ON {table} FOR EACH {each} EXECUTE FUNCTION {function}()")
-        for name, table, when, verbs, each, function in found
+        (
+            name,
+            table,
+            f"CREATE TRIGGER {name} {when} {verbs} ON {table} FOR EACH {granularity} EXECUTE FUNCTION {function}()",
+        )
+        for name, table, when, verbs, granularity, function in triggers_of_tables
     ]
 
 
 def statements(schema: str) -> list[str]:
-    """Return the statements that create every function and trigger in a schema.
+    """Return the SQL statements that create every function and trigger in a schema.
 
-    Functions find tables in that schema before they look at temporary ones. Otherwise anybody who may make a temporary
-    table `ledger_accounts` could let the checks read that one.
+    The functions look for tables in that schema before temporary tables. Otherwise anybody who may create a temporary
+    table `ledger_accounts` could make the checks read that one.
     """
     path = f"LANGUAGE plpgsql SET search_path = {schema}, pg_temp AS"
-    made = [text.replace("LANGUAGE plpgsql AS", path, 1) for text in _FUNCTIONS]
-    return [*made, *(text for _, _, text in triggers())]
+    function_statements = [text.replace("LANGUAGE plpgsql AS", path, 1) for text in _FUNCTIONS]
+    return [*function_statements, *(text for _, _, text in triggers())]

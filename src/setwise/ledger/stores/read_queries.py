@@ -1,17 +1,17 @@
-"""Read-only queries, each served by an index; writes are in sqlite.py and postgresql.py."""
+"""Read-only queries on the ledger's tables, each served by an index; writes are in sqlite.py and postgresql.py."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, select, text, tuple_
+from sqlalchemy import Connection, RowMapping, Select, bindparam, select, text, tuple_
 
 from setwise.ledger.records import Contents, Entry, EntryKind
 from setwise.ledger.stores.base import Movement, write_moves
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
 
 _PAGE = 5000
-"""Rows, or holders, of one statement."""
+"""Rows that one SELECT reads at most; longer results are read page by page."""
 
 _ENTRIES_HELD = 2
 """Entries held in memory while an account is read: the text of one answer may have ten megabytes."""
@@ -19,7 +19,7 @@ _ENTRIES_HELD = 2
 
 @dataclass(frozen=True, slots=True)
 class AccountCounters:
-    """How many entries an account has, how many of them are charges, and whether it is open."""
+    """How many entries an account has, how many of them are charges, and its state: open, frozen or closed."""
 
     entries: int
     charges: int
@@ -27,23 +27,28 @@ class AccountCounters:
 
 
 def account_counters(connection: Connection, holder: int) -> AccountCounters:
-    """Return the present row of an account."""
+    """Return the number of entries and charges, and the state, of the account with the register number `holder`."""
     columns = (accounts.c.entries, accounts.c.charges, accounts.c.state)
     return AccountCounters(*connection.execute(select(*columns).where(accounts.c.holder == holder)).one())
 
 
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
-    """Return what was spent of each line in a period; lines without movements are left out."""
-    found = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
-    return {row.what: row.spent for row in connection.execute(found)}
+    """Return the units spent in `period` of each balance of the account or cap with the register number `holder`.
+
+    The keys are balance names; balances that were never touched are left out.
+    """
+    query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
+    return {row.what: row.spent for row in connection.execute(query)}
 
 
 @dataclass(frozen=True, slots=True)
 class PricingState:
-    """What prices depend on, read in one statement: the number of entries, the balances, and the cap's rule.
+    """The values that the prices of an account's uses depend on, read in one statement.
 
-    `spent` are the units spent per line of the account; for a line of a slice, the units that it holds. `given_up` are
-    the units spent of the cap's line `rule`.
+    `entries` is the number of the account's entries. `spent` has units per balance name of the account. Under a name
+    such as "slice:wallet", these are the units in the account's slice (its reserved part of the dataset's cap); under
+    any other name, the units that the account has spent. `given_up` are the units spent of the cap's balance "rule",
+    which tell whether a payment rule of the cap was dropped, and which.
     """
 
     entries: int
@@ -60,7 +65,10 @@ _PRICED = text(
 
 
 def pricing_state(connection: Connection, holder: int, period: str) -> PricingState:
-    """Return what the prices of an account's uses depend on."""
+    """Return the values on which the prices of an account's uses depend, in the budget period `period`.
+
+    `holder` is the account's register number.
+    """
     rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
     return PricingState(
         entries=rows[0].entries,
@@ -70,14 +78,21 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 
 
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
-    """Return what was spent of each line without periods, and let nobody else change it in this transaction."""
-    found = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
-    return {row.what: row.spent for row in connection.execute(found.order_by(balances.c.what).with_for_update())}
+    """Return the units spent of each balance that has no periods, and lock these rows until the transaction ends.
+
+    `holder` is the register number of the account or cap that has the balances; the keys are balance names.
+    """
+    query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
+    return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What an account holds of a line of its cap: `what` is the account's line, `at` the stamp of its last entry."""
+    """The units of one balance of a cap that are reserved for one account.
+
+    `holder` and `name` identify the account, `what` is the account's balance name (such as "slice:wallet"), and `at`
+    the timestamp of the account's last entry, in microseconds since 1970.
+    """
 
     holder: int
     name: str
@@ -87,60 +102,105 @@ class Slice:
 
 
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
-    """Return what is held of a cap."""
+    """Return the slices of the cap with the register number `cap` that hold any units.
+
+    A slice is the part of a cap's balance that is reserved for one account.
+    """
     columns = (accounts.c.holder, accounts.c.name, balances.c.what, balances.c.spent, accounts.c.at)
-    found = (
+    query = (
         select(*columns)
         .join(balances, balances.c.holder == accounts.c.holder)
         .where(accounts.c.cap == cap, balances.c.period == "", balances.c.what.startswith("slice:"))
         .where(balances.c.spent > 0)
     )
-    return [Slice(*row) for row in connection.execute(found)]
+    return [Slice(*row) for row in connection.execute(query)]
 
 
 def spent_by(
     connection: Connection, holders: Select[tuple[int]], periods: Collection[str] | None = None
 ) -> dict[tuple[int, str], dict[str, int]]:
-    """Return what each of the holders spent of each line in each of the periods, or in each that there was."""
-    found: dict[tuple[int, str], dict[str, int]] = {}
+    """Return the units spent of each balance: {(account number, period): {balance name: units}}.
+
+    `holders` is a SELECT of the register numbers of the accounts. With `periods`, only these periods are read; with
+    None, all periods in which something was spent.
+    """
+    spent_units: dict[tuple[int, str], dict[str, int]] = {}
     columns = (balances.c.holder, balances.c.period, balances.c.what, balances.c.spent)
     chosen = select(*columns).where(balances.c.holder.in_(holders))
     if periods is not None:
         chosen = chosen.where(balances.c.period.in_(periods))
     for holder, period, what, spent in connection.execute(chosen):
-        found.setdefault((holder, period), {})[what] = spent
-    return found
+        spent_units.setdefault((holder, period), {})[what] = spent
+    return spent_units
 
 
 def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
-    """Return whether one of the datasets has an account or a cap."""
+    """Return whether the ledger has an account or a cap on any of `datasets`, given by name."""
     opened = select(accounts.c.holder).where(accounts.c.dataset.in_(datasets))
     capped = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(datasets))
     return connection.execute(opened.union_all(capped).limit(1)).first() is not None
 
 
 def entry_under(connection: Connection, holder: int, account: str, kind: EntryKind, key: str) -> Entry | None:
-    """Return the charge or settlement under a key, if there is one."""
-    found = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
-    row = connection.execute(found).mappings().one_or_none()
+    """Return the entry of this `kind` ("charge", "settle", "release" or "slice") under `key`, or None.
+
+    `holder` is the register number of the account that has the entry, and `account` its name.
+    """
+    query = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
+    row = connection.execute(query).mappings().one_or_none()
     return None if row is None else read_entry(account, row)
 
 
+def has_releases(connection: Connection, holder: int, charge_key: str) -> bool:
+    """Return whether parts of the charge under `charge_key` were released; `holder` is the account's register number.
+
+    The key of a release is the charge's key, a line break and the name of the part. Keys are compared by their bytes.
+    """
+    begins, ends = f"{charge_key}\n", f"{charge_key}\x0b"
+    query = select(entries.c.position).where(entries.c.holder == holder, entries.c.kind == "release")
+    return connection.execute(query.where(entries.c.key > begins, entries.c.key < ends).limit(1)).first() is not None
+
+
+# Statements that are run for each of many accounts are built once: building one takes longer than the database takes.
+_ENTRIES_AFTER = (
+    select(entries)
+    .where(entries.c.holder == bindparam("the_holder"), entries.c.position > bindparam("after"))
+    .order_by(entries.c.position)
+    .limit(_PAGE)
+)
+_MOVEMENTS_AFTER = (
+    select(movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)
+    .where(
+        movements.c.account == bindparam("the_account"),
+        tuple_(movements.c.position, movements.c.holder, movements.c.what)
+        > tuple_(
+            bindparam("after_position", type_=movements.c.position.type),
+            bindparam("after_holder", type_=movements.c.holder.type),
+            bindparam("after_what", type_=movements.c.what.type),
+        ),
+    )
+    .order_by(movements.c.position, movements.c.holder, movements.c.what)
+    .limit(_PAGE)
+)
+
+
 def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:
-    """Return the entries of an account in order, from the one after a position on."""
+    """Yield the entries of an account in order, from the one after the position `after` on.
+
+    `holder` is the account's register number and `account` its name.
+    """
     return (read_entry(account, row) for row in entry_rows(connection, holder, after))
 
 
 def entry_rows(connection: Connection, holder: int, after: int) -> Generator[RowMapping, None, None]:
-    """Yield the rows of the entries of an account in order, from the one after a position on.
+    """Yield the rows of an account's entries in order, from the one after the position `after` on.
 
-    Close the generator if it is not read to its end: rows come from a cursor of the server.
+    `holder` is the account's register number. Close the generator if it is not read to its end, because its rows come
+    from a cursor on the server.
     """
     while True:
-        following = entries.c.holder == holder, entries.c.position > after
-        found = select(entries).where(*following).order_by(entries.c.position).limit(_PAGE)
-        count = 0
-        with connection.execute(found, execution_options={"yield_per": _ENTRIES_HELD}) as result:
+        count, place = 0, {"the_holder": holder, "after": after}
+        with connection.execute(_ENTRIES_AFTER, place, execution_options={"yield_per": _ENTRIES_HELD}) as result:
             for row in result.mappings():
                 count, after = count + 1, row["position"]
                 yield row
@@ -149,18 +209,14 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Generator[Row
 
 
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:
-    """Yield the movements of an account's entries in order, each with the position of its entry."""
-    columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)
-    place = tuple_(movements.c.position, movements.c.holder, movements.c.what)
+    """Yield the balance changes of the entries of the account numbered `holder`, each with its entry's position.
+
+    They come in the order of the entries.
+    """
     after: tuple[int, int, str] = (-1, 0, "")
     while True:
-        found = (
-            select(*columns)
-            .where(movements.c.account == holder, place > tuple_(*after))
-            .order_by(movements.c.position, movements.c.holder, movements.c.what)
-            .limit(_PAGE)
-        )
-        page = connection.execute(found).all()
+        place = dict(zip(("after_position", "after_holder", "after_what"), after, strict=True))
+        page = connection.execute(_MOVEMENTS_AFTER, place | {"the_account": holder}).all()
         for row in page:
             yield row.position, Movement(row.holder, row.period, row.what, row.amount)
         if len(page) < _PAGE:
@@ -169,18 +225,18 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
 
 
 def moves_of(connection: Connection, holder: int) -> list[str]:
-    """Return what each entry of an account moved, as the text that new entries store, in the order of the entries."""
+    """Return the balance changes of each entry of the account numbered `holder`, in order, as JSON texts."""
     moved: dict[int, list[Movement]] = {}
     columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)
-    found = select(*columns).where(movements.c.account == holder).order_by(movements.c.number)
-    for row in connection.execute(found):
+    query = select(*columns).where(movements.c.account == holder).order_by(movements.c.number)
+    for row in connection.execute(query):
         moved.setdefault(row.position, []).append(Movement(row.holder, row.period, row.what, row.amount))
     places = select(entries.c.position).where(entries.c.holder == holder).order_by(entries.c.position)
     return [write_moves(moved.get(position, ())) for position in connection.execute(places).scalars()]
 
 
 def read_entry(account: str, row: Mapping[Any, Any]) -> Entry:
-    """Return an entry from its row."""
+    """Return the entry in a row of the entries table; `account` is the name of its account."""
     contents = Contents(
         account=account,
         kind=row["kind"],

@@ -1,13 +1,16 @@
-"""The tables of the ledger, the same on every store.
+"""The tables of the ledger, the same in every database.
 
-    openings     what was opened (accounts, dataset caps) and what was done to it (datasets registered, accounts frozen
-                 and closed, heads signed, other acts of stewards), in order, chained by hashes; never changed
-    lines        what each opening may spend per period: a count per registered MECH, or the units of a filter
-    accounts     the present head of each account's chain of entries, and whether it is open
-    entries      charges, settlements and slices of a cap, per account in order, chained by hashes; never changed
-    movements    what each entry draws from, or returns to, which line; never changed
-    balances     the sum of the movements per line and period; the database keeps it within the line. The line of a
-                 slice is what the account holds of its cap: a slice adds to it and a charge takes from it
+    openings     the register: accounts and dataset caps that were opened, and audit events (datasets registered,
+                 accounts frozen and closed, heads signed, other acts of stewards), in order, chained by hashes;
+                 never changed. `holder` is the number of a record; other tables refer to accounts and caps by it
+    lines        the named balances of each account and cap, and their size per period: a count for each registered
+                 use, or the units of a filter, wallet or cap
+    accounts     the last position and hash of each account's chain of entries, and whether the account is open
+    entries      charges, settlements, slices and releases, per account in order, chained by hashes; never changed
+    movements    the balance changes of each entry: amounts drawn, or returned if negative; never changed
+    balances     the sum of the movements per balance and period, which the database keeps between 0 and its size. A
+                 balance named "slice:..." is the part of a cap that the account holds: a slice entry adds to it and
+                 a charge takes from it
 
 Triggers (`sqlite_triggers`, `postgresql_triggers`) refuse every change of the past, and apply movements to balances.
 """
@@ -32,10 +35,10 @@ SCHEMA = MetaData()
 
 _LONG = BigInteger().with_variant(Integer(), "sqlite")
 _PLAIN = Text().with_variant(Text(collation="C"), "postgresql")
-"""Text that sorts by code point, so that the names of periods sort as time does."""
+"""Text that sorts by code point, so that the names of periods sort in time order on every server."""
 
 OVERSPENT = "ledger_never_overspent"
-"""The constraint that refuses what a balance cannot pay."""
+"""The name of the CHECK constraint that refuses to overdraw a balance."""
 
 openings = Table(
     "ledger_openings",
@@ -164,6 +167,6 @@ versions = Table(
     Column("name", _PLAIN, nullable=False),
     Column("at", _LONG, nullable=False),
 )
-"""Which migrations the store has had; outside `SCHEMA`, because it exists before them."""
+"""The migrations that the store has had; outside `SCHEMA`, because the table exists before the others."""
 
 APPEND_ONLY = (openings, lines, entries, movements)

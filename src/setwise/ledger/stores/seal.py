@@ -1,8 +1,8 @@
-"""The seal: one record of the register that puts the movements of early entries under a hash.
+"""The seal: one record of the register that covers the balance changes of early entries by a hash.
 
-Before version 5 of the schema, the hash of an entry did not cover its movements. The migration to that version, and the
-restoring of an old export, append a seal. It says, per account, how many entries are of that kind, and has a digest of
-what they moved.
+Before version 5 of the schema, the hash of an entry did not cover its balance changes. The migration to that version,
+and the restoring of an old export, append a seal. The seal says, per account, how many entries are of that kind, and
+has a digest of their balance changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,16 @@ from setwise.ledger.stores.schema import openings
 
 
 def moves_digest(moves: Iterable[str]) -> str:
-    """Return one digest over the movements of an account's entries, each as the text that entries store."""
+    """Return one digest over `moves`, the balance changes of an account's entries as stored JSON texts."""
     return digest("\n".join(moves))
 
 
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
-    """Append the seal: per account, how many entries were hashed without their movements, and a digest of these."""
+    """Append the seal to the register at the timestamp `at`, in microseconds since 1970.
+
+    The seal is a record that protects entries from before schema version 5. `ends` has, per account name, the number of
+    early entries whose hashes do not cover their balance changes, and the digest of these changes.
+    """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})
     columns = (openings.c.holder, openings.c.hash)

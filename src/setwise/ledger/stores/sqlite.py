@@ -1,6 +1,6 @@
 """The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time.
 
-`append_in` writes a charge; the triggers of sqlite_triggers.py keep the balances and refuse what overdraws one.
+`append_in` writes a charge; the triggers of sqlite_triggers.py update the balances and refuse to overdraw one.
 """
 
 import os
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from setwise.errors import StoreFailed
@@ -27,7 +27,10 @@ PATIENCE = 60.0
 """Seconds that a writer waits for the write lock."""
 
 _LONGEST_PAUSE = 0.004
-"""Seconds between two looks at the write lock; SQLite's own pauses grow to a tenth of a second and starve writers."""
+"""Seconds between two attempts to take the write lock.
+
+SQLite's own pauses grow to a tenth of a second, so that a writer can wait in vain while others come and go.
+"""
 
 _LAST = "SELECT entries, head FROM ledger_accounts WHERE holder = ?"
 _ENTRY = """
@@ -40,7 +43,10 @@ _write_locks: dict[Path, threading.Lock] = {}
 
 
 def write_lock(path: Path) -> threading.Lock:
-    """Return the lock on which the threads of this process queue to write a file, whoever opened it."""
+    """Return the lock that this process's threads take before they write the SQLite file at `path`.
+
+    All stores on the same path share one lock.
+    """
     return _write_locks.setdefault(path.resolve(), threading.Lock())
 
 
@@ -56,14 +62,14 @@ class SqliteStore:
 
     @property
     def address(self) -> str:
-        """The path of the file."""
+        """The path of the SQLite file."""
         return str(self._path)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a consistent view: a deferred transaction sees one state of the log."""
+        """Yield a connection whose transaction sees one consistent state of the file."""
         with self._connection() as connection:
-            connection.exec_driver_sql("BEGIN")
+            _driver(connection).execute("BEGIN")
             try:
                 yield connection
             finally:
@@ -71,7 +77,10 @@ class SqliteStore:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open a transaction that holds the file's only write lock; threads of this process queue before it."""
+        """Yield a connection whose transaction holds the file's only write lock; it is committed at the end.
+
+        Threads of this process queue before they try to take the lock.
+        """
         with self._writer, self._connection() as connection:
             self._begin(_driver(connection))
             try:
@@ -82,46 +91,60 @@ class SqliteStore:
                 raise
 
     def append(self, draft: Draft) -> Entry:
-        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
+        """Append the entry `draft` with its balance changes durably, and return it with its position and hash.
+
+        Raises `Refused` if a constraint of the database forbids it.
+        """
         with self.writing() as connection:
             return self.append_in(connection, draft)
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
-        """Append, all or none, drafts that nobody else's entry comes between; return the last entry.
+        """Append several entries in one transaction, with no entry of others between them; return the last one.
 
-        They are first made without holding the file, which others would have to wait for.
+        The function `drafts` reads the balances and returns the entries with their prices, for the account with the
+        register number `holder`. It is first called without the write lock, so that others need not wait meanwhile.
         """
         for _ in range(OPTIMISTIC_ATTEMPTS):
             with self.reading() as connection:
-                made = drafts(connection)
-            if len(made) > 1:
+                entries_to_append = drafts(connection)
+            if len(entries_to_append) > 1:
                 break
             with suppress(Overtaken):
-                return self.append(made[0])
+                return self.append(entries_to_append[0])
         with self.writing() as connection:
             return [self.append_in(connection, draft) for draft in drafts(connection)][-1]
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing`."""
-        count, head = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
+        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
+
+        Nothing is committed here. Raises `Overtaken` if another entry has the draft's position, and `Refused` if a
+        constraint forbids the entry.
+        """
+        driver = _driver(
+            connection
+        )  # SQLAlchemy's own layers take several times as long as SQLite for these statements
+        count, head = driver.execute(_LAST, (draft.holder,)).fetchone()
         contents, position, at = draft.contents_with_moves(), count + 1, draft.at
         if draft.position not in (None, position):
             raise Overtaken
-        own = contents.digest()
-        hashed = link(head, position, at, own)
-        said = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text, contents.moves)
+        contents_digest = contents.digest()
+        hashed = link(head, position, at, contents_digest)
+        values = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text, contents.moves)
         try:
-            connection.exec_driver_sql(_ENTRY, (draft.holder, position, *said, own, head, hashed))
-        except IntegrityError:
+            driver.execute(_ENTRY, (draft.holder, position, *values, contents_digest, head, hashed))
+        except sqlite3.IntegrityError:
             raise Refused from None
         return Entry(contents=contents, position=position, at=at, previous=head, hash=hashed)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the SQLite file."""
         self._engine.dispose()
 
     def _begin(self, driver: sqlite3.Connection) -> None:
-        """Take the write lock, with short random pauses while another process has it."""
+        """Take the write lock of the file on the connection `driver`, with random pauses while another process has it.
+
+        Raises `StoreFailed` after 60 seconds, or for any other error of the file.
+        """
         deadline = time.monotonic() + PATIENCE
         driver.execute("PRAGMA busy_timeout = 0")
         try:
@@ -140,23 +163,33 @@ class SqliteStore:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
+        """Yield a pooled connection, and turn database errors into `StoreFailed`."""
         try:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
             raise StoreFailed(f"the ledger {self.address} failed: {cause(error)}") from None
+        except sqlite3.Error as error:  # of a statement that went past SQLAlchemy
+            raise StoreFailed(f"the ledger {self.address} failed: {str(error).rstrip('.')}") from None
         except UnicodeDecodeError:
             raise StoreFailed(f"the ledger {self.address} is damaged: it holds text that is not UTF-8") from None
 
 
 def _make_private(path: Path) -> None:
-    """Create the file if it is missing, for its owner alone; SQLite gives its log the same permissions."""
-    with suppress(OSError):  # the driver says what is wrong with the path
+    """Create the SQLite file at `path` if it is missing, readable for its owner alone.
+
+    SQLite gives the file's log the same permissions.
+    """
+    with suppress(OSError):  # opening the database reports what is wrong with the path
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _mode_to_read(path: Path) -> str:
-    """Return how to open a file for reading: as one that nobody changes, where no log can be kept beside it."""
+    """Return the URI option with which SQLite opens the file at `path` for reading only.
+
+    It is "immutable=1" if the folder cannot be written and no log exists, because SQLite could not create the log
+    there; otherwise "mode=ro".
+    """
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists() or log.stat().st_size == 0
     return "immutable=1" if alone and not os.access(path.parent, os.W_OK) else "mode=ro"
@@ -166,6 +199,10 @@ _PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 
 
 def _engine(path: Path, *, read_only: bool) -> Engine:
+    """Return a SQLAlchemy engine with a connection pool on the SQLite file at `path`.
+
+    If `read_only`, its connections cannot write, and a file that is damaged or read-only can still be opened.
+    """
     address = f"sqlite:///file:{quote(str(path))}?{_mode_to_read(path)}&uri=true" if read_only else ""
     engine = create_engine(
         address or URL.create("sqlite", database=str(path)),
@@ -178,6 +215,7 @@ def _engine(path: Path, *, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
+        """Set the pragmas of a connection that the pool has just opened; a read-only one keeps its journal mode."""
         for pragma in _PRAGMAS[1:] if read_only else _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
 
@@ -185,10 +223,11 @@ def _engine(path: Path, *, read_only: bool) -> Engine:
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:
+    """Return the sqlite3 connection behind a SQLAlchemy connection."""
     return cast(sqlite3.Connection, connection.connection.driver_connection)
 
 
 def _abandon(connection: Connection) -> None:
-    """Roll back; some errors of SQLite have ended the transaction already."""
+    """Roll back the transaction, if there still is one: some errors of SQLite have ended it already."""
     if not connection.invalidated and _driver(connection).in_transaction:
-        connection.exec_driver_sql("ROLLBACK")
+        _driver(connection).execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""Triggers that make SQLite refuse to rewrite history, and that apply movements to balances.
+"""SQL text of the triggers that make SQLite refuse to rewrite history, and that apply balance changes to balances.
 
 SQLite replaces rows without firing delete triggers (INSERT OR REPLACE), so every table also refuses a second row under
 a key that is taken.
@@ -25,7 +25,7 @@ _TAKEN = {
     "ledger_balances": ("holder = NEW.holder AND period = NEW.period AND what = NEW.what",),
     "ledger_versions": ("version = NEW.version",),
 }
-"""Per table, what makes a row the same as one that is there; each is served by an index of its own."""
+"""Per table, the SQL conditions under which a new row has the key of an existing row; an index serves each of them."""
 
 _OPENING_IS_COMPLETE = """
 CREATE TRIGGER ledger_lines_complete BEFORE INSERT ON ledger_lines
@@ -188,7 +188,7 @@ BEGIN SELECT RAISE(ABORT, 'ledger: a balance only changes by a new movement'); E
 
 
 def statements() -> list[str]:
-    """Return the statements that create every trigger."""
+    """Return the SQL statements that create every trigger of a SQLite ledger."""
     kept = [table.name for table in APPEND_ONLY] + [versions.name]
     frozen = [
         f"CREATE TRIGGER {name}_no_{verb.lower()} BEFORE {verb} ON {name} "
@@ -227,4 +227,5 @@ def statements() -> list[str]:
 
 
 def _any_exists(name: str, conditions: tuple[str, ...]) -> str:
+    """Return the SQL condition that one of `conditions` holds for some row of the table `name`."""
     return " OR ".join(f"EXISTS (SELECT 1 FROM {name} WHERE {condition})" for condition in conditions)  # noqa: S608 - constants

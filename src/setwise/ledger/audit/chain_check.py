@@ -1,4 +1,4 @@
-"""The chain of entries of one account, recomputed entry by entry."""
+"""Verification of one account's chain of entries: every hash, price and balance change is recomputed."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,22 @@ from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement, read_moves, write_moves
 from setwise.ledger.stores.read_queries import entry_rows, movements_of, read_entry
 from setwise.ledger.stores.seal import moves_digest
-from setwise.ledger.terms import WHOLE_LIFE, account_movements, entry_movements, period_id, slice_payment
+from setwise.ledger.terms import (
+    WHOLE_LIFE,
+    account_movements,
+    entry_movements,
+    period_id,
+    slice_payment,
+    uses_priced_by_balance,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong, and with which entry of which account; None where it is not about one."""
+    """One fault that verification found: the text `what` says what is wrong with entry number `entry` of `account`.
+
+    `entry` is None for a fault of the account as a whole, and `account` is None for a fault of the whole ledger.
+    """
 
     account: str | None
     entry: int | None
@@ -35,17 +45,20 @@ class Fault:
 
 
 Tally = dict[tuple[int, str, str], int]
-"""What was spent, per holder, period and line."""
+"""The units spent according to the entries, keyed by register number of the account or cap, period and balance name."""
 
 Witnesses = Mapping[int, Sequence[tuple[str, str]]]
-"""Per position of an entry, the hashes that it must have, each with who says so."""
+"""Per position of an entry: the hashes that it must have, each with a text that names the anchor or head it is from."""
 
 
 @dataclass(slots=True)
 class Chain:
-    """The result of recomputing a chain: its end, its counts, and its faults.
+    """The result of recomputing the hash chain of one account's entries: its end, its counts and its faults.
 
-    `by_one_rule` are the charges that paid the cap by one of its rules only: their positions, and the rule.
+    `head` and `at` are the hash and the timestamp (microseconds since 1970) of the last entry. `count` is the number of
+    entries, `charges` the number of charges among them, and `period` the latest budget period of an entry.
+    `by_one_rule` has a pair (position, rule) for each charge that paid the dataset's cap by only one of the two payment
+    rules, the Gaussian wallet or the sum of epsilons.
     """
 
     head: str
@@ -58,10 +71,13 @@ class Chain:
 
 
 class ChainCheck:
-    """Recomputes the chain of an account, and adds what it should have spent to a tally.
+    """Verifier of one account: recomputes its hash chain, and adds the units that its entries should spend to `tally`.
 
-    `shut` are the positions, from the first to before the second, in which the account was frozen or closed. `sealed`
-    is how many entries were hashed without their movements, and the digest of these movements in the seal.
+    `record` is the account's opening, and `cap` the budget of the dataset's cap, or None. `witnesses` maps positions to
+    hashes that were recorded elsewhere (in an anchor or a signed head); the entry at that position must have this hash.
+    `shut` are the ranges of positions at which the account was frozen or closed. `sealed` is a pair for a ledger of an
+    early version, whose hashes did not cover balance changes: the number of such entries, and the digest of their
+    balance changes.
     """
 
     def __init__(
@@ -73,7 +89,7 @@ class ChainCheck:
         shut: Sequence[range],
         sealed: tuple[int, str] = (0, ""),
     ) -> None:
-        self._holder = record.holder
+        self._account_id = record.holder
         self._terms = record.terms
         self._cap = cap
         self._direct = cap if isinstance(cap, Totals) else None
@@ -82,17 +98,19 @@ class ChainCheck:
         self._shut = shut
         self._sealed, self._sealed_digest = sealed
         self._sealed_moves: list[str] = []
-        self._charged: dict[str, str] = {}  # by key, the period of every charge
+        self._charged: dict[str, tuple[str, str]] = {}  # the period and uses of every charge, by its key
+        self._released: set[str] = set()  # the keys of charges of which a part was released
+        self._refunded: set[str] = set()  # the keys of charges whose settlement returned uses
         self._priced: dict[tuple[str, str, str], list[Movement]] = {}
-        self._unsettled: dict[str, tuple[str, str]] = {}  # by key, the period and uses of a charge
+        self._unsettled: dict[str, tuple[str, str]] = {}  # the period and uses of each unsettled charge, by its key
         self._chain = Chain(head=record.hash, at=record.at)
 
     def run(self, connection: Connection) -> Chain:
-        """Walk the chain."""
+        """Check every entry of the account in order, and return the chain's end, counts and faults."""
         chain = self._chain
-        moved = itertools.groupby(movements_of(connection, self._holder), key=lambda pair: pair[0])
+        moved = itertools.groupby(movements_of(connection, self._account_id), key=lambda pair: pair[0])
         ahead = next(moved, None)
-        for row in entry_rows(connection, self._holder, after=-(2**62)):
+        for row in entry_rows(connection, self._account_id, after=-(2**62)):
             found: list[Movement] = []
             while ahead is not None and ahead[0] <= row["position"]:
                 movements = [movement for _, movement in ahead[1]]
@@ -104,25 +122,31 @@ class ChainCheck:
             self._check(row, found)
         if ahead is not None:
             self._fault(ahead[0], "has movements, but is missing")
-        for position, said in self._witnesses.items():
+        for position, witnesses in self._witnesses.items():
             if position > chain.count:
-                self._fault(position, f"is missing, and {said[0][1]} has it")
+                self._fault(position, f"is missing, and {witnesses[0][1]} has it")
         if self._sealed and moves_digest(self._sealed_moves) != self._sealed_digest:
             chain.faults.append(Fault(self._terms.name, None, "has early movements other than those in the seal"))
         return chain
 
     def _check(self, row: RowMapping, found: list[Movement]) -> None:
+        """Check one entry's position, hash, link to the entry before it, and contents, and record the faults.
+
+        `row` is the entry's row in the database, and `found` the balance changes that the database has for it. If an
+        anchor kept outside the database, or a signed head, has a hash for this position, the entry's hash must be equal
+        to it.
+        """
         chain, terms = self._chain, self._terms
         entry = read_entry(terms.name, row)
         gap = entry.position != chain.count + 1
         if gap:
             self._fault(chain.count + 1, f"is missing: entry {entry.position} comes after entry {chain.count}")
         if entry.position <= self._sealed:
-            own = entry.contents.digest_without_moves()
+            computed = entry.contents.digest_without_moves()
             self._sealed_moves.append(entry.contents.moves)
         else:
-            own = entry.contents.digest()
-        if own != row["digest"] or entry.hash != link(entry.previous, entry.position, entry.at, own):
+            computed = entry.contents.digest()
+        if computed != row["digest"] or entry.hash != link(entry.previous, entry.position, entry.at, computed):
             self._fault(entry.position, "was changed: its hash does not fit what it says")
         elif not gap and entry.previous != chain.head:
             if entry.position == 1:
@@ -138,7 +162,11 @@ class ChainCheck:
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, found: list[Movement]) -> None:
-        """Check what an entry means: its kind's own rules, its list of movements, and its prices."""
+        """Record the faults in the contents of `entry`: rules of its kind, list of its balance changes, and prices.
+
+        `found` are the balance changes that the database has for the entry. The changes that the entry should have made
+        are added to the tally of units spent.
+        """
         contents = entry.contents
         try:
             if contents.kind == "charge":
@@ -149,17 +177,17 @@ class ChainCheck:
                 self._check_release(entry)
             else:
                 self._check_slice(entry)
-            said = {_place(movement): movement.amount for movement in read_moves(contents.moves)}
+            listed = {_place(movement): movement.amount for movement in read_moves(contents.moves)}
             moved = {_place(movement): movement.amount for movement in found}
-            if said != moved or write_moves(read_moves(contents.moves)) != contents.moves:
+            if listed != moved or write_moves(read_moves(contents.moves)) != contents.moves:
                 self._fault(entry.position, "has movements other than those under its hash")
             if write_uses(merged(entry.uses)) != contents.uses:
                 self._fault(entry.position, "lists its uses in another form than the ledger writes")
             expected = self._expected(entry, found)
         except (InvalidParameter, ValueError, TypeError):
-            self._fault(entry.position, "draws what is not registered")
+            self._fault(entry.position, "draws uses that are not registered")
             return
-        if self._agree(entry, found, expected):
+        if self._matches_expected(entry, found, expected):
             expected = found
         else:
             self._fault(entry.position, "moved other amounts than it says")
@@ -169,14 +197,20 @@ class ChainCheck:
             self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
+        """Record a fault if the charge `entry` is not in the period of its timestamp, or the account was not open."""
         self._unsettled[entry.contents.key] = entry.contents.period, entry.contents.uses
-        self._charged[entry.contents.key] = entry.contents.period
+        self._charged[entry.contents.key] = entry.contents.period, entry.contents.uses
         if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):
             self._fault(entry.position, f"is not in the period {entry.contents.period!r}")
         if any(entry.position in positions for positions in self._shut):
             self._fault(entry.position, "was charged while the account was frozen or closed")
 
     def _check_settlement(self, entry: Entry) -> None:
+        """Record a fault unless the settlement `entry` belongs to an unsettled charge of the same period.
+
+        A settlement stores an answer and may return uses. A fault is also recorded if it returns more than was charged,
+        a use that is not registered with the account, or any use although a part of the charge was released.
+        """
         period, uses = self._unsettled.pop(entry.contents.key, (None, ""))
         if period != entry.contents.period:
             self._fault(entry.position, "settles a charge that is missing")
@@ -184,19 +218,40 @@ class ChainCheck:
         charged = {use.guarantee: use.count for use in read_uses(uses)}
         if any(use.count > charged.get(use.guarantee, 0) for use in entry.uses):
             self._fault(entry.position, "returns more than its charge drew")
+        if entry.uses and entry.contents.key in self._released:
+            self._fault(entry.position, "returns uses although parts of its charge were released")
+        if entry.uses:
+            self._refunded.add(entry.contents.key)
         if not {use.guarantee for use in entry.uses} <= {use.guarantee for use in self._terms.uses}:
-            self._fault(entry.position, "returns draws that are not registered, and nothing else comes back")
+            self._fault(
+                entry.position, "returns draws that are not registered, although only registered draws can be returned"
+            )
 
     def _check_release(self, entry: Entry) -> None:
-        """Check that a release has a charge of its period and charges nothing, and that the account was open."""
+        """Record a fault if the release `entry` was not paid for by a charge, or was made while the account was shut.
+
+        The charge must be in the same period, of uses that may be answered in parts, and must not have returned uses. A
+        release itself may draw no uses. Shut means frozen or closed.
+        """
         charge_key, mark, part = entry.contents.key.partition("\n")
-        if self._charged.get(charge_key) != entry.contents.period or not (mark and part) or entry.uses:
+        period, uses = self._charged.get(charge_key, (None, "[]"))
+        if period != entry.contents.period or not (mark and part) or entry.uses:
             self._fault(entry.position, "releases what no charge has paid for")
+        if charge_key in self._refunded:
+            self._fault(entry.position, "releases a part of a charge that returned uses")
+        if uses_priced_by_balance(read_uses(uses), self._terms, has_slice=isinstance(self._cap, CapTotals)):
+            self._fault(entry.position, "releases a part of a charge that was priced for one answer")
+        self._released.add(charge_key)
         if any(entry.position in positions for positions in self._shut):
             self._fault(entry.position, "was released while the account was frozen or closed")
 
     def _check_slice(self, entry: Entry) -> None:
-        """Check that a slice moves units of the cap's lines, and gives up at most one rule."""
+        """Record a fault if a slice entry moves units of unknown balances, or drops a payment rule that does not exist.
+
+        A slice entry moves units between the dataset's cap and the account's slice (its reserved part of the cap), or
+        drops one of the cap's two payment rules, Gaussian wallet and sum of epsilons. Its text must be as the ledger
+        writes it, and it may draw no uses.
+        """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)
         if (
@@ -210,44 +265,58 @@ class ChainCheck:
             self._fault(entry.position, "moves between cap and slice what no slice has")
 
     def _expected(self, entry: Entry, found: Sequence[Movement]) -> list[Movement]:
+        """Return the balance changes that an entry should have, given the entries before it.
+
+        `found` are the changes that the database has. They are used only for a charge that is paid from a slice (the
+        account's reserved part of the dataset's cap), to see by which rule it was paid.
+        """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
             return self._expected_from_slice(entry, self._cap, found)
         totals = self._terms.totals
-        spent = self._own(contents.period) if totals is not None and totals.price_depends_on_balance else {}
+        spent = self._account_spent(contents.period) if totals is not None and totals.price_depends_on_balance else {}
         known = None if spent or contents.kind == "slice" else (contents.kind, contents.uses, contents.period)
         if known in self._priced:
             return self._priced[known]
-        moves = entry_movements(self._holder, self._terms, self._direct, contents, spent)
+        moves = entry_movements(self._account_id, self._terms, self._direct, contents, spent)
         if known is not None:
             self._priced[known] = moves
         return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, found: Sequence[Movement]) -> list[Movement]:
-        """Return the movements that a charge should have, paid by whichever rules its own movements show."""
+        """Return the balance changes that the charge `entry` should have if the account pays its cap from a slice.
+
+        A slice is the account's reserved part of the dataset's cap. The changes `found` in the database show what was
+        paid. It must be the price by the Gaussian wallet, by the sum of epsilons, or by both; otherwise a fault is
+        recorded.
+        """
         period = entry.contents.period
-        own = account_movements(self._holder, self._terms, entry.uses, period, self._own(period))
-        held = {what: self._spent(WHOLE_LIFE, line) for what, line in SLICES.items()}
-        moved = {move.what: -move.amount for move in found if move.holder == self._holder}
-        paid = {what: moved[line] for what, line in SLICES.items() if line in moved}
+        account_side = account_movements(self._account_id, self._terms, entry.uses, period, self._account_spent(period))
+        held = {balance_name: self._spent(WHOLE_LIFE, slice_name) for balance_name, slice_name in SLICES.items()}
+        moved = {move.what: -move.amount for move in found if move.holder == self._account_id}
+        paid = {balance_name: moved[slice_name] for balance_name, slice_name in SLICES.items() if slice_name in moved}
         rule = next((rule for rule in Rule if cap.accepts(entry.uses, held, paid, rule)), None)
         if rule is None:
             self._fault(entry.position, "does not pay the cap what its uses cost")
-            return own
+            return account_side
         if rule is not Rule.BOTH:
             self._chain.by_one_rule.append((entry.position, rule))
-        return own + slice_payment(self._holder, paid)
+        return account_side + slice_payment(self._account_id, paid)
 
-    def _own(self, period: str) -> dict[str, int]:
-        """Return the units spent so far, per line of the account."""
-        return {what: self._spent(period, what) for what in self._terms.lines()}
+    def _account_spent(self, period: str) -> dict[str, int]:
+        """Return the units that the account has spent so far in `period`, per balance name."""
+        return {balance_name: self._spent(period, balance_name) for balance_name in self._terms.lines()}
 
-    def _spent(self, period: str, what: str) -> int:
-        return self._tally.get((self._holder, period, what), 0)
+    def _spent(self, period: str, balance_name: str) -> int:
+        """Return the units that the account has spent so far of the balance `balance_name` in `period`."""
+        return self._tally.get((self._account_id, period, balance_name), 0)
 
-    def _agree(self, entry: Entry, found: Sequence[Movement], expected: Sequence[Movement]) -> bool:
-        """Return whether an entry moved what it should; a wallet's price may differ by rounding if it still pays."""
-        ours, theirs = ({_place(movement): movement.amount for movement in each} for each in (expected, found))
+    def _matches_expected(self, entry: Entry, found: Sequence[Movement], expected: Sequence[Movement]) -> bool:
+        """Return whether the balance changes `found` in the database for an entry are those `expected`.
+
+        A payment from a wallet may differ by rounding, if it is enough at the prices that this machine computes.
+        """
+        ours, theirs = ({_place(movement): movement.amount for movement in changes} for changes in (expected, found))
         if len(found) != len(expected) or ours.keys() != theirs.keys():
             return False
         return all(
@@ -255,23 +324,33 @@ class ChainCheck:
         )
 
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, found: int) -> bool:
-        _, period, what = at
+        """Return whether a wallet payment differs from the expected one only by rounding, and still covers the uses.
+
+        `entry` is the charge. `expected` and `found` are the units that should have been paid and that were paid. `at`
+        is the balance: (account or cap number, period, balance name).
+        """
+        _, period, balance_name = at
         totals = self._terms.totals
-        if what != WALLET or not isinstance(totals, WalletTotals) or abs(found - expected) > _ROUNDING:
+        if balance_name != WALLET or not isinstance(totals, WalletTotals) or abs(found - expected) > _ROUNDING:
             return False
         _, uses = self._terms.split(entry.uses)
         return totals.covers(uses, totals.lines()[WALLET] - self._spent(period, WALLET), found)
 
     def _fault(self, position: int, what: str) -> None:
+        """Record a fault of the account's entry at `position`; the text `what` says what is wrong with it."""
         self._chain.faults.append(Fault(self._terms.name, position, what))
 
 
 _ROUNDING = 2**20
 """Units by which a price may differ between platforms, whose math libraries round differently: 1e-12 of a wallet.
 
-The payment must still be enough by the prices of this platform.
+The payment must still be enough at the prices of this platform.
 """
 
 
 def _place(movement: Movement) -> tuple[int, str, str]:
+    """Return the key of the balance that `movement` changes: (register number of account or cap, period, balance name).
+
+    A movement is a change of one balance by a number of units.
+    """
     return movement.holder, movement.period, movement.what

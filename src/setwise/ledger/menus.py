@@ -1,0 +1,217 @@
+"""Budgets of menu accounts: uses of bounded loss, chosen on the fly from a list (menu) that is fixed at the opening.
+
+Each use on the menu costs a whole number of units. The budget is the largest number of units such that all uses it can
+pay for are certified to keep the promise (`setwise.accounting.menu`). For uses of one or a few known sizes a menu
+admits more uses than a Gaussian wallet of the same promise.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from setwise.accounting.brackets import float_above
+from setwise.accounting.filters import Spent
+from setwise.accounting.guarantees import ApproxDP, Guarantee, Use, ZeroConcentratedDP, total_loss
+from setwise.accounting.menu import Menu, MenuItem
+from setwise.accounting.notation import as_uses, format_use, parse_use
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.ledger.amounts import (
+    FAILURE,
+    RHO,
+    SUM,
+    UNITS,
+    failure_shortage,
+    whole_units,
+    worth_above,
+    worth_below,
+    zcdp_sums,
+)
+
+MENU = "menu"
+"""The balance name of the units from which a menu account pays."""
+
+_ROOM = 1 + 1e-9
+"""The balances that only record rho and epsilon have a billionth more than all charges can need, because every charge
+is rounded up to a whole unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class MenuTotals:
+    """The budget of a menu account, which pays only for uses no worse than those of a list (menu) fixed at its opening.
+
+    `items` are the uses on the menu in written form, such as "pure:0.1", each with its cost in whole units; the account
+    has `budget` units. All answers together are (`epsilon`, `delta`)-DP. `failure` is the part of `delta` for outright
+    failures (events in which everything may be revealed). `rho` and `limit` limit nothing: they are the sizes of two
+    balances that record the zCDP and the sum of the largest losses (an epsilon) of the charges, for the odometer (the
+    bound on the epsilon drawn so far).
+    """
+
+    items: tuple[tuple[str, int], ...]
+    budget: int
+    epsilon: float
+    delta: float
+    failure: float
+    rho: float
+    limit: float
+
+    @classmethod
+    def for_promise(
+        cls, uses: Iterable[Use | Guarantee | str], *, epsilon: float, delta: float, failure_share: float
+    ) -> "MenuTotals":
+        """Return the budget of a menu of `uses` such that all answers together are (epsilon, delta)-DP.
+
+        The menu is the list of these uses; how often each is counted does not matter. The share `failure_share` of
+        delta is set aside for outright failures.
+
+        Raises `InvalidParameter` for a use without a bounded loss, no uses or too many, and `Unattainable` if not even
+        one use of the menu keeps the promise.
+        """
+        if not 0.0 <= failure_share < 1.0:
+            raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {failure_share!r}")
+        failure = delta * failure_share
+        # The deltas of the menu and of failures add up to at most delta, because 1 - (1 - a)(1 - b) <= a + b.
+        menu = Menu.for_promise(
+            [use.guarantee for use in as_uses(uses)], epsilon=epsilon, delta=(delta - failure) * (1 - 1e-15)
+        )
+        if menu.budget < min(cost for _, cost in menu.items):
+            raise Unattainable(
+                f"no use of this menu keeps epsilon = {epsilon:g} at delta = {delta:g}; give smaller uses"
+            )
+        rates = [(Fraction(item.zero_concentrated().rho), total_loss([(item, 1)]), cost) for item, cost in menu.items]
+        rho = max(each / cost for each, _, cost in rates) * menu.budget
+        limit = max((loss or Fraction(0)) / cost for _, loss, cost in rates) * menu.budget
+        return cls(
+            items=tuple((format_use(Use(item)), cost) for item, cost in menu.items),
+            budget=menu.budget,
+            epsilon=float(epsilon),
+            delta=float(delta),
+            failure=failure,
+            rho=2.0 * float_above(rho) * _ROOM,  # charges record epsilon^2/2, which is at most twice the exact constant
+            limit=float_above(limit) * _ROOM,
+        )
+
+    @property
+    def menu(self) -> Menu:
+        """The uses on the menu with their costs, and the account's budget, both in units, as a `Menu`."""
+        items: list[tuple[MenuItem, int]] = []
+        for written, cost in self.items:
+            guarantee = parse_use(written).guarantee
+            assert isinstance(guarantee, MenuItem)
+            items.append((guarantee, cost))
+        return Menu(self.epsilon, self.delta, tuple(items), self.budget)
+
+    def lines(self) -> dict[str, int]:
+        """Return the units of the balances "failure", "menu", "rho" and "sum" before anything is spent.
+
+        The balance "menu" has `budget` units, and each of the others has 2^60 units; "failure" has 0 units if the
+        budget allows no outright failure.
+        """
+        return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
+
+    def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
+        """Return the units that `uses` take from each balance of the menu account, per balance name.
+
+        A use costs as much as the cheapest item of the menu whose guarantee it satisfies, whatever was spent before.
+        The balances "rho" and "sum" only record; if a record would exceed its balance, all that remains in it is taken.
+        `spent` has the units spent before, per balance name.
+
+        Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies the
+        guarantee of no item.
+        """
+        rho, failure = zcdp_sums(uses)
+        loss = total_loss((use.guarantee, use.count) for use in uses) or Fraction(0)
+        return {
+            FAILURE: whole_units(failure, self.failure),
+            MENU: self._cost(uses),
+            RHO: min(whole_units(rho, self.rho), UNITS - spent.get(RHO, 0)),
+            SUM: min(whole_units(loss, self.limit), UNITS - spent.get(SUM, 0)),
+        }
+
+    def _cost(self, uses: Sequence[Use]) -> int:
+        """Return the units of the balance "menu" that `uses` cost together.
+
+        Their probabilities of outright failure are paid from another balance and cost nothing here.
+        """
+        menu, cost = self.menu, 0
+        for use in uses:
+            successful, _ = use.guarantee.split_off_failure()
+            cost += 0 if successful is None else menu.cost(Use(successful, use.count))
+        return cost
+
+    def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
+        """Return a sentence why the menu account cannot pay for `uses`; None if it can.
+
+        `spent` has the units spent before, per balance name.
+        """
+        remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
+        price = self.price(uses, spent)
+        if price[FAILURE] > remaining[FAILURE]:
+            return failure_shortage(uses, worth_below(remaining[FAILURE], self.failure))
+        if price[MENU] <= remaining[MENU]:
+            return None
+        offers = ", or ".join(f"{remaining[MENU] // cost} of {written}" for written, cost in self.items)
+        return f"it costs {price[MENU]:,} units of the menu, and {remaining[MENU]:,} are left: enough for {offers}"
+
+    def worth(self, amounts: Mapping[str, int]) -> Spent:
+        """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
+
+        `amounts` has units per balance name. The rho is infinite once its balance is used up, because later charges
+        were no longer recorded in full.
+        """
+        rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
+        return Spent(rho, worth_above(amounts[FAILURE], self.failure))
+
+    @property
+    def most_rho(self) -> float:
+        """The largest zCDP rho that all uses of the budget can have together."""
+        return self.rho
+
+    @property
+    def price_depends_on_balance(self) -> bool:
+        """Whether the price of a use depends on earlier charges: False, because the costs of a menu are fixed."""
+        return False
+
+    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
+        """Return ("menu",), the name of the only balance that pays for uses in a menu account; `amounts` is ignored."""
+        return (MENU,)
+
+    def loss_sum(self, amounts: Mapping[str, int]) -> float:
+        """Return the sum of the largest losses (epsilons) of all uses paid so far, rounded up.
+
+        `amounts` has the units spent so far, per balance name. Infinity once the balance of this sum is used up,
+        because later charges were no longer recorded in full.
+        """
+        return worth_above(amounts[SUM], self.limit) if amounts[SUM] < UNITS else math.inf
+
+    def as_uses(self) -> tuple[Use, ...]:
+        """Return one (epsilon, delta)-DP mechanism use that stands for the whole budget of the menu.
+
+        The budget is composed with the budgets of other accounts as if it were this use.
+        """
+        return (Use(ApproxDP(epsilon=self.epsilon, delta=self.delta)),)
+
+    def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return one zCDP mechanism use that reveals at least as much as everything paid for so far.
+
+        `amounts` has the units spent so far, per balance name. An empty tuple if nothing was spent, or if the zCDP rho
+        was not recorded in full.
+        """
+        spent = self.worth(amounts)
+        if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:
+            return ()
+        return (Use(ZeroConcentratedDP(rho=spent.rho, delta=spent.failure_sum)),)
+
+    def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return mechanism uses that the remaining units `amounts` pay for: as many as possible of one menu item.
+
+        The item is the most expensive one that the units can pay for; units that remain beyond these uses are not
+        shown. A further use only fails outright, with the failure probability that remains. `amounts` has units per
+        balance name.
+        """
+        guarantees = sorted(
+            ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]
+        )
+        uses = [Use(guarantee, amounts[MENU] // cost) for guarantee, cost in guarantees if amounts[MENU] >= cost][:1]
+        failure = worth_below(amounts[FAILURE], self.failure)
+        return (*uses, *((Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()))

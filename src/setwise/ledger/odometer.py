@@ -1,0 +1,197 @@
+"""Odometers of an account: bounds on the privacy loss of everything drawn so far, as an epsilon at its delta.
+
+docs/optimal-composition.md, "Odometers", states and proves them.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from functools import lru_cache
+
+from setwise.accounting.bounds import epsilon_reached
+from setwise.accounting.brackets import CertifiedBound, Interaction, down, up
+from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON
+from setwise.accounting.classified_uses import classify
+from setwise.accounting.compose import compose
+from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
+from setwise.accounting.guarantees import Use, largest_loss
+from setwise.errors import Unattainable
+from setwise.ledger.terms import Terms
+
+
+def failure_probability(terms: Terms) -> float:
+    """Return the part of an account's delta that is set aside for outright failures, rounded up.
+
+    An outright failure is an event in which everything may be revealed. `terms` has the account's promise and budget.
+    """
+    if terms.totals is not None and not terms.uses:
+        return up(terms.failure_share * terms.delta)
+    wallet_failure = 0.0 if terms.totals is None else terms.totals.failure
+    return up(classify(terms.uses).failure.upper + wallet_failure)
+
+
+def charge_sum_delta(terms: Terms) -> float:
+    """Return (delta - f) / 2, rounded down, where f is the part of the account's delta for outright failures.
+
+    The odometer is the bound on the epsilon drawn so far. One of its bounds is the sum of the epsilons of single
+    charges; it may be used while the deltas of these charges add up to at most this number. `terms` has the account's
+    delta.
+    """
+    return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
+
+
+def delta_of_request(request: str) -> float | None:
+    """Return the delta of the budget that a question was asked with, read from the JSON text of its request.
+
+    None if the text is not JSON, or has no delta between 0 and 1 under "spending".
+    """
+    try:
+        delta = float(json.loads(request)["spending"]["delta"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    return delta if 0.0 < delta < 1.0 else None
+
+
+@lru_cache(maxsize=4096)
+def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
+    """Return an (epsilon, delta) that the uses of one charge satisfy together; None if none is known.
+
+    `delta` is the delta that the question was asked with, or None. Two guarantees are known, and the one with the
+    smaller epsilon is returned: with `delta`, the optimal epsilon at that delta; and if all losses are bounded, the sum
+    of the largest losses with the probability that the uses fail outright as delta.
+    """
+    guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
+    if delta:
+        with suppress(Unattainable):
+            guarantees.append((compose(uses, Interaction.SETWISE).epsilon(delta).upper, delta))
+    known = [(epsilon, failure) for epsilon, failure in guarantees if math.isfinite(epsilon)]
+    return min(known) if known else None
+
+
+_MOST_CHARGES = 500
+"""The most different charges whose own guarantees are added up; composing more would take seconds."""
+
+
+def sum_of_charges(charges: Collection[tuple[tuple[Use, ...], float | None]]) -> tuple[float, float] | None:
+    """Return (sum of epsilons, sum of deltas) of single charges, rounded up.
+
+    Each charge is a pair of its uses and the delta that its question was asked with (None if unknown). Returns None if
+    no guarantee is known for one of them, or if there are more than 500 different charges.
+    """
+    counts = Counter(charge for charge in charges if charge[0])
+    if len(counts) > _MOST_CHARGES:
+        return None
+    epsilon = delta = 0.0
+    for (uses, question_delta), count in counts.items():
+        guarantee = charge_guarantee(uses, question_delta)
+        if guarantee is None:
+            return None
+        epsilon = up(epsilon + up(count * guarantee[0]))
+        delta = up(delta + up(count * guarantee[1])) if guarantee[1] else delta
+    return epsilon, delta
+
+
+@lru_cache(maxsize=4096)
+def stopping_odometer(
+    terms: Terms,
+    drawn: tuple[Use, ...] | None,
+    worth: Spent,
+    largest: float,
+    charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None,
+) -> CertifiedBound:
+    """Return the epsilon of everything that an account has drawn, as a bracket that is valid as a stopping rule.
+
+    Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
+    are (epsilon, delta)-DP, at the delta in the account's `terms`. `drawn` are the uses drawn (None if only their sums
+    are known), `worth` is the sum of their zCDP, and `largest` the sum of their largest losses. `charge_uses` has, for
+    each charge, its uses and the delta of its question, or is None if the entries were not read. Cached, because
+    composing takes time.
+    """
+    if worth == Spent() and not drawn:
+        return _NOTHING_DRAWN
+    charged = None if charge_uses is None else sum_of_charges(charge_uses)
+    return _with_lower_end(terms, drawn, stopping_bound(terms, worth, largest, charged))
+
+
+@lru_cache(maxsize=4096)
+def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
+    """Return a bracket for an epsilon that an account's loss exceeds at no time, except with probability delta.
+
+    The delta is that of the account's `terms`. `drawn` are the uses drawn (None if only their sums are known), `worth`
+    is the sum of their zCDP, and `largest` the sum of their largest losses. Cached, because composing takes time.
+    """
+    if worth == Spent() and not drawn:
+        return _NOTHING_DRAWN
+    return _with_lower_end(terms, drawn, pathwise_bound(terms, worth, largest))
+
+
+_NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
+
+
+def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
+    """Return the bracket `best` of an odometer with a lower end computed from the uses that were drawn.
+
+    That lower end is the epsilon that an analyst reaches who had fixed exactly the uses `drawn` in advance. If `drawn`
+    is None, because only sums of the uses are known, `best` is returned unchanged. `terms` has the account's delta.
+    """
+    if drawn is None:
+        return best
+    lower = float(epsilon_reached(drawn, terms.delta))
+    return CertifiedBound(min(lower, best.upper), best.upper, best.interaction, best.method, best.statement)
+
+
+def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
+    """Return the smallest of three bounds on the epsilon of all that an account has drawn, valid as a stopping rule.
+
+    `stopping_odometer` says what a stopping rule is. Two bounds come from `worth`, the zCDP drawn, and `largest`, the
+    sum of the largest losses; they use one part of the delta in the account's `terms`. The third is the sum of the
+    epsilons of single charges. `charged` is the pair (sum of epsilons, sum of deltas), or None if unknown; it counts
+    only while the sum of deltas is at most the other part of the account's delta (`charge_sum_delta`).
+
+    Theorem: docs/optimal-composition.md, "Odometers".
+    """
+    summed = charge_sum_delta(terms)
+    best = pathwise_bound(terms, worth, largest, delta=up(terms.delta - summed))
+    if charged is not None and charged[1] <= summed and charged[0] < best.upper:
+        return CertifiedBound(
+            0.0, charged[0], Interaction.ADAPTIVE, "sum-of-charges", "docs/optimal-composition.md, odometers"
+        )
+    return best
+
+
+def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
+    """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket for epsilon.
+
+    Both bound the privacy loss at every time, except with probability `delta` (None takes the account's delta). A part
+    of that delta, fixed at the account's opening, covers outright failures. Without a failure the sum is never
+    exceeded, and the odometer, computed from the zCDP drawn (`worth`), is exceeded at some time with at most the
+    remaining probability; so the smaller of the two may be read at every time. The promised epsilon of a whole period
+    is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a larger probability than delta.
+
+    Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
+    """
+    delta = terms.delta if delta is None else delta
+    if terms.totals is not None and not terms.uses:
+        most = terms.totals.most_rho
+        share = terms.failure_share if delta == terms.delta else _share(failure_probability(terms), delta)
+    else:
+        most = filter_parameters(terms.uses).rho + (0.0 if terms.totals is None else terms.totals.most_rho)
+        share = _share(failure_probability(terms), delta)
+    odometer = CertifiedBound(0.0, math.inf, Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")
+    if share < 1.0:  # otherwise failures use up the whole delta, and an odometer has none
+        odometer = ZcdpOdometer(
+            delta=delta,
+            failure_share=share,
+            most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
+            spent=Spent(worth.rho),
+        ).answer()
+    if odometer.upper <= largest:
+        return odometer
+    return CertifiedBound(0.0, largest, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
+
+
+def _share(failed: float, delta: float) -> float:
+    """Return the failure probability `failed` divided by `delta`, rounded up."""
+    return up(failed / delta * (1 + 1e-15)) if failed else 0.0

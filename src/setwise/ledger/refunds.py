@@ -1,0 +1,38 @@
+"""Comparisons of a charge's uses with those that its settlement returns, and with registered uses that remain."""
+
+from collections.abc import Mapping, Sequence
+
+from setwise.accounting.guarantees import Use
+from setwise.accounting.notation import format_use
+from setwise.errors import InvalidParameter
+from setwise.ledger.terms import line_of
+
+
+def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[Use], lines: Mapping[str, int]) -> str:
+    """Return a sentence that names the uses of which too few registered draws remain; an empty text if all fit.
+
+    `lines` has the number of registered draws and `spent` the number drawn so far, both keyed by the written form of
+    the use. `left` are the remaining uses, which the sentence shows.
+    Requires: every use in `uses` is registered.
+    """
+    lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
+    remaining = ", ".join(format_use(use) for use in left) or "nothing"
+    return f"it needs {', '.join(lacking)}, and {remaining} is left" if lacking else ""
+
+
+def subtract_returned(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use, ...]:
+    """Return the uses of a charge, with their counts reduced by the unused uses that its settlement returned.
+
+    Uses of which none is left are omitted.
+    """
+    returned_counts = {use.guarantee: use.count for use in returned}
+    kept = [(use.guarantee, use.count - returned_counts.get(use.guarantee, 0)) for use in uses]
+    return tuple(Use(guarantee, count) for guarantee, count in kept if count > 0)
+
+
+def check_refund(refund: Sequence[Use], charged: Sequence[Use]) -> None:
+    """Raise `InvalidParameter` if `refund` has a use more often than `charged`, the uses of a charge, has it."""
+    counts = {use.guarantee: use.count for use in charged}
+    for use in refund:
+        if use.count > counts.get(use.guarantee, 0):
+            raise InvalidParameter(f"{format_use(use)} cannot be returned, because the charge drew less")

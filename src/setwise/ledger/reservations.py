@@ -1,0 +1,50 @@
+"""Reservations: uses that are charged before their questions are known, and may be chosen after all later answers.
+
+A Gaussian wallet (a budget in mu squared) prices a use by the balance that remains after it: the less remains, the
+dearer the use. That is right only if the question is fixed at the charge. A reserved use may be chosen when nothing
+remains. So it is charged, at the price of that moment, as a Gaussian use, which costs the same at every balance
+(docs/optimal-composition.md, "Reservations").
+"""
+
+import math
+from collections.abc import Sequence
+
+from setwise.accounting.guarantees import ApproxDP, Gaussian, Use
+from setwise.accounting.notation import format_use
+from setwise.accounting.wallet import gaussian_of
+from setwise.errors import InvalidParameter
+
+
+def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
+    """Return those of `uses` whose price in a Gaussian wallet depends on the balance that remains after them.
+
+    The result leaves out Gaussian uses, which cost the same at every balance, and uses that reveal nothing unless they
+    fail outright, such as a threshold.
+    """
+    return [
+        use
+        for use in uses
+        if not isinstance(use.guarantee, Gaussian) and use.guarantee.split_off_failure()[0] is not None
+    ]
+
+
+def reserved_uses(uses: Sequence[Use]) -> list[Use]:
+    """Return the mechanism uses that are charged if `uses` are reserved, that is, if their questions are chosen later.
+
+    In a Gaussian wallet (a budget in mu squared), a use costs the most if nothing remains after it. Each of `uses` is
+    charged as a Gaussian use of that highest price, which costs the same at every balance. The probability that the use
+    fails outright is charged as a second use.
+
+    Raises `InvalidParameter` for a use that has no price in a wallet, such as a zCDP use.
+    """
+    reserved: list[Use] = []
+    for use in uses:
+        successful, failure = use.guarantee.split_off_failure()
+        price = 0.0 if successful is None else successful.price(0.0)
+        if price == math.inf:
+            raise InvalidParameter(f"{format_use(use)} has no price in a wallet, so it cannot be reserved")
+        if price > 0.0:
+            reserved.append(Use(gaussian_of(price), use.count))
+        if failure:
+            reserved.append(Use(ApproxDP(epsilon=0.0, delta=failure), use.count))
+    return reserved
