@@ -1,5 +1,7 @@
 """The real DuckDB engine with a notebook beside it, and a small table to ask."""
 
+from contextlib import contextmanager
+
 import pyarrow as pa
 
 from setwise.analytics.engines.connect import open_engine
@@ -9,6 +11,17 @@ from setwise.mechanisms.randomness import SystemRandomness
 
 OPENED = []
 """Engines to close after the test."""
+
+
+class RecordedRounds:
+    """Remembers what each round of a discovery read."""
+
+    def __init__(self, engine, weights):
+        self._engine = engine
+        self._weights = weights
+
+    def read(self, found):
+        return self._engine._noted(("round", len(found)), lambda: self._weights.read(found))
 
 
 class RecordedEngine:
@@ -38,6 +51,11 @@ class RecordedEngine:
 
     def statistics(self, aggregation):
         return self._noted(("statistics", None), lambda: self._engine.statistics(aggregation))
+
+    @contextmanager
+    def group_weights(self, aggregation):
+        with self._engine.group_weights(aggregation) as weights:
+            yield RecordedRounds(self, weights)
 
     def cancel(self):
         self._engine.cancel()

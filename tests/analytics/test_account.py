@@ -82,7 +82,7 @@ def test_the_most_is_charged_and_the_unused_comes_back(ledger):
     [(6, "bounded-range:44.5", InvalidParameter), (21, "bounded-range:0.5", BudgetExhausted)],
 )
 def test_draws_that_an_account_never_had_are_refused_uncomposed(ledger, monkeypatch, k, discover, refused):
-    monkeypatch.setattr("setwise.analytics.planning.certified_price", lambda *_: pytest.fail("composed"))
+    monkeypatch.setattr("setwise.analytics.planning.plan.certified_price", lambda *_: pytest.fail("composed"))
     _, session = recorded_session(account=ledger.account("ada"))
     with pytest.raises(refused, match=r"'ada'.*bounded-range:0.5x20"):
         session.preview(Query.top_k(item="page", k=k), Draws(discover=discover))

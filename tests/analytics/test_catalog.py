@@ -102,7 +102,7 @@ def test_a_catalog_is_written_as_it_was_read(folder):
         ("[tables.a]\nsource = 'x'", "names no user column"),
         ("[tables.a]\nsource = 'x'\nuser = 'u'\nbounds = { x = [5, 1] }", "the lower first"),
         ("[tables.a]\nsource = 'x'\nuser = 'u'\nrows_per_user = 0", "rows_per_user of 'a'"),
-        ("[tables.a]\nsource = 'x'\nuser = 'u'\nwidth = 3", "has no word 'width'"),
+        ("[tables.a]\nsource = 'x'\nuser = 'u'\nwidth = 3", "unknown entry 'width'"),
         ("[tables.a]\nsource = 'x'\nuser = 'u'\n[public.a]\nsource = 'y'", "public and private"),
         ("[tables.a]\nsource = 'x'\nuser = 'u'\n[tables.a.domains]\nc = 5", "a list of text or whole numbers"),
         ("tables = 3", "are tables"),

@@ -175,6 +175,20 @@ def test_a_key_is_charged_for_one_plan():
     _, session = recorded_session()
     session.count(epsilon=1, key="one")
     with pytest.raises(KeyConflict):
-        session._one_off.charge(
+        session._state.one_off.charge(
             [], (1.0, 0.0), key="one", request=session.request(Query.count(), Total(epsilon=1, delta=0))
         )
+
+
+def test_a_private_table_beside_it_does_not_replace_the_identity_of_the_table(tmp_path, account):
+    for name, users in (("a", 100), ("b", 200)):
+        pq.write_table(visits(users), tmp_path / f"{name}.parquet")
+    pq.write_table(pa.table({"who": [1], "age": [30]}), tmp_path / "people.parquet")
+
+    def request(name):
+        beside = {"people": tmp_path / "people.parquet"}
+        with setwise.open(tmp_path / f"{name}.parquet", user="who", account=account, private=beside) as session:
+            assert f"{name}.parquet" in repr(session)
+            return session.request(Query.count(), TOTAL)
+
+    assert request("a") != request("b")

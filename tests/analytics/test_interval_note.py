@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 
 from setwise.analytics.present.text import interval_note
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.noise.discrete import LaplaceNoise
-from setwise.mechanisms.release import CONFIDENCE, Item, Release, Selection, ranked_items
+from setwise.mechanisms.release import Item, Release, Selection, ranked_items
 
 NOISE = LaplaceNoise(scale=Fraction(10))
 EACH, AVERAGE = "Each interval holds", "On average 95% of a list's intervals hold"

@@ -316,3 +316,16 @@ def test_the_command_line_joins(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit, match="2"):
         main()
     assert "no table is called 'people'" in capsys.readouterr().err
+
+
+def test_a_public_table_is_not_joined_on_the_column_of_the_users():
+    """Rows about users are not public because their column has another name: users.csv was taken without a word."""
+    ratings = pa.table({"who": [1, 1, 2], "film": [7, 8, 7]})
+    people = pa.table({"id": [1, 2], "gender": ["F", "M"]})
+    join = "ratings JOIN people ON ratings.who = people.id"
+    statement = f"SELECT gender, COUNT(DISTINCT who) AS n FROM {join} GROUP BY gender"
+    with (
+        setwise.open(ratings, user="who", name="ratings", public={"people": people}) as session,
+        pytest.raises(InvalidParameter, match=r"joined on the user column 'who', so .* not public: .* USING \(who\)"),
+    ):
+        session.sql(statement, epsilon=1, delta=1e-6)

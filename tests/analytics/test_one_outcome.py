@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,14 +11,14 @@ import pytest
 
 import setwise
 from setwise.analytics import execute as execution
-from setwise.analytics import planning
-from setwise.analytics.bounds_search import CONTRIBUTIONS, FoundBounds
 from setwise.analytics.engines.base import Engine
+from setwise.analytics.planning import plan as planning
+from setwise.analytics.planning.bounds_search import FoundBounds
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.statistics import STATISTICS as STATISTIC_CLASSES
 from setwise.analytics.statistics import StandardDeviation, Variance
-from setwise.analytics.statistics.statistic import parameters_of
+from setwise.analytics.statistics.parameters import parameters_of
 from setwise.errors import (
     AnswerWithheld,
     BadRequest,
@@ -27,12 +28,14 @@ from setwise.errors import (
     UnsuitableTable,
 )
 from setwise.ledger.ledger import Ledger
+from setwise.mechanisms.contribution_bound import MOST_ROWS, FoundContributions, LeftOutShare
 from setwise.mechanisms.doubling_bounds import DOUBLINGS, DoublingBounds, ends
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import GroupStatistics, GroupTable
+from setwise.mechanisms.statistic_release import GroupTable
+from setwise.mechanisms.statistics import GroupStatistics
 from tests import sizes
 from tests.analytics.recorded import recorded_session, visits
 
@@ -53,7 +56,8 @@ def test_these_are_all_pairs_that_a_search_can_find(monkeypatch):
     for first, last in itertools.combinations_with_replacement(range(2 * DOUBLINGS + 1), 2):
         counts = np.zeros(2 * DOUBLINGS + 1, np.int64)
         counts[[first, last]] = 10**6
-        found.add(search.release(counts, SystemRandomness()))
+        drawn = search.release(counts, SystemRandomness())
+        found.add((drawn.low, drawn.high))
     assert found == set(pairs_of_bounds())
 
 
@@ -137,7 +141,10 @@ def searched(statistics, total, **words):
 def plan_pair(search, pair, contributions=None):
     low, high = pair
     measures = len(search.search.measures)
-    found = FoundBounds(bounds=((low, high),) * measures, contributions=contributions)
+    share = LeftOutShare(share=0.0, lower=0.0, upper=1.0, of_first=MOST_ROWS)
+    most = min(max(2, math.ceil(high)), MOST_ROWS)
+    rows = (FoundContributions(bound=most, left_out=share),) * len(search.search.row_measures)
+    found = FoundBounds(bounds=((low, high),) * measures, contributions=contributions, rows=rows)
     return search.plan_bounded(found)
 
 
@@ -167,7 +174,7 @@ def test_every_contribution_bound_can_be_planned(make, column, domain, quick_pri
         total = Total(epsilon=epsilon, delta=Fraction("1e-6"))
         for k in sizes.some((2, None), 2):
             search = searched(make(column), total, item="page", contributions="auto", domain=domain, k=k)
-            for contributions in sizes.some(CONTRIBUTIONS, 5):
+            for contributions in sizes.some(search.search.groups.bounds, 4):
                 for pair in sizes.some(widest, 3):
                     plan_pair(search, pair, contributions)
 
@@ -294,7 +301,7 @@ def test_an_outcome_that_the_ledger_cannot_store_is_a_stored_refusal(monkeypatch
     """An answer whose text a store refuses must not be drawn again."""
     _, session = recorded_session()
     texts = []
-    stored = session._one_off.settle
+    stored = session._state.one_off.settle
 
     def particular(receipt, *, answer):
         texts.append(answer)
@@ -303,7 +310,7 @@ def test_an_outcome_that_the_ledger_cannot_store_is_a_stored_refusal(monkeypatch
         return stored(receipt, answer=answer)
 
     monkeypatch.setattr(
-        type(session._one_off), "settle", lambda _, receipt, *, answer: particular(receipt, answer=answer)
+        type(session._state.one_off), "settle", lambda _, receipt, *, answer: particular(receipt, answer=answer)
     )
     for _ in range(3):
         with pytest.raises(AnswerWithheld):
@@ -334,7 +341,7 @@ def test_an_engine_that_fails_after_the_search_does_not_make_it_draw_again(inter
     assert len(draws) == 1
     assert reads == [True] + [False] * 11
     assert session.mean(value="minutes", bounds="auto", epsilon=1, key="one") == answer
-    assert not session._searches._drawn  # an outcome is stored, so that the draw is not kept
+    assert not session._state.searches._drawn  # an outcome is stored, so that the draw is not kept
     session.mean(value="minutes", bounds="auto", epsilon=1, key="two")
     assert len(draws) == 2
 
@@ -386,4 +393,4 @@ def test_an_engine_that_fails_in_a_later_part_does_not_make_earlier_parts_draw_a
         assert len(draws) == 1
         assert session.sql(sql, **words).rows == session.sql(sql, **words).rows
         assert len(draws) == 1
-        assert not session._searches._drawn
+        assert not session._state.searches._drawn

@@ -75,7 +75,11 @@ def test_a_private_least_and_greatest_value_are_quantiles_near_the_ends():
 
 
 def test_values_of_small_groups_are_marked_unreliable_and_those_of_large_ones_are_not():
-    """A group of 30 users beside one of 3,000; each user has one row."""
+    """A group of 30 users beside one of 3,000; each user has one row.
+
+    Noise that makes the small group look four times as large hides it, about once in fifty answers. Eight answers are
+    drawn, of which four must mark it: a right rule fails this less than once in a million runs.
+    """
     random = np.random.default_rng(3)
     rows = pa.table({"who": range(3030), "line": ["VX"] * 30 + ["AA"] * 3000, "delay": random.integers(0, 60, 3030)})
     statistics = (
@@ -85,10 +89,15 @@ def test_values_of_small_groups_are_marked_unreliable_and_those_of_large_ones_ar
     )
     query = setwise.Query(item="line", statistics=statistics, domain=("VX", "AA"))
     with setwise.open(rows, user="who") as session:
-        answer = session.ask(query, setwise.Total(epsilon=0.5, delta=0))
-    marks = {item.label: [estimate.unreliable for estimate in item.estimates] for item in answer}
-    assert marks["AA"] == [False, False, False]
-    assert marks["VX"][1:] == [True, True]
+        answers = [session.ask(query, setwise.Total(epsilon=0.5, delta=0)) for _ in range(8)]
+    marked = []
+    for answer in answers:
+        marks = {item.label: [estimate.unreliable for estimate in item.estimates] for item in answer}
+        assert marks["AA"] == [False, False, False]
+        if marks["VX"][1:] == [True, True]:
+            marked.append(answer)
+    assert len(marked) >= 4
+    answer = marked[0]
     assert PrivateAnswer.from_stored(answer.stored()) == answer
     shown = {item["item"]: item for item in answer.to_dict()["items"]}
     assert shown["VX"]["median_delay"]["unreliable"] is True

@@ -13,6 +13,7 @@ from setwise.analytics.present.text import measured
 from setwise.analytics.query import STATISTICS, Query
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical
+from tests.analytics.recorded import recorded_session
 
 names = st.text(min_size=1, max_size=8)
 filters = st.none() | st.text(min_size=1, max_size=20).filter(str.strip)
@@ -132,3 +133,21 @@ def test_a_statistic_of_the_table_says_itself_in_words_and_back(kind):
     assert Query.from_dict(query.to_dict()) == query
     assert statistic.release((statistic,)).guarantees()
     assert len(statistic.measures()) == statistic.release((statistic,)).measures
+
+
+@pytest.mark.parametrize("kind", ["top_k", "histogram", "sum", "mean", "quantile"])
+def test_an_unknown_parameter_is_named_with_those_there_are(kind):
+    words = {"top_k": {"item": "page", "k": 3}, "histogram": {"item": "page"}}
+    parameters = words.get(kind, {"value": "minutes", "low": 0, "high": 9})
+    with pytest.raises(InvalidParameter, match=r"query has no 'colour'; it has .*where"):
+        getattr(Query, kind)(**parameters, colour="red")
+
+
+@pytest.mark.parametrize("kind", ["count", "variance", "distinct"])
+def test_an_unknown_word_of_a_question_is_named_with_those_there_are(kind):
+    _, session = recorded_session()
+    words = {} if kind == "count" else {"value": "minutes"}
+    with pytest.raises(InvalidParameter, match=f"a {kind} query has no 'colour'; it has .*per_user"):
+        getattr(session, kind)(**words, epsilon=1, colour="red")
+    with pytest.raises(InvalidParameter, match="a SQL query has no 'colour' beside it; it may have contributions"):
+        session.sql("SELECT COUNT(*) FROM visits", epsilon=1, colour="red")

@@ -16,7 +16,7 @@ from setwise.analytics.budget import Draws
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.payer import OneOff
 from setwise.analytics.query import Query
-from setwise.analytics.session import Session
+from setwise.analytics.session import Session, SessionState
 from setwise.errors import (
     BadRequest,
     BudgetExhausted,
@@ -57,7 +57,7 @@ def watched(**budget):
     """A session whose engine and budget write in one notebook."""
     events = []
     engine, session = recorded_session(events=events)
-    session._one_off = RecordedBudget(events, **budget)
+    session._state = SessionState(one_off=RecordedBudget(events, **budget))
     return engine, session, events
 
 

@@ -1,8 +1,10 @@
 """Attacks on the SQL parser: nothing that is typed reaches an engine as text, and nothing but our errors comes back."""
 
 import contextlib
+import csv
 import re
 import time
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,11 +16,11 @@ import setwise
 from setwise.analytics.engines.duckdb import engine as duckdb_engine
 from setwise.analytics.query import Query
 from setwise.analytics.sql.parser import parse_sql
-from setwise.errors import SetwiseError
+from setwise.errors import InvalidParameter, SetwiseError
 
 POISON = "pOiSoN"
-PAGE = (Path(__file__).parents[2] / "docs/sql.md").read_text()
-CORPUS = re.findall(r"^\| `(.+?)` \| .+ \|$", PAGE, re.MULTILINE)
+with (Path(__file__).parents[2] / "docs/sql-statements.csv").open(encoding="utf-8", newline="") as lines:
+    CORPUS = [row["SQL"] for row in csv.DictReader(lines)]
 
 ODD = st.sampled_from(
     [
@@ -151,3 +153,42 @@ def test_long_and_deep_questions_are_done_with_in_a_moment(text):
     with contextlib.suppress(SetwiseError):
         parse_sql(text[:10_000], user="reader")
     assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize("call", ["ROUND({})", "ROUND({}, 2)", "LEAST({}, 7.5)", "SIGN({})"])
+@pytest.mark.parametrize(
+    "place", ["SELECT COUNT(*) AS n FROM t WHERE {} > 1", "SELECT COUNT(*) AS n FROM (SELECT u, {} AS x FROM t) AS o"]
+)
+def test_expressions_that_become_very_long_for_an_engine_are_refused_before_they_are_built(call, place):
+    """Check the refusal and the memory: without it, 16 nested calls of ROUND need 43 million copies of the column."""
+    value = "n"
+    for _ in range(16):
+        value = call.format(value)
+    table = pa.table({"u": ["a", "b"] * 50, "n": [1.5] * 100})
+    with setwise.open(table, user="u", name="t") as session:
+        tracemalloc.start()
+        try:
+            with pytest.raises(InvalidParameter, match="characters of SQL"):
+                session.sql(place.format(value), epsilon=1.0)
+            assert tracemalloc.get_traced_memory()[1] < 100_000_000
+        finally:
+            tracemalloc.stop()
+
+
+def test_many_long_expressions_are_refused_before_they_are_joined():
+    value = "ROUND(ROUND(ROUND(ROUND(ROUND(n)))))"
+    columns = ", ".join(f"{value} + {number} AS x{number}" for number in range(100))
+    table = pa.table({"u": ["a", "b"] * 50, "n": [1.5] * 100})
+    with setwise.open(table, user="u", name="t") as session:
+        with pytest.raises(InvalidParameter, match="characters of SQL"):
+            session.sql(f"SELECT COUNT(*) AS n FROM (SELECT u, {columns} FROM t) AS o", epsilon=1.0)
+        assert session.sql(f"SELECT COUNT(*) AS n FROM t WHERE {value} > 1", epsilon=1.0).rows
+
+
+def test_joins_of_rows_that_double_the_statement_again_and_again_are_refused():
+    """Check that 40 joins in turn, of 2^40 steps, are refused."""
+    joins = ", ".join(f"c{n + 1} AS (SELECT a.u, a.n FROM c{n} a JOIN c{n} b ON a.u = b.u)" for n in range(40))
+    with pytest.raises(InvalidParameter, match="more than 300 steps"):
+        parse_sql(
+            f"WITH c0 AS (SELECT u, n FROM t), {joins} SELECT COUNT(*) AS n FROM c40", user="u", columns=("u", "n")
+        )

@@ -1,5 +1,6 @@
-"""The questions of docs/sql.md: each is answered as the page says, or refused by the name the page gives."""
+"""The statements of docs/sql-statements.csv: each is answered as the list says, or refused by the name it gives."""
 
+import csv
 import datetime as dt
 import re
 import time
@@ -13,16 +14,16 @@ from setwise.analytics.query import Count, Mean, Quantile, Query
 from setwise.analytics.sql.parser import parse_sql
 from setwise.errors import InvalidParameter
 
-PAGE = (Path(__file__).parents[2] / "docs/sql.md").read_text()
+with (Path(__file__).parents[2] / "docs/sql-statements.csv").open(encoding="utf-8", newline="") as lines:
+    ROWS = list(csv.reader(lines))[1:]
 ANSWERED, REFUSED = (
-    re.findall(r"^\| `(.+?)` \| (.+) \|$", part, re.MULTILINE)
-    for part in PAGE.partition("## Answered")[2].split("## Refused")
+    [(text, note) for outcome, text, note in ROWS if outcome == kind] for kind in ("answered", "refused")
 )
 READERS = 2000
 
 
-@pytest.fixture(scope="module")
-def session():
+def library():
+    """Return a session on the table of loans, with the public table of books beside it."""
     noon = dt.datetime(2026, 1, 1, 12)
     loans = pa.table(
         {
@@ -33,7 +34,12 @@ def session():
         }
     )
     books = pa.table({"book": ["A0", "A1", "A2", "B0", "B1", "B2"], "genre": ["novel", "poems"] * 3})
-    with setwise.open(loans, user="reader", name="loans", public={"books": books}) as opened:
+    return setwise.open(loans, user="reader", name="loans", public={"books": books})
+
+
+@pytest.fixture(scope="module")
+def session():
+    with library() as opened:
         yield opened
 
 
@@ -63,7 +69,7 @@ def test_refused(session, text, named):
 
 
 def test_the_page_has_them_all():
-    assert (len(ANSWERED), len(REFUSED)) == (53, 16)
+    assert (len(ANSWERED), len(REFUSED)) == (54, 16)
 
 
 @pytest.mark.parametrize(
@@ -103,3 +109,14 @@ def test_reading_takes_a_few_milliseconds():
     for text, _ in ANSWERED:
         parse_sql(text, user="reader")
     assert (time.process_time() - began) / len(ANSWERED) < 0.02
+
+
+def test_the_tests_that_the_promises_name_exist():
+    root = Path(__file__).parents[2]
+    assert "<!-- site: promises analytics -->" in (root / "docs/sql.md").read_text(encoding="utf-8")
+    with (Path(__file__).parent / "promises.csv").open(encoding="utf-8", newline="") as lines:
+        named = [name for row in csv.DictReader(lines) for name in re.findall(r"`([^`]+)`", row["held by"])]
+    for name in named:
+        path, _, test = name.partition("::")
+        assert f"def {test}" in (root / path).read_text(encoding="utf-8"), name
+    assert len(named) >= 9

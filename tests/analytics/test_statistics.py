@@ -11,13 +11,14 @@ import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.precision import releases_of, statistics_note
+from setwise.analytics.planning.expected_error import releases_of, statistics_note
 from setwise.analytics.present.plot import bars_of
 from setwise.analytics.present.text import question_in_words
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum, statistic_name
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.request import Total
-from setwise.mechanisms.release import CONFIDENCE, Estimate
+from setwise.mechanisms.release import Estimate
 
 AGES = {"value": "age", "low": 0, "high": 120, "epsilon": 1}
 
@@ -129,13 +130,13 @@ def test_one_discovery_serves_several_statistics(shop):
         (
             lambda shop: shop.mean(value="age", low=0, high=9, item="shop", epsilon=1, delta=1e-6),
             InvalidParameter,
-            r"contributions \(max_groups_contributed in SQL\)",
+            r"contributions auto \(max_groups_contributed in SQL\)",
         ),
         (lambda shop: shop.quantile(value="age", low=0, high=10**6, step=1, epsilon=1), InvalidParameter, "steps"),
         (
             lambda shop: shop.mean(value="age", low=0, high=9, item="shop", epsilon=1, delta=1e-6),
             InvalidParameter,
-            "bound",
+            "in how many groups one user may count",
         ),
         (
             lambda shop: shop.mean(value="age", low=0, high=9, item="shop", contributions=2, epsilon=1),
@@ -217,8 +218,8 @@ def test_intervals_of_users_who_were_selected_by_noise_promise_an_average_alone(
 def test_an_answer_says_what_rounding_may_cost(shop):
     total = shop.sum(value="spent", low=0, high=300, epsilon=1)
     assert total.interval_note == (
-        "Each interval holds the exact number with probability 95%. That of sum_spent is about what users add, each "
-        "rounded to a multiple of 0.3, so by at most 0.15."
+        "Each interval holds the exact number of what is counted with probability 95%. That of sum_spent is about what "
+        "users add, each rounded to a multiple of 0.3, so by at most 0.15."
     )
     mean = shop.mean(value="spent", low=0, high=60, epsilon=1)
     assert "That of mean_spent allows for the rounding of each user's own mean, by at most 0.03." in mean.interval_note

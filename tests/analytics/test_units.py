@@ -104,13 +104,42 @@ def test_a_day_of_a_table_with_two_times_must_name_its_column():
     setwise.open(table, user="who", unit="user,seen by day").close()
 
 
-def test_accounts_and_private_tables_are_about_users(tmp_path):
+@pytest.mark.parametrize(
+    ("protects", "unit"), [("user", "user,day"), ("user,day", "user"), ("user,at by week", "user,day")]
+)
+def test_an_account_pays_for_the_unit_that_it_protects_and_no_other(tmp_path, protects, unit):
     with setwise.Ledger.open(str(tmp_path / "ledger.db")) as ledger:
-        ledger.open_filter("ada", epsilon=1.0, delta=1e-6)
-        with pytest.raises(InvalidParameter, match="accounts promise to protect users"):
-            setwise.open(visits(), user="who", unit="user,day", account=ledger.account("ada"))
+        ledger.open_filter("ada", epsilon=1.0, delta=1e-6, unit=protects)
+        with pytest.raises(InvalidParameter, match="promises about two units do not add up"):
+            setwise.open(visits(), user="who", unit=unit, account=ledger.account("ada"))
+        assert ledger.account("ada").status().charges == 0
+
+
+@pytest.mark.parametrize("unit", ["user,day", "user,at by day"])
+def test_an_account_of_days_pays_for_days_however_they_are_written(tmp_path, unit):
+    with setwise.Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        ledger.open_filter("ada", epsilon=1.0, delta=1e-6, unit="user,day")
+        with setwise.open(visits(), user="who", unit=unit, account=ledger.account("ada")) as session:
+            answer = session.count(epsilon=0.5, key="k")
+            assert session.count(epsilon=0.5, key="k").replayed
+        assert ledger.account("ada").status().charges == 1
+        assert answer.promise.startswith("Each single value of 'at by day'" if "at" in unit else "Each single day")
+
+
+def test_private_tables_are_joined_by_users():
     with pytest.raises(InvalidParameter, match="joined by users"):
         setwise.open(visits(), user="who", unit="user,day", private={"other": visits()})
+
+
+def test_a_catalog_names_the_unit(tmp_path):
+    import pyarrow.parquet as pq
+
+    pq.write_table(visits(), tmp_path / "visits.parquet")
+    (tmp_path / "tables.toml").write_text(
+        '[tables.visits]\nsource = "visits.parquet"\nuser = "who"\nunit = "user,day"\n', encoding="utf-8"
+    )
+    with setwise.open("visits", catalog=tmp_path / "tables.toml") as session:
+        assert session.count(epsilon=1.0).unit == "user,day"
 
 
 def test_the_command_line_takes_a_unit(setwise, tmp_path):
@@ -133,3 +162,91 @@ def test_sql_counts_units_too():
         result = session.sql("SELECT page, COUNT(*) AS n FROM source GROUP BY page", epsilon=20.0, delta=1e-4)
     assert result.to_dict()["rows"]
     assert result.answer.promise.startswith("Each single day of a user is protected")
+
+
+def test_units_are_called_by_their_name_and_not_users():
+    many = [(f"u{number % 5}", "users", number % 20) for number in range(1000)]
+    with setwise.open(visits(many), user="who", unit="user,day") as session:
+        count = session.count(epsilon=20.0)
+        pages = session.histogram(item="page", contributions=1, epsilon=20.0, delta=1e-4)
+    assert (count.measure, count.items[0].label) == ("user-days", "user-days")
+    assert pages.measure.startswith("user-days; each user-day counts towards one group")
+    assert [item.label for item in pages.items] == ["users"], "a label of the table stays as it is"
+    with setwise.open(visits(many), user="who", unit="user,page") as session:
+        assert session.count(epsilon=20.0).measure == "units 'user,page'"
+
+
+def test_public_tables_are_not_joined_by_users_whom_nothing_protects():
+    people = pa.table({"who": ["a"], "team": ["red"]})
+    with setwise.open(visits(), user="who", unit="user,day", public={"people": people}) as session:
+        with pytest.raises(InvalidParameter, match="users themselves are not protected"):
+            session.join("people", using="who")
+        with pytest.raises(InvalidParameter, match="users themselves are not protected"):
+            session.sql(
+                "SELECT team, COUNT(*) AS n FROM source JOIN people USING (who) GROUP BY team",
+                epsilon=1.0, delta=1e-6, contributions=1,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(DISTINCT who) AS n FROM source",
+        "SELECT COUNT(*) AS n FROM source WHERE who = 'a'",
+        "SELECT SUM(CASE WHEN who = 'a' THEN 1 ELSE 0 END) AS n FROM source",
+        # Rows of one user compared over several days: one day's rows would change what others of the user count.
+        "SELECT COUNT(*) AS n FROM (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM source) "
+        "WHERE r = 1",
+        "SELECT COUNT(*) AS n FROM source WHERE who IN (SELECT who FROM source WHERE page = 'x')",
+        "SELECT AVG(n) AS n FROM (SELECT who, COUNT(*) AS n FROM source GROUP BY who)",
+        "SELECT COUNT(*) AS n FROM source JOIN (SELECT who, COUNT(*) AS c FROM source GROUP BY who) AS p USING (who) "
+        "WHERE c > 1",
+        "SELECT COUNT(*) AS n FROM source AS a WHERE EXISTS (SELECT 1 FROM source AS b WHERE b.who = a.who "
+        "AND b.page = 'y')",
+        "SELECT COUNT(*) AS n FROM source AS a WHERE at > (SELECT MIN(at) FROM source AS b WHERE b.who = a.who)",
+    ],
+)
+def test_sql_cannot_single_out_users_whom_nothing_protects(text):
+    with (
+        setwise.open(visits(), user="who", unit="user,day") as session,
+        pytest.raises(SetwiseError, match="who"),
+    ):
+        session.sql(text, epsilon=1.0, delta=1e-6, contributions=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT SUBSTR("who and day", 12, 20) AS w, COUNT(*) AS n FROM source GROUP BY w',
+        "SELECT COUNT(*) AS n FROM source WHERE SUBSTR(\"who and day\", 12, 20) = 'a'",
+        "SELECT COUNT(*) AS n FROM (SELECT *, LOWER(\"who and day\") AS w FROM source) AS x WHERE w LIKE '%a'",
+        'SELECT COUNT(*) AS n FROM (SELECT *, "who and day" AS w FROM source) AS x',
+        'SELECT COUNT(*) AS n FROM (SELECT "who and day", MAX("who and day") AS w FROM source GROUP BY 1) AS x',
+        'SELECT COUNT(*) AS n FROM (SELECT "who and day", LENGTH("who and day") AS w FROM source) AS x',
+        'SELECT COUNT(*) AS n FROM (SELECT "who and day", LAG("who and day") OVER (PARTITION BY "who and day" '
+        "ORDER BY at) AS w FROM source) AS x",
+    ],
+)
+def test_sql_computes_nothing_with_the_units_whose_text_holds_the_user(text):
+    with (
+        setwise.open(visits(), user="who", unit="user,day") as session,
+        pytest.raises(InvalidParameter, match="users themselves are not protected"),
+    ):
+        session.sql(text, epsilon=1.0, delta=1e-6, contributions=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT COUNT(DISTINCT "who and day") AS n FROM source',
+        'SELECT AVG(n) AS n FROM (SELECT "who and day", COUNT(*) AS n FROM source GROUP BY "who and day") AS o',
+        'SELECT COUNT(*) AS n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY "who and day" ORDER BY at) AS r '
+        "FROM source) AS o WHERE r = 1",
+        'SELECT COUNT(*) AS n FROM source WHERE "who and day" IN (SELECT "who and day" FROM source WHERE page = \'x\')',
+        'SELECT COUNT(*) AS n FROM source a JOIN (SELECT "who and day", COUNT("who and day") AS c FROM source '
+        'GROUP BY "who and day") AS b ON a."who and day" = b."who and day" WHERE c = 1',
+    ],
+)
+def test_sql_groups_and_joins_the_rows_of_each_unit(text):
+    with setwise.open(visits(), user="who", unit="user,day") as session:
+        assert session.sql(text, epsilon=1.0, delta=1e-6, contributions=1).rows

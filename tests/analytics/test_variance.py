@@ -9,7 +9,7 @@ import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.planning import aggregation_of
+from setwise.analytics.planning.plan import aggregation_of
 from setwise.analytics.query import SHAPES, Query
 from setwise.analytics.sql.parser import parse_sql
 from setwise.analytics.statistics import StandardDeviation, Variance

@@ -4,12 +4,17 @@ import csv
 import datetime
 import io
 import json
+import re
+from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.query import Query
+from setwise.mechanisms.planning.request import Total
 from setwise.reports.outputs import rows_of
 
 AIRCRAFT = 400
@@ -26,6 +31,12 @@ LEFT_OUT = (
     "own."
 )
 
+BY_DEST = Query.histogram(item="dest", contributions=5)
+BUDGET = Total(epsilon=5, delta=Fraction("1e-6"))
+with setwise.open(TABLE, user="tailnum") as opened:
+    FOUND_FROM = opened.preview(BY_DEST, BUDGET).error.detectable
+HIDDEN = f"Groups with fewer than about {FOUND_FROM:,} users may be hidden."
+
 
 @pytest.fixture
 def flights():
@@ -40,9 +51,10 @@ def bounded(flights):
 
 def test_every_form_of_an_answer_says_what_was_left_out(bounded, tmp_path):
     """The interval holds 5/8 of the exact number: whoever reads it as the table's number is misled without a word."""
-    assert bounded.left_out == LEFT_OUT
+    told = f"{LEFT_OUT} {HIDDEN}"
+    assert bounded.left_out == told
     assert "the exact number of what is counted" in bounded.interval_note
-    assert json.loads(bounded.to_json())["left_out"] == LEFT_OUT
+    assert json.loads(bounded.to_json())["left_out"] == told
     assert "others are left out" in next(csv.DictReader(io.StringIO(bounded.to_csv())))["measure"]
     assert "others are left out" in rows_of(bounded).to_pylist()[0]["measure"]
     assert "At most 5 values of dest" in bounded._repr_html_()
@@ -50,6 +62,35 @@ def test_every_form_of_an_answer_says_what_was_left_out(bounded, tmp_path):
     drawn = bounded.plot().figure
     assert "At most 5 values of dest" in drawn.get_supxlabel()
     assert PrivateAnswer.from_stored(bounded.stored()) == bounded
+
+
+def test_every_form_of_an_answer_over_private_groups_says_that_small_groups_may_be_hidden(bounded):
+    """Eight of 21 occupations came out, and nothing beside them said that there are others."""
+    hidden = HIDDEN[:1].lower() + HIDDEN[1:-1]
+    assert hidden in next(csv.DictReader(io.StringIO(bounded.to_csv())))["measure"]
+    assert hidden in rows_of(bounded).to_pylist()[0]["measure"]
+    assert HIDDEN in bounded._repr_html_()
+    assert HIDDEN[:30] in bounded.plot().figure.get_supxlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("ask", "hidden"),
+    [
+        (lambda s: s.histogram(item="dest", contributions=5, per_item=2, epsilon=5, delta=1e-6), r"\d+ rows may be"),
+        (
+            lambda s: s.mean(value="minutes", low=0, high=99, item="dest", contributions=5, epsilon=5, delta=1e-6),
+            "users",
+        ),
+        (lambda s: s.top_k(item="dest", k=30, contributions=5, epsilon=5, delta=1e-6), r"\d+ users may be hidden"),
+        (lambda s: s.top_k(item="dest", k=1, contributions=5, epsilon=5, delta=1e-6), ""),
+        (lambda s: s.histogram(item="dest", contributions=5, domain=["D01"], epsilon=5, delta=1e-6), ""),
+        (lambda s: s.count(epsilon=5), ""),
+    ],
+)
+def test_small_groups_are_said_to_be_hidden_only_where_they_are(flights, ask, hidden):
+    told = ask(flights).left_out
+    assert ("may be hidden" in told) == bool(hidden)
+    assert re.search(hidden, told)
 
 
 def test_an_answer_that_leaves_nothing_out_holds_the_exact_number(flights):
@@ -95,3 +136,80 @@ def test_a_top_k_stays_in_the_order_of_its_ranks(flights):
     top = flights.top_k(item="day by month", k=4, epsilon=5, delta=1e-6)
     counts = [item.count for item in top]
     assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        ("SELECT SUM(minutes) AS n FROM flights", "Each user's own sum of minutes is clipped to 0 .. 512"),
+        ("SELECT AVG(minutes) AS n FROM flights", "Each user's own mean of minutes is clipped to "),
+        ("SELECT STDDEV(minutes) AS n FROM flights", "Each row's minutes is clipped to "),
+    ],
+)
+def test_an_answer_whose_values_are_clipped_says_so(ask, sentence, empty_bins_never_stand_out):
+    """Bounds that are found may lie inside of the values, and then the interval holds the clipped number alone."""
+    with setwise.open(TABLE, user="tailnum", name="flights") as session:
+        answer = session.sql(ask, epsilon=5).answer
+    assert sentence in answer.left_out
+    known = r"The bounds of \w+ clip about [\d.]+% \[[\d.]+%, [\d.]+%\] of users\."
+    unknown = r"How many users the bounds of \w+ clip cannot be told within this epsilon\."
+    assert re.search(rf"so a number can differ from the table's own\. ({known}|{unknown})$", answer.left_out)
+    assert "holds the exact number with" not in answer.interval_note
+    assert "the exact number of what is counted" in answer.interval_note
+
+
+def skewed():
+    """900 users with one row of 1,000 each, and 100 users with 100 rows of 10 each: the mean over users is larger."""
+    amounts = np.concatenate([np.full(900, 1000), np.full(10_000, 10)])
+    return pa.table({"who": np.concatenate([np.arange(900), 900 + np.repeat(np.arange(100), 100)]), "amount": amounts})
+
+
+def test_a_mean_says_that_every_user_counts_once_and_how_to_ask_for_the_mean_over_rows():
+    with setwise.open(skewed(), user="who", name="sales") as session:
+        mean = session.sql("SELECT AVG(amount) AS n FROM sales", epsilon=5).answer
+        median = session.sql("SELECT MEDIAN(amount) AS n FROM sales", epsilon=5).answer
+        total = session.sql("SELECT SUM(amount) AS n FROM sales", epsilon=5).answer
+    sentence = (
+        "AVG is the mean over users of each user's own mean; for the mean over rows ask SUM(amount) / COUNT(amount)."
+    )
+    assert sentence in mean.left_out
+    assert "In quantiles of amount all rows of a user together have one vote." in median.left_out
+    assert "mean over" not in total.left_out
+
+
+def test_two_statistics_of_one_column_state_the_bounds_that_each_was_computed_with():
+    """Users' sums reach 1,000 and their means 10: both were listed with the bounds of the one that came last."""
+    rows = pa.table({"who": np.repeat(np.arange(2000), 100), "amount": np.full(200_000, 10)})
+    with setwise.open(rows, user="who", name="sales") as session:
+        result = session.sql("SELECT SUM(amount) AS s, AVG(amount) AS a FROM sales", epsilon=5)
+    stated = {each["of"]: each["high"] for each in result.bounds}
+    assert stated["sum_amount"] >= 1024
+    assert stated["mean_amount"] <= 64
+    assert f"sum of amount is clipped to 0 .. {stated['sum_amount']:,.0f}" in result.answer.left_out
+
+
+def test_an_answer_says_where_the_search_for_bounds_ends():
+    """Microseconds since 1970 were averaged to 2^40, the largest bound, with a narrow interval and without a word."""
+    rows = pa.table({"who": np.arange(2000), "us": np.full(2000, 1_700_000_000_000_000)})
+    with setwise.open(rows, user="who", name="events") as session:
+        answer = session.sql("SELECT AVG(us) AS a FROM events", epsilon=5).answer
+        small = session.sql("SELECT AVG(us / 1000000) AS a FROM events", epsilon=5).answer
+    assert "No bounds beyond 1.1e+12 are found: if us has larger values, state their bounds" in answer.left_out
+    assert "No bounds beyond" not in small.left_out
+
+
+@pytest.mark.parametrize(
+    ("columns", "difference"),
+    [
+        ("COUNT(*) AS n", "a number can be below the table's own"),
+        ("MEDIAN(minutes) AS n", "a number can differ from the table's own"),
+        (
+            "COUNT(*) AS n, MEDIAN(minutes) AS m",
+            "a count can be below the table's own, and any other number can differ from it to either side",
+        ),
+    ],
+)
+def test_leaving_rows_out_lowers_counts_and_moves_other_numbers_to_either_side(columns, difference):
+    with setwise.open(TABLE, user="tailnum", name="flights") as session:
+        answer = session.sql(f"SELECT dest, {columns} FROM flights GROUP BY dest", epsilon=5, contributions=5).answer
+    assert f", so {difference}." in answer.left_out

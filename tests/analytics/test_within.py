@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import setwise
-from setwise.analytics.accuracy import widest_radius
 from setwise.analytics.budget import Within
+from setwise.analytics.planning.within import widest_radius
 from setwise.analytics.query import Count, Mean, Query, Sum
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.ledger import Ledger

@@ -1,1 +1,1 @@
-"""A question about a table: bound contributions, exact histogram, mechanism, answer; the engines are inside."""
+"""Private analytics of tables: plan and charge a question, bound what users add, aggregate, add noise, and answer."""

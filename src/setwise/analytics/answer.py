@@ -1,16 +1,26 @@
-"""What a question gets: items with intervals, what was spent, and what is promised."""
+"""The answer to a question: items with intervals, the uses that were spent, and the promised privacy cost."""
 
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, parse_use, promise_for_unit, promise_in_words, rounded_up, shown_by
+from setwise.accounting.notation import (
+    USER,
+    format_use,
+    parse_use,
+    promise_for_unit,
+    promise_in_words,
+    rounded_up,
+    shown_by,
+    unit_nouns,
+)
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
@@ -27,24 +37,46 @@ if TYPE_CHECKING:
 
 
 class Exportable(ABC):
-    """An answer that converts to Arrow, pandas and Polars, and is written as CSV and JSON."""
+    """An answer that converts to Arrow, pandas and Polars tables, and can be written as CSV or JSON."""
 
     __slots__ = ()
 
     @abstractmethod
     def to_dict(self) -> dict[str, object]:
-        """Return the object that `--json` prints: a contract."""
+        """Return the answer as a dictionary, which `--json` prints. Scripts depend on its keys: they do not change."""
 
     @abstractmethod
     def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
-        """Return the columns, the names of those that hold labels, and what is measured."""
+        """Return the content of an answer for export: (columns by name, names of label columns, description).
+
+        The description is a text that says what the numbers measure, such as "users".
+        """
+
+    @abstractmethod
+    def unreliable_columns(self) -> list[list[str]]:
+        """Return, for each row, the names of the columns in which the row's number may be mostly noise, in order."""
+
+    def row_measures(self) -> list[str]:
+        """Return for each row a text that says what its numbers measure, and which of them may be mostly noise."""
+        measure = self._exported()[2]
+        return [
+            f"{measure}; {' and '.join(names)} of this row {'is' if len(names) == 1 else 'are'} unreliable: noise may "
+            "dominate"
+            if names
+            else measure
+            for names in self.unreliable_columns()
+        ]
 
     def to_json(self) -> str:
-        """Return the contract as JSON text."""
+        """Return the answer as JSON text, with the same keys as `to_dict`."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     def to_arrow(self) -> "pyarrow.Table":
-        """Return the columns as an Arrow table; those of labels are text where nothing tells their type."""
+        """Return the answer's columns as an Arrow table.
+
+        A column of missing values only, which shows no type, becomes text if it is a column of labels and int64
+        otherwise.
+        """
         import pyarrow as pa
 
         columns, labels, _ = self._exported()
@@ -54,7 +86,7 @@ class Exportable(ABC):
         return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return the columns as a pandas frame."""
+        """Return the answer's columns as a pandas frame, or raise `MissingExtra` if pandas is not installed."""
         try:
             import pandas as pd
         except ImportError:
@@ -62,7 +94,7 @@ class Exportable(ABC):
         return pd.DataFrame(self.to_arrow().to_pandas())
 
     def to_polars(self) -> "polars.DataFrame":
-        """Return the columns as a Polars frame."""
+        """Return the answer's columns as a Polars frame, or raise `MissingExtra` if Polars is not installed."""
         try:
             import polars as pl
         except ImportError:
@@ -72,18 +104,21 @@ class Exportable(ABC):
         return frame
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the columns as CSV text with a heading, and write it to a file if one is named.
+        """Return the answer's columns as CSV text with a header line; write it to the file `path` too, if one is given.
 
-        One more column, `measure`, says what was counted, bounded and clipped.
+        One more column, `measure`, says in every row what was counted, bounded and clipped, and which numbers of the
+        row may be mostly noise.
+        Raises: `InvalidParameter` if the file cannot be written.
         """
         import csv
         import io
 
-        columns, _, measure = self._exported()
+        columns, _, _ = self._exported()
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([*columns, "measure"])
-        writer.writerows([*cells, measure] for cells in zip(*columns.values(), strict=True))
+        lines = zip(zip(*columns.values(), strict=True), self.row_measures(), strict=True)
+        writer.writerows([*cells, measure] for cells, measure in lines)
         if path is not None:
             try:
                 Path(path).write_text(text.getvalue(), encoding="utf-8", newline="")
@@ -94,19 +129,30 @@ class Exportable(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateAnswer(Exportable):
-    """A private answer. It shows as a table in a notebook and converts to Arrow, pandas and Polars.
+    """A private answer: released items with their numbers, and what is promised about their privacy.
 
-    `epsilon` brackets what this question is promised to cost at most, at `delta`; `spent` lists the uses it really
-    made. `complete` says that nothing that was asked for can be missing, `reason` why the list ends where it does, and
-    `hint` what would have shown more. `why` says how the mechanism was chosen. `interval_note` says what the intervals
-    promise at `confidence`, and why some reach further than others. `alone` is the (epsilon, delta) of this answer by
-    itself, where an account states its promises at another delta. `replayed` says that the answer was stored before and
-    nothing was charged for it now. `groups` names the columns of items that are several, and `statistics` what the
-    estimates of each item are, where it is more than one count. `found` holds the bounds
-    that were left to be found, by column, and the contributions. `left_out` says which rows the numbers do not include
-    because contributions are bounded, and `axes` of each group column whether its labels are names, numbers or times.
-    `parts` are the answers of the releasing SELECTs of one SQL statement, where it has several; the items are then
-    those of the last. `unit` is the unit of privacy that the promise protects: "user", or "user,day".
+    It shows as a table in a notebook and converts to Arrow, pandas and Polars.
+
+    - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure. `items` are what
+      was released, each a label with its numbers, and `mechanism` names the mechanism that released them.
+    - `epsilon` is a bracket (lower, upper): the question is promised to cost at most the upper end, at `delta`, if the
+      analyst chooses only what `interaction` allows. `method` and `statement` name the computation and the theorem.
+    - `spent` lists the uses (a guarantee such as "pure:0.1", and how often) that the question really made.
+    - `complete` is True if no item that the question asked for can be missing; `reason` says why the list ends where it
+      does, and `hint` which parameters would have shown more items.
+    - `why` says how the mechanism was chosen.
+    - `interval_note` says what the intervals promise at `confidence`, and why some intervals are wider than others.
+    - `alone` is the (epsilon, delta) of this answer by itself, where an account states its promise at another delta.
+    - `replayed` is True if the answer was stored before, so that nothing was charged for it now.
+    - `groups` names the group columns if there are several, and `statistics` names the estimates of each item unless
+      the item has a single count.
+    - `found` holds what a private search found, by name: the bounds of each column whose bounds the question left open,
+      the contribution bound, and the `rounds` in which private groups were found.
+    - `left_out` says which rows the numbers do not include because contributions are bounded.
+    - `axes` says for each group column whether its labels are names, numbers or times.
+    - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; `items` are then
+      those of the last one.
+    - `unit` is the unit of privacy that the promise protects: "user", or a part of a user such as "user,day".
     """
 
     kind: str
@@ -142,40 +188,59 @@ class PrivateAnswer(Exportable):
         return iter(self.items)
 
     def __str__(self) -> str:
-        lines = [f"{in_words(each.label)}{_said(each, self.statistics)}" for each in self.items]
+        lines = [f"{in_words(each.label)}{_describe_numbers(each, self.statistics)}" for each in self.items]
         return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
 
     @property
     def heading(self) -> str:
-        """A short column heading: what is measured, without its bounds and the cells that are skipped."""
+        """A short column heading: the text of `measure` before its first semicolon, such as "users".
+
+        The text after the semicolon, about bounds and cells that could not be parsed, is left out.
+        """
         return self.measure.partition("; ")[0]
 
     @property
+    def version(self) -> str:
+        """The version of the table that was read, as `measure` states it; "" if the table has no versions.
+
+        Lake tables (Delta, Iceberg) and files in object storage have versions.
+        """
+        return version_in(self.measure)
+
+    @property
     def labels(self) -> tuple[Label, ...]:
-        """The items, highest first."""
+        """The labels of the answer's items, in the order of the items."""
         return tuple(each.label for each in self.items)
 
     @property
     def value(self) -> float:
-        """The number of an answer that is one number: a count, a sum, a mean or a quantile."""
+        """The number of an answer that has exactly one: a count, a sum, a mean or a quantile.
+
+        Raises: `InvalidParameter` if the answer has several items or several statistics.
+        """
         return self._only().value
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval of an answer that is one number."""
+        """The confidence interval (lower, upper) of an answer that is one number; None if that number has no interval.
+
+        Raises: `InvalidParameter` if the answer has several items or several statistics.
+        """
         return self._only().interval
 
     def _only(self) -> Estimate:
-        found = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
-        if len(found) != 1 or len(found[0]) != 1:
-            several = f"{len(found)} items" if len(found) != 1 else f"{len(found[0])} statistics"
+        """Return the answer's only estimate (value, interval); raise `InvalidParameter` if it has several or none."""
+        rows = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
+        if len(rows) != 1 or len(rows[0]) != 1:
+            several = f"{len(rows)} items" if len(rows) != 1 else f"{len(rows[0])} statistics"
             raise InvalidParameter(f"this answer is no single number: it has {several}; read `items` or `columns()`")
-        return found[0][0]
+        return rows[0][0]
 
     def error_bars(self) -> "NDArray[np.float64]":
-        """Return how far the intervals reach below and above the first number of each item, as two rows.
+        """Return the error bars of each item's first number as an array of two rows: lengths below and above it.
 
-        pandas and matplotlib take them as they are: ``frame["count"].plot.barh(xerr=answer.error_bars())``.
+        A length is the distance from the number to that end of its interval, and 0 for a number without an interval.
+        pandas and matplotlib take the array as it is: ``frame["count"].plot.barh(xerr=answer.error_bars())``.
         """
         import numpy as np
 
@@ -187,7 +252,7 @@ class PrivateAnswer(Exportable):
         return bars
 
     def to_dict(self) -> dict[str, object]:
-        """Return the object that `--json` prints: a contract."""
+        """Return the answer as a dictionary, which `--json` prints. Scripts depend on its keys: they do not change."""
         return {
             "items": [self._item(each) for each in self.items],
             "measure": self.measure,
@@ -209,25 +274,30 @@ class PrivateAnswer(Exportable):
         if not self.statistics:
             return {"item": label, "count": each.count, "interval": _listed(each.interval), "noisy": each.noisy}
         found = {
-            name: {"value": estimate.value, "interval": _listed(estimate.interval)}
+            name: {"value": estimate.value}
+            | ({} if estimate.interval is None else {"interval": _listed(estimate.interval)})
             | ({"unreliable": True} if estimate.unreliable else {})
             for name, estimate in zip(self.statistics, each.estimates, strict=True)
         }
         return {"item": label, **found}
 
     def stored(self) -> str:
-        """Return the text a ledger keeps: everything, so that a replay is the same answer."""
-        more = {name: getattr(self, name) for name in _BESIDE_THE_CONTRACT}
+        """Return the answer as the JSON text that a ledger stores; `from_stored` returns an equal answer from it."""
+        more = {name: getattr(self, name) for name in _STORED_FIELDS}
         alone = {} if self.alone is None else {"alone": [*self.alone]}
         named = {name: list(names) for name in ("groups", "statistics", "axes") if (names := getattr(self, name))}
         parts = {"parts": [json.loads(each.stored()) for each in self.parts]} if self.parts else {}
         record = {**self.to_dict(), **more, **alone, **named, **parts}
-        return "{" + ",".join(f"{canonical(name)}:{_in_pieces(record[name])}" for name in sorted(record)) + "}"
+        return "{" + ",".join(f'"{name}":{_in_pieces(record[name])}' for name in sorted(record)) + "}"  # plain names
 
     @classmethod
     def from_stored(cls, text: str) -> "PrivateAnswer":
-        """Return the answer that `stored` wrote."""
-        found = json.loads(text)
+        """Return the answer that `stored` wrote as `text`; also reads texts that earlier versions stored."""
+        return cls.from_record(json.loads(text))
+
+    @classmethod
+    def from_record(cls, found: Mapping[str, Any]) -> "PrivateAnswer":
+        """Return the answer in the JSON object `found`, as `stored` writes it and as a service returns it."""
         return cls(
             items=tuple(_item(each, found) for each in found["items"]),
             groups=tuple(found.get("groups", ())),
@@ -235,7 +305,7 @@ class PrivateAnswer(Exportable):
             found=found.get("found", {}),
             left_out=found.get("left_out", ""),
             axes=tuple(found.get("axes", ())),
-            parts=tuple(cls.from_stored(canonical(part)) for part in found.get("parts", ())),
+            parts=tuple(cls.from_record(part) for part in found.get("parts", ())),
             mechanism=found["mechanism"],
             interaction=Interaction.parse(found["interaction"]),
             epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),
@@ -244,12 +314,34 @@ class PrivateAnswer(Exportable):
             complete=found["complete"],
             interval_note=found.get("interval_note", EARLIER_NOTE),
             hint=found.get("hint", ""),
+            unit=found.get("unit", "user"),
             alone=None if found.get("alone") is None else (found["alone"][0], found["alone"][1]),
-            **{name: found[name] for name in _BESIDE_THE_CONTRACT},
+            **{name: found[name] for name in _STORED_FIELDS},
+        )
+
+    def in_units(self, unit: str) -> "PrivateAnswer":
+        """Return this answer for the unit of privacy `unit`; the name of the units replaces "users" in its texts.
+
+        A table of 50 users on 20 days has 1,000 units "user,day": calling them users would be wrong.
+        """
+        if unit == USER:
+            return self
+        one, several = unit_nouns(unit)
+        measure = self.measure.replace("; each user counts", f"; each {one} counts")
+        is_count = self.kind == "count" and [item.label for item in self.items] == ["users"]
+        return replace(
+            self,
+            unit=unit,
+            measure=re.sub(r"^users\b", several, measure),
+            items=(replace(self.items[0], label=several),) if is_count else self.items,
         )
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the items as columns: item, count, lower, upper, noisy; several columns and statistics as several."""
+        """Return the answer's items as columns by name: item, count, lower, upper, noisy.
+
+        Several group columns take the place of `item`, and several statistics take the place of `count`, each with its
+        own NAME_lower and NAME_upper. A missing interval is None at both ends.
+        """
         columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}
         if self.groups:
             labels = [[cell_of(each.label, place) for each in self.items] for place in range(len(self.groups))]
@@ -266,10 +358,17 @@ class PrivateAnswer(Exportable):
     def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
         return self.columns(), self.groups or ("item",), self.measure
 
-    def plot(self, path: str | Path | None = None) -> "Picture":
-        """Return the items as bars with their intervals, which notebooks show, and write a .png or .svg file if named.
+    def unreliable_columns(self) -> list[list[str]]:
+        """Return, for each item, the names of the statistics whose value may be mostly noise."""
+        return [
+            [name for name, found in zip(self.statistics, item.estimates, strict=False) if found.unreliable]
+            for item in self.items
+        ]
 
-        `picture.figure` is the matplotlib figure.
+    def plot(self, path: str | Path | None = None) -> "Picture":
+        """Return a picture of the items as bars with their intervals, which notebooks show.
+
+        Writes it to the file `path` (.png or .svg) if one is given. `picture.figure` is the matplotlib figure.
         """
         from setwise.analytics.present.plot import plot_answer
 
@@ -277,14 +376,14 @@ class PrivateAnswer(Exportable):
 
     @property
     def promise(self) -> str:
-        """The promise in plain words."""
+        """The privacy promise in plain words, for people who do not know what epsilon means."""
         if self.unit == "user":
             return promise_in_words(self.epsilon.upper, self.delta)
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     @property
     def guarantee(self) -> str:
-        """The promise as a sentence or two that a person can check."""
+        """The privacy promise with its (epsilon, delta) and the theorem that it rests on, in one or two sentences."""
         alone = "" if self.alone is None else f" By itself it is {_pair(*self.alone)}-differentially private."
         protected = "everything one user has" if self.unit == "user" else f"each unit {self.unit!r} of a user"
         return (
@@ -299,7 +398,18 @@ class PrivateAnswer(Exportable):
         return answer_html(self)
 
 
-_BESIDE_THE_CONTRACT = ("kind", "measure", "method", "statement", "reason", "why", "confidence")
+_STORED_FIELDS = ("kind", "measure", "method", "statement", "reason", "why", "confidence")
+"""The fields that a stored answer holds beside the keys of `to_dict`."""
+
+
+def version_in(measure: str) -> str:
+    """Return the table version that `measure`, the text of what an answer counts, states; "" if it states none.
+
+    >>> version_in("users; each user counts towards one group, others are left out; version 7 of the table")
+    '7'
+    """
+    found = re.search(r"; version (\S+) of the table(?:;|$)", measure)
+    return "" if found is None else found[1]
 
 
 EARLIER_NOTE = (
@@ -308,18 +418,25 @@ EARLIER_NOTE = (
 
 
 def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
-    """Return a stored item; a count stored before all were whole and none negative becomes so, in its interval."""
+    """Return one item of a stored answer; `found` is its entry in the list `items` of the JSON object `answer`.
+
+    Earlier versions stored counts that were fractions or negative. These are rounded to whole numbers of at least 0,
+    and their intervals are widened to contain the rounded count.
+    """
     label = found["item"]
     if answer.get("groups"):
         label = tuple(label[name] for name in answer["groups"])
     if answer.get("statistics"):
-        told = (found[name] for name in answer["statistics"])
         estimates = tuple(
-            Estimate(value=each["value"], interval=_two(each["interval"]), unreliable=each.get("unreliable", False))
-            for each in told
+            Estimate(
+                value=found[name]["value"],
+                interval=_interval_pair(found[name].get("interval")),  # older answers store null
+                unreliable=found[name].get("unreliable", False),
+            )
+            for name in answer["statistics"]
         )
         return Item(label=label, estimates=estimates)
-    interval, count = _two(found["interval"]), found["count"]
+    interval, count = _interval_pair(found["interval"]), found["count"]
     if isinstance(count, float):
         count = math.floor(count + 0.5)
     if count is not None:
@@ -328,7 +445,7 @@ def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
     return Item(label=label, count=count, interval=pair, noisy=found.get("noisy"))
 
 
-def _two(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
+def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
     if interval is None:
         return None
     if len(interval) != 2:
@@ -337,13 +454,13 @@ def _two(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 _PIECE = 1000
-"""Items that are written as JSON at a time."""
+"""The number of items that are written as JSON at a time."""
 
 
 def _in_pieces(value: object) -> str:
-    """Return the canonical text of a value, a long list written piece by piece.
+    """Return the canonical JSON text of a value; a long list is written in pieces of `_PIECE` items.
 
-    Writing JSON holds the interpreter: 100,000 items at once would keep every thread of a service waiting for 0.2 s.
+    The JSON encoder holds the interpreter lock: 100,000 items at once would block every thread of a service for 0.2 s.
     """
     if not isinstance(value, list):
         return canonical(value)
@@ -363,7 +480,10 @@ def _ends(lower: str, upper: str, intervals: Sequence[tuple[float, float] | None
 
 
 def _arrow_kind(values: Sequence[Any], otherwise: "pyarrow.DataType") -> "pyarrow.DataType":
-    """Return the type of a column: floats as soon as one value is one, integers or text by the first."""
+    """Return the Arrow type of a column: float if any value is a float, else integer or text by its first value.
+
+    Returns `otherwise` if the column has no value that is not None.
+    """
     import pyarrow as pa
 
     if any(isinstance(value, float) for value in values):
@@ -373,12 +493,12 @@ def _arrow_kind(values: Sequence[Any], otherwise: "pyarrow.DataType") -> "pyarro
 
 
 def in_words(label: Label) -> str:
-    """Return a label as people read it, that of several columns with commas."""
+    """Return a group's label as text for people; values of several group columns are separated by commas."""
     return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def number(value: float) -> str:
-    """Write a number: whole ones as they are, others with four digits, or with one decimal from 1,000 on.
+    """Return a number as text: whole numbers in full, others with four digits, or with one decimal from 1,000 on.
 
     >>> number(1234567), number(12.0), number(1234.25), number(3.14159), number(2**60 + 1)
     ('1,234,567', '12', '1,234.2', '3.142', '1,152,921,504,606,846,977')
@@ -390,15 +510,14 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _said(each: Item, statistics: Sequence[str]) -> str:
+def _describe_numbers(each: Item, statistics: Sequence[str]) -> str:
     if each.count is not None:
         return f": {_in_interval(each.count, each.interval)}"
-    parts = zip(statistics, each.estimates, strict=True)
-    told = ", ".join(
-        f"{name} {_in_interval(found.value, found.interval)}{' (unreliable)' * found.unreliable}"
-        for name, found in parts
+    numbers = ", ".join(
+        f"{name} {_in_interval(estimate.value, estimate.interval)}{' (unreliable)' * estimate.unreliable}"
+        for name, estimate in zip(statistics, each.estimates, strict=True)
     )
-    return f": {told}" if told else ""
+    return f": {numbers}" if numbers else ""
 
 
 def _in_interval(value: float, interval: tuple[float, float] | None) -> str:

@@ -1,51 +1,67 @@
-"""Asking in words: the calls that a local session and a dataset of a service share."""
+"""Calls for asking questions (`top_k`, `count`, `mean`, ...), shared by local sessions and the client of a service."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import AskedBudget, BudgetWords, budget_of
-from setwise.analytics.planning import Plan
+from setwise.analytics.planning.plan import Plan
 from setwise.analytics.query import SHAPES, Columns, Domain, Grouping, Number, Query, Reach, Shares
+from setwise.analytics.statistics.parameters import build
 from setwise.mechanisms.labels import Label
 
 
 class Words(Grouping, BudgetWords, total=False):
-    """The words of a question about groups, and what may be spent on it; see `Grouping` and `BudgetWords`."""
+    """Keyword arguments of a question, about its groups (see `Grouping`) and about its budget (see `BudgetWords`)."""
 
 
 class SqlWords(Reach, BudgetWords, total=False):
-    """What is said beside a SELECT: bounds that it does not state itself, and what may be spent on it."""
+    """Keyword arguments beside a SELECT: the contribution bound and public group keys (`Reach`), and the budget.
+
+    They state what the SQL text leaves out.
+    """
 
 
-def parted(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]:
-    """Return the words of a question and those of its budget apart."""
+def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]:
+    """Return the keyword arguments `words` as two dictionaries: those about the query, and those about its budget.
+
+    The second one holds the keys of `BudgetWords`.
+    """
     spent = {name: words[name] for name in BudgetWords.__annotations__ if name in words}
     return {name: value for name, value in words.items() if name not in spent}, cast("BudgetWords", spent)
 
 
 class Askable(ABC):
-    """A table that answers privately.
+    """A table that answers questions privately.
 
-    `top_k`, `histogram`, `count`, `sum`, `mean` and `quantile` ask in words; `ask` takes a query and its budget as
-    records. `preview` says what such a question would cost and how far off its answer may be, and costs nothing.
+    `top_k`, `histogram`, `count`, `sum`, `mean` and `quantile` take keyword arguments; `ask` takes a `Query` and its
+    budget as records. `preview` returns the cost of a question and the expected error of its answer, and costs nothing.
     """
 
     @abstractmethod
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
-        """Plan, charge, run and answer a question given as records."""
+        """Plan and charge `query`, read the table, and return the noisy answer.
+
+        The question is charged to `budget`. Asking again under the same `key` returns the stored answer at no cost.
+        """
 
     @abstractmethod
     def preview(self, query: Query, budget: AskedBudget) -> Plan:
-        """Return how the question would be answered: mechanism, cost and expected error; free, no row is read."""
+        """Return how `query` would be answered within `budget`: mechanism, cost and expected error.
+
+        A preview reads no row and costs nothing.
+        """
 
     @abstractmethod
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
-        """Return public labels from a list or a file."""
+        """Return the public labels that `domain` states: a list, or the path of a public file that lists them."""
 
     def budget(self, words: BudgetWords) -> AskedBudget:
-        """Return the budget that the words mean."""
+        """Return the budget that the keyword arguments `words` state.
+
+        It is an epsilon and a delta, an accuracy to reach, or registered uses of an account (`Draws`).
+        """
         return budget_of(words)
 
     def top_k(
@@ -58,14 +74,15 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the k items that the most users have, highest first.
+        """Return the `k` items that most users have, with their counts, highest first.
 
-        `per_item` is how much one user may add to one item: rows, or units of the integer column `value`. `epsilon` and
-        `delta` are the total for this question, and `contributions` bounds how many items one user counts towards; the
-        other words are those of `Grouping` and `BudgetWords`. Asking again under the same `key` returns the same answer
-        for free.
+        `item` is the column, or the columns, whose values are the items. `per_item` is how much one user may add to one
+        item: a number of rows, or of units of the integer column `value`; without it every user counts once. `epsilon`
+        and `delta` are the budget of this question, and `contributions` is the most items that one user counts towards.
+        The other keyword arguments are those of `Grouping` and `BudgetWords`. Asking again under the same `key` returns
+        the same answer at no cost.
         """
-        return self._ask(Query.top_k, words, key, item=item, k=k, per_item=per_item, value=value)
+        return self._ask("top-k", words, key, item=item, k=k, per_item=per_item, value=value)
 
     def histogram(
         self,
@@ -76,11 +93,11 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return how many users every item has; the words are those of `top_k`.
+        """Return how many users, rows or units every item has; the arguments are those of `top_k`.
 
-        Over an unknown domain `contributions` must be given, and items with few users stay hidden.
+        If the items are not public (no `domain`), `contributions` must be given, and items with few users are left out.
         """
-        return self._ask(Query.histogram, words, key, item=item, per_item=per_item, value=value)
+        return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 
     def count(
         self,
@@ -90,8 +107,12 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[BudgetWords],
     ) -> PrivateAnswer:
-        """Return how many users there are, or with `per_user` above 1 how many events, at most that many of a user."""
-        return self._ask(Query.count, words, key, per_user=per_user, where=where)
+        """Return how many users the table has, or how many rows with at most `per_user` rows of each user.
+
+        `where` keeps the rows that satisfy a condition. Asking again under the same `key` returns the same answer at no
+        cost.
+        """
+        return self._ask("count", words, key, per_user=per_user, where=where)
 
     def sum(
         self,
@@ -106,13 +127,14 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the sum of a column, each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`.
+        """Return the sum of the column `value`, with each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`.
 
-        With `item` the sum of every item. What is not whole is added up in steps of a thousandth of high - low, unless
-        `step` says otherwise.
+        With `item` it returns the sum of every item. Values that are not whole numbers are rounded to multiples of
+        `step`, which is a thousandth of high - low if left out. `bounds="auto"` finds the bounds privately with a tenth
+        of epsilon. `key` and the other keyword arguments are those of `top_k`.
         """
         asked: dict[str, Any] = {"value": value, "clip": clip, "low": low, "high": high, "step": step, "bounds": bounds}
-        return self._ask(Query.sum, words, key, item=item, **asked)
+        return self._ask("sum", words, key, item=item, **asked)
 
     def mean(
         self,
@@ -127,13 +149,14 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`.
+        """Return the mean of the column `value` over users, with each user's own mean clipped to `low` .. `high`.
 
-        With `per_user` it is over rows instead, each clipped, at most that many of a user.
+        With `per_user` it is the mean over rows instead: each value is clipped, and at most `per_user` rows of a user
+        count. With `item` it returns the mean of every item. The other arguments are those of `sum`.
         """
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
         asked["bounds"] = bounds
-        return self._ask(Query.mean, words, key, item=item, **asked)
+        return self._ask("mean", words, key, item=item, **asked)
 
     def quantile(
         self,
@@ -148,9 +171,14 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the value that the share `at` of users are below, or several, on a grid from `low` to `high`."""
+        """Return the value of the column `value` below which the share `at` of users lie: a quantile.
+
+        The quantile is picked from the grid from `low` to `high` in steps of `step`. `at` may be a list of shares,
+        which returns one quantile for each. With `item` it returns the quantiles of every item. The other arguments are
+        those of `sum`.
+        """
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "at": at, "step": step, "bounds": bounds}
-        return self._ask(Query.quantile, words, key, item=item, **asked)
+        return self._ask("quantile", words, key, item=item, **asked)
 
     def distinct(
         self,
@@ -161,11 +189,12 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the number of distinct values of a column, of which every user keeps at most `per_user`; by `item`.
+        """Return the number of distinct values in the column `value`, of which every user keeps at most `per_user`.
 
-        A user with more values keeps a random choice of them; ten, if `per_user` is left out.
+        A user with more distinct values keeps a random choice of them; `per_user` is 10 if left out. With `item` it
+        returns the number for every item. The other arguments are those of `top_k`.
         """
-        return self._ask(SHAPES["distinct"], words, key, item=item, value=value, per_user=per_user)
+        return self._ask("distinct", words, key, item=item, value=value, per_user=per_user)
 
     def variance(
         self,
@@ -179,12 +208,13 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the variance of a column over rows, each clipped to `low` .. `high`; of every `item`.
+        """Return the variance of the column `value` over rows, with each value clipped to `low` .. `high`.
 
-        At most `per_user` rows of a user count in a group; without it every user weighs as much as one row.
+        At most `per_user` rows of a user count in a group; without `per_user` every user weighs as much as one row.
+        With `item` it returns the variance of every item. The other arguments are those of `sum`.
         """
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
-        return self._ask(SHAPES["variance"], words, key, item=item, **asked)
+        return self._ask("variance", words, key, item=item, **asked)
 
     def stddev(
         self,
@@ -198,19 +228,25 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the standard deviation of a column over rows; the words are those of `variance`."""
+        """Return the standard deviation of the column `value` over rows; the arguments are those of `variance`."""
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
-        return self._ask(SHAPES["stddev"], words, key, item=item, **asked)
+        return self._ask("stddev", words, key, item=item, **asked)
 
     def _ask(
         self,
-        shape: Callable[..., Query],
+        kind: str,
         words: Words | BudgetWords,
         key: str | None,
         **asked: Any,  # noqa: ANN401 - checked by the query
     ) -> PrivateAnswer:
-        """Part the words into the query and its budget, and ask."""
-        asked, spent = parted(asked | words)
+        """Build a query and its budget from the keyword arguments `asked` and `words`, ask it, and return its answer.
+
+        `kind` is the name of the query's shape, such as "top-k" or "mean". Asking again under the same `key` returns
+        the same answer at no cost.
+        Raises: `InvalidParameter` for a keyword argument that the query does not have.
+        """
+        asked, spent = split_budget(asked | words)
         if asked.get("domain") is not None:
             asked["domain"] = self.read_domain(asked["domain"])
-        return self.ask(shape(**asked), self.budget(spent), key=key)
+        query: Query = build(SHAPES[kind], f"a {kind} query", asked)
+        return self.ask(query, self.budget(spent), key=key)

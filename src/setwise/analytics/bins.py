@@ -1,18 +1,21 @@
-"""Groups by parts of a column: a column itself, or bins of one, as in ``age by 10`` and ``month of at``.
+"""Group keys that are made from one column: its values, or bins of them. Here `age` holds numbers and `at` times.
 
-age            the values of the column
-age by 10      numbers in bins of that width, labelled by their lower end: 30 holds 30 to 39, and -10 holds -10 to -1
-at by month    periods of time: 2026, 2026-Q1, 2026-01, 2026-01-05 (a week by its Monday, a day), 2026-01-05 13:00
-month of at    parts of time as whole numbers: hour 0 to 23, weekday 1 (Monday) to 7, ISO week 1 to 53
+    age            the values of the column
+    age by 10      bins of numbers of width 10, labelled by their lower end: 30 holds 30 to 39, and -10 holds -10 to -1
+    at by month    periods of time, labelled 2026-01; the other units are year (2026), quarter (2026-Q1), week (the date
+                   of its Monday, 2026-01-05), day (2026-01-05) and hour (2026-01-05 13:00)
+    month of at    parts of time as whole numbers, here 1 to 12 in every year; the other units include hour (0 to 23),
+                   weekday (1 for Monday to 7) and week (ISO week 1 to 53)
 
-A timestamp with a time zone is read in UTC, one without as it is written. A number that is no integer and lies less
-than a billionth of the width below the next bin is in that one, because 0.29 is stored as slightly less. What is in no
-bin is missing: nulls, what is no number, numbers beyond 2^53 (in units of the width's last decimal) either way, and
-years outside 1 to 9999.
+A timestamp with a time zone is read in UTC, and one without a time zone as it is written. A value that is not an
+integer and lies less than a billionth of the width below the next bin belongs to the next bin, because 0.29 is stored
+as slightly less than 0.29. These values belong to no bin and count as missing: nulls, floats that are not numbers,
+years outside 1 to 9999, and numbers beyond 2^53 / 10^d in either direction, for a width with d decimals.
 """
 
 import re
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -22,14 +25,14 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 LARGEST_BINNED = 2**53
-"""Numbers beyond this, either way, are in no bin; nor is a bin wider."""
+"""Numbers beyond this, in either direction, belong to no bin. A bin cannot be wider either."""
 
 FINEST_WIDTH = 9
-"""The most decimals of a bin's width."""
+"""The most decimals that the width of a bin may have."""
 
 
 class TimeUnit(StrEnum):
-    """What periods and parts of time are called."""
+    """The units of time of periods (``at by month``) and parts (``month of at``) of a column of times, here `at`."""
 
     YEAR = "year"
     QUARTER = "quarter"
@@ -42,7 +45,7 @@ class TimeUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Bins of numbers, of this width, of which one begins at 0."""
+    """Bins of numbers that are all `width` wide: 0 up to `width` is one bin, `width` up to 2 * `width` the next."""
 
     width: Fraction
 
@@ -55,13 +58,13 @@ class Width:
 
     @property
     def decimals(self) -> int:
-        """How many decimals the ends of bins have."""
+        """The number of decimals needed to write the lower end of every bin, a multiple of `width`, exactly."""
         return next(places for places in range(FINEST_WIDTH + 1) if (self.width * 10**places).denominator == 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Periods of time, one after the other: every month of every year is one."""
+    """Consecutive periods of time: with the `unit` month, every month of every year is a group of its own."""
 
     unit: TimeUnit
 
@@ -72,7 +75,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of time: the months of all years are twelve."""
+    """A recurring part of time: with the unit month, January of all years is one group, so that there are 12 groups."""
 
     unit: TimeUnit
 
@@ -88,7 +91,7 @@ _QUOTED = re.compile(r'"((?:[^"]|"")+)"', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A column to group by, or bins of it.
+    """A column to group by, or bins of that column; `bin` is None if the column itself is the group key.
 
     >>> parse_group("age by 10") == Group("age", Width(Fraction(10)))
     True
@@ -114,7 +117,11 @@ class Group:
                 assert_never(self.bin)
 
     def labels(self, schema: Schema) -> Column:
-        """Return the column of labels: the column itself, or the bins as one; or raise `UnsuitableTable`."""
+        """Return the `Column` (name and kind) of this group's labels: the column itself, or one of bin labels.
+
+        Raises: `UnsuitableTable` if values of the column's kind cannot be put into these bins; `UnknownColumn` if
+        `schema` has no such column.
+        """
         column = schema.column(self.column)
         match self.bin:
             case None:
@@ -134,7 +141,10 @@ class Group:
 
 
 def parse_group(text: str) -> Group:
-    """Return the group that a text stands for; a name in double quotes is that of a column, whatever it reads like."""
+    """Return the group that a text such as ``age by 10`` stands for.
+
+    A name in double quotes is a column name, even if it reads like a bin, as in `"stand by 10"`.
+    """
     if found := _PART.fullmatch(text):
         return Group(_name(found[2]), Part(TimeUnit(found[1])))
     if found := _PERIOD.fullmatch(text):
@@ -145,8 +155,29 @@ def parse_group(text: str) -> Group:
 
 
 def group_of(text: str, schema: Schema) -> Group:
-    """Return the group that a text stands for in a table: a column of that very name before any bins."""
+    """Return the group that `text` names in a table with the columns `schema`.
+
+    A column of exactly that name takes precedence, so that a column "age by 10" is not read as bins of a column "age".
+    """
     return Group(text) if text in schema.names else parse_group(text)
+
+
+_QUARTER = re.compile(r"([0-9]{4})-Q([1-4])")
+
+
+def period_start(label: str) -> date | datetime:
+    """Return the first day, or the first moment, of the period of time that the group key `label` names.
+
+    It is a `datetime` for an hour and a `date` for any longer period.
+
+    >>> [str(period_start(label)) for label in ("2026", "2026-Q2", "2026-08", "2026-08-03", "2026-08-03 13:00")]
+    ['2026-01-01', '2026-04-01', '2026-08-01', '2026-08-03', '2026-08-03 13:00:00']
+    """
+    if len(label) > len("2026-08-03"):
+        return datetime.fromisoformat(label)
+    if found := _QUARTER.fullmatch(label):
+        return date(int(found[1]), 3 * int(found[2]) - 2, 1)
+    return date.fromisoformat(label + "-01-01"[len(label) - 4 :] if len(label) < len("2026-08-03") else label)
 
 
 def _name(text: str) -> str:

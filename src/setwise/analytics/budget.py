@@ -1,22 +1,51 @@
-"""What may be spent on a question: a total of its own, or draws from an account."""
+"""What a question may spend: its own (epsilon, delta), the cost of an accuracy, or registered uses of an account."""
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, Gaussian, Guarantee, PureDP, Use
-from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.notation import format_use, parse_use, rounded_down
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import rational
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
 
+if TYPE_CHECKING:
+    from setwise.ledger.terms import Terms
+
+LARGEST_WITHIN = Fraction(10**15)
+"""The largest half-width that may be asked of an interval, in the units of the interval."""
+
+
+DEFAULT_DELTA = 1e-6
+"""The delta of a question with private groups if it gives an epsilon and no delta."""
+
+_DEFAULT_QUESTIONS = 10
+"""How many questions with the default delta fit into what an account sets aside for outright failures."""
+
+
+def default_delta(terms: "Terms | None") -> float:
+    """Return the delta of a question that needs a delta and states none.
+
+    It is `DEFAULT_DELTA`, or a tenth of the failure probability that the account with these `terms` allows in all if
+    that is less, so that ten such questions fit. It depends on the terms alone, which do not change, so that a question
+    that is asked again under its key is the same question. `terms` is None if no account pays.
+    """
+    if terms is None or terms.totals is None or not terms.totals.failure:
+        return DEFAULT_DELTA
+    return min(DEFAULT_DELTA, float(rounded_down(terms.totals.failure / _DEFAULT_QUESTIONS, 1)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """What a question draws from an account: one `discover` for each pick, one `counts` for each count.
+    """The guarantees that a question draws from an account; each draw spends one use that the account registered.
 
-    An unknown domain also draws one approx:0,`threshold_delta`. Written forms such as "bounded-range:0.1" do as well.
+    `discover` is drawn once for each pick of a group by the exponential mechanism, and `counts` once for each noisy
+    count. If the group keys are not public, the question also draws one approx:0,`threshold_delta` for the threshold
+    that hides groups with few users. Guarantees may be given as text, such as "bounded-range:0.1".
+    Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text also states how many uses are
+    drawn.
     """
 
     discover: Guarantee | None = None
@@ -35,7 +64,7 @@ class Draws:
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
 
     def to_dict(self) -> dict[str, object]:
-        """Return the draws as plain values; what was left out is left out."""
+        """Return the draws as a dictionary for JSON, with guarantees as text; fields that are None are left out."""
         named = {"discover": self.discover, "counts": self.counts}
         drawn = {name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None}
         threshold = {} if self.threshold_delta is None else {"threshold_delta": self.threshold_delta}
@@ -43,7 +72,11 @@ class Draws:
 
 
 def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
-    """Return what a question can draw a registered guarantee for; None when questions draw it for nothing."""
+    """Return the purpose for which a question can draw `guarantee`, which an account registered.
+
+    It is "discover" (picks by the exponential mechanism), "counts" (noisy counts), or "threshold" (the threshold that
+    hides groups with few users); None if no question can draw this guarantee.
+    """
     match guarantee:
         case BoundedRange():
             return "discover"
@@ -57,11 +90,13 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """A budget named by accuracy: the largest half-width that a planned 95% interval may have, in its own units.
+    """A budget stated as an accuracy: the largest half-width `within` of the planned 95% intervals.
 
-    The half-width of a mean is that of a group of 1,000 users, and that of a quantile is in users of rank. The least
-    epsilon that plans such intervals is spent (accuracy.py). `epsilon` is the most that may be spent, 1 if it is None.
-    The other fields are those of `Total`.
+    The half-width is in the unit of the statistic. For a mean it is the half-width in a group of 1,000 users; for a
+    quantile it is by how many users the rank of the released value may be off. The question spends the least epsilon
+    whose planned intervals are as narrow as that. `epsilon` is the most that may be spent, 1 if it is None. `delta` is
+    the question's delta, `counts` the noise of released counts, and `mechanism` the mechanism to take; None lets the
+    planner choose.
     """
 
     within: Fraction
@@ -71,19 +106,23 @@ class Within:
     epsilon: Fraction | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "within", rational("within", self.within, Fraction(1, 10**9), Fraction(10**15)))
-        made = self.total(Fraction(1) if self.epsilon is None else self.epsilon)  # which raises what is wrong with it
+        object.__setattr__(self, "within", rational("within", self.within, Fraction(1, 10**9), LARGEST_WITHIN))
+        made = self.total(Fraction(1) if self.epsilon is None else self.epsilon)  # checks the other fields
         for name in ("delta", "counts", "mechanism"):
             object.__setattr__(self, name, getattr(made, name))
         if self.epsilon is not None:
             object.__setattr__(self, "epsilon", made.epsilon)
 
     def total(self, epsilon: Fraction) -> Total:
-        """Return the total with this epsilon."""
-        return Total(epsilon=epsilon, delta=self.delta, counts=self.counts, mechanism=self.mechanism)
+        """Return the (epsilon, delta) budget with the given epsilon and this record's delta, counts and mechanism."""
+        words = {"delta": self.delta, "counts": self.counts, "mechanism": self.mechanism}
+        return Total(epsilon=epsilon, from_accuracy=True, **words)  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the accuracy as plain values, a total that says `within`."""
+        """Return the accuracy as a dictionary for JSON: the fields of a `Total`, and `within`.
+
+        There is no key `epsilon` if the epsilon is None.
+        """
         words = self.total(Fraction(1) if self.epsilon is None else self.epsilon).to_dict()
         if self.epsilon is None:
             del words["epsilon"]
@@ -91,17 +130,20 @@ class Within:
 
 
 Budget: TypeAlias = Total | Draws
+"""What is charged for a question: an (epsilon, delta) of its own, or draws from an account."""
 
 AskedBudget: TypeAlias = Budget | Within
-"""What may be said about spending: a budget, or how close the answer has to be."""
+"""What a question may state about its budget: the budget itself, or the accuracy that the answer has to reach."""
 
 
 class BudgetWords(TypedDict, total=False):
-    """The words for what may be spent.
+    """Keyword arguments that state what a question may spend.
 
-    `epsilon` and `delta` are the total for this question; then `counts` is "none", "laplace", "gaussian" or "best", and
-    `mechanism` forces the planner's choice. On an account, `discover` is what each pick draws ("bounded-range:0.1"),
-    `counts` what each count draws ("pure:0.1"), and `delta` that of the threshold of an unknown domain.
+    `epsilon` and `delta` are the budget of this question; beside them, `counts` is "none", "laplace", "gaussian" or
+    "best", and `mechanism` overrides the planner's choice. `within` asks for an accuracy (see `Within`). If an account
+    pays, `discover` is the guarantee that each pick by the exponential mechanism draws ("bounded-range:0.1"), `counts`
+    the one that each noisy count draws ("pure:0.1"), and `delta` the delta of the threshold that hides groups with few
+    users.
     """
 
     epsilon: float | None
@@ -113,12 +155,16 @@ class BudgetWords(TypedDict, total=False):
 
 
 def budget_of(words: BudgetWords) -> AskedBudget:
-    """Return the budget that the words mean: a total when there is an epsilon or an accuracy, draws otherwise."""
+    """Return the budget that the keyword arguments `words` describe, as one of three records.
+
+    It is a `Within` if `within` is given, else a `Total` if `epsilon` is given, else `Draws` from an account.
+    Raises: `InvalidParameter` if the arguments contradict each other.
+    """
     epsilon, delta, counts = words.get("epsilon"), words.get("delta"), words.get("counts")
     mechanism, discover, within = words.get("mechanism"), words.get("discover"), words.get("within")
     if epsilon is None and within is None:
         if mechanism is not None:
-            raise InvalidParameter("a mechanism is chosen for a total only: leave it out, or give an epsilon")
+            raise InvalidParameter("a mechanism can be chosen only with an epsilon: leave it out, or give an epsilon")
         drawn = None if counts == "none" else counts
         return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
     if discover is not None:

@@ -1,4 +1,4 @@
-"""The catalog: what a data holder declares about tables in one TOML file, read by every door.
+"""The catalog: one TOML file in which a data holder declares tables, their bounds and their public group keys.
 
     [tables.ratings]
     source = "ml/u.data"
@@ -11,7 +11,8 @@
     [public.movies]
     source = "ml/movies.csv"
 
-Everything that is declared is public, and is fixed before data is read. Paths are relative to the file.
+Everything that is declared is public and was fixed before any data is read. Paths are relative to the file. Python, the
+command line and the service read the same catalog.
 """
 
 import math
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from setwise.accounting.notation import USER, check_unit
 from setwise.analytics.query import Contributions
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.domain import read_domain
@@ -32,15 +34,20 @@ READING = (
     *("engine", "table", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory"),
     *("decimal", "thousands", "date_format", "null"),
 )
-"""The words of `setwise.open` that say how a table is read."""
+"""The arguments of `setwise.open` that say how a table is read."""
 
-_TABLE = ("source", "user", "bounds", "rows_per_user", "contributions", "domains", *READING)
+_TABLE = ("source", "user", "unit", "bounds", "rows_per_user", "contributions", "domains", *READING)
 _PUBLIC = ("source",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What is declared about a private table: bounds of columns, of a user's rows and groups, and public group keys."""
+    """The public facts that a catalog declares about a private table.
+
+    `bounds` holds (low, high) by column, `rows_per_user` the most rows of a user, `contributions` the contribution
+    bound in groups per user (or "auto"), and `domains` the public group keys by column. None means that nothing is
+    declared.
+    """
 
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     rows_per_user: int | None = None
@@ -49,45 +56,53 @@ class Declaration:
 
 
 NOTHING_DECLARED = Declaration()
+"""The declaration of a table about which a catalog declares nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogTable:
-    """A private table: where it is, its user column, how it is read, and what is declared about it."""
+    """A private table of a catalog: its source, its user column, its unit of privacy, and facts about it.
+
+    `options` are keyword arguments of `setwise.open` for reading it, and `declared` are the public facts about it.
+    """
 
     source: str
     user: str
+    unit: str = USER
     options: Mapping[str, Any] = field(default_factory=dict)
     declared: Declaration = NOTHING_DECLARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """The private and the public tables of a catalog, by name."""
+    """A catalog of tables: its private tables by name, and the sources of its public tables by name."""
 
     tables: Mapping[str, CatalogTable] = field(default_factory=dict)
     public: Mapping[str, str] = field(default_factory=dict)
 
     def table(self, name: str) -> CatalogTable:
-        """Return the table of that name, or raise `InvalidParameter` naming those there are."""
+        """Return the private table called `name`, or raise `InvalidParameter` with the names that exist."""
         if name not in self.tables:
-            there = ", ".join(map(repr, self.tables)) or "none"
-            raise InvalidParameter(f"the catalog has no table {name!r}; it has {there}")
+            names = ", ".join(map(repr, self.tables)) or "none"
+            raise InvalidParameter(f"the catalog has no table {name!r}; it has {names}")
         return self.tables[name]
 
     def private_beside(self, name: str) -> dict[str, str]:
-        """Return the sources of the other tables with the same user column and engine, which may be joined to one."""
-        own = self.table(name)
+        """Return the sources, by name, of the private tables that may be joined to the table `name`.
+
+        These are the other tables with the same user column and the same engine.
+        """
+        base = self.table(name)
         return {
             other: table.source
             for other, table in self.tables.items()
             if other != name
-            and table.user == own.user
-            and table.options.get("engine", "duckdb") == own.options.get("engine", "duckdb")
+            and table.user == base.user
+            and table.options.get("engine", "duckdb") == base.options.get("engine", "duckdb")
         }
 
     def to_toml(self) -> str:
-        """Return the catalog as TOML that `parse_catalog` reads back."""
+        """Return the catalog as TOML text that `parse_catalog` reads back."""
         lines: list[str] = []
         for name, table in self.tables.items():
             lines += table_toml(name, table)
@@ -97,7 +112,10 @@ class Catalog:
 
 
 def read_catalog(path: str | Path) -> Catalog:
-    """Return the catalog in a TOML file, or raise `InvalidParameter` naming what is wrong; no table is opened."""
+    """Return the catalog in the TOML file `path`; no table is opened.
+
+    Raises: `InvalidParameter`, saying what is wrong, if the file cannot be read or is not a catalog.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -105,18 +123,24 @@ def read_catalog(path: str | Path) -> Catalog:
     return parse_catalog(text, Path(path).absolute().parent)
 
 
-def parse_catalog(text: str, folder: Path | None = None) -> Catalog:
-    """Return the catalog that a text states; sources that exist below `folder` are found there."""
+def parse_catalog(text: str, folder: Path | None = None, *, reads_files: bool = True) -> Catalog:
+    """Return the catalog that the TOML text states; relative sources are taken from `folder`, if it is given.
+
+    With `reads_files` False, group keys must be listed in the text: a service must not open files that a text names.
+    Raises: `InvalidParameter`, saying what is wrong, if the text is not a catalog.
+    """
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"the catalog is not TOML: {error}") from None
     _check_words(found, ("tables", "public"), "a catalog")
-    tables = {name: _table(name, words, folder) for name, words in _tables(found, "tables").items()}
+    tables = {
+        name: _table(name, words, folder, reads_files=reads_files) for name, words in _tables(found, "tables").items()
+    }
     public = {}
     for name, words in _tables(found, "public").items():
         _check_words(words, _PUBLIC, f"the public table {name!r}")
-        public[name] = _located(_source(name, words), folder)
+        public[name] = _resolve_source(_source(name, words), folder)
         if name in tables:
             raise InvalidParameter(f"the table {name!r} cannot be public and private: say which it is")
     return Catalog(tables=tables, public=public)
@@ -125,11 +149,11 @@ def parse_catalog(text: str, folder: Path | None = None) -> Catalog:
 def _tables(found: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
     tables = found.get(kind, {})
     if not isinstance(tables, dict) or not all(isinstance(words, dict) for words in tables.values()):
-        raise InvalidParameter(f"{kind} of a catalog are tables: write [{kind}.NAME] above the words of each")
+        raise InvalidParameter(f"{kind} of a catalog are tables: write [{kind}.NAME] above the entries of each")
     return tables
 
 
-def _table(name: str, words: Mapping[str, Any], folder: Path | None) -> CatalogTable:
+def _table(name: str, words: Mapping[str, Any], folder: Path | None, *, reads_files: bool) -> CatalogTable:
     _check_words(words, _TABLE, f"the table {name!r}")
     user = words.get("user")
     if not isinstance(user, str) or not user:
@@ -144,13 +168,18 @@ def _table(name: str, words: Mapping[str, Any], folder: Path | None) -> CatalogT
         if words.get("contributions") == "auto"
         else _positive(name, "contributions", words.get("contributions")),
         domains={
-            column: _labels(name, column, labels, folder) for column, labels in _columns(name, words, "domains").items()
+            column: _labels(name, column, labels, folder, reads_files=reads_files)
+            for column, labels in _columns(name, words, "domains").items()
         },
     )
     source = _source(name, words)
     local = options.get("engine", "duckdb") in ("duckdb", "spark")
     return CatalogTable(
-        source=_located(source, folder) if local else source, user=user, options=options, declared=declared
+        source=_resolve_source(source, folder) if local else source,
+        user=user,
+        unit=check_unit(words.get("unit", USER)),
+        options=options,
+        declared=declared,
     )
 
 
@@ -169,9 +198,9 @@ def _pair(name: str, column: str, pair: object) -> tuple[float, float]:
     return numbers[0], numbers[1]
 
 
-def _labels(name: str, column: str, labels: object, folder: Path | None) -> tuple[Label, ...]:
-    if isinstance(labels, str):
-        return read_domain(_located(labels, folder))
+def _labels(name: str, column: str, labels: object, folder: Path | None, *, reads_files: bool) -> tuple[Label, ...]:
+    if isinstance(labels, str) and reads_files:
+        return read_domain(_resolve_source(labels, folder))
     if not isinstance(labels, list) or not all(isinstance(each, str | int) for each in labels):
         raise InvalidParameter(f"the domain of {name}.{column} is a list of text or whole numbers, or a file")
     return distinct_labels(labels)
@@ -194,49 +223,58 @@ def _source(name: str, words: Mapping[str, Any]) -> str:
     return source
 
 
-def _located(source: str, folder: Path | None) -> str:
-    """Return a path from the folder of the catalog; an address or an absolute path as it is."""
+def _resolve_source(source: str, folder: Path | None) -> str:
+    """Return the relative path `source` as a path that starts with `folder`, the folder of the catalog file.
+
+    An address or an absolute path is returned unchanged.
+    """
     if folder is None or "://" in source or Path(source).is_absolute():
         return source
     path, mark, table = source.partition("::")
     return f"{folder / path}{mark}{table}"
 
 
-def _check_words(found: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+def _check_words(found: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+    """Raise `InvalidParameter` if the TOML table `found` has an entry whose name is not in `known`.
+
+    `place` says in the message which TOML table it is.
+    """
     listed = tuple(known)
     for word in found:
         if word not in listed:
-            raise InvalidParameter(f"{what} has no word {word!r}; it may have {', '.join(listed)}")
+            raise InvalidParameter(f"{place} has the unknown entry {word!r}; it may have {', '.join(listed)}")
 
 
 def table_toml(name: str, table: CatalogTable) -> list[str]:
-    """Return the lines of one private table."""
+    """Return the lines of TOML text that declare the private table `name` in a catalog; the last line is empty."""
     declared = table.declared
     lines = [f"[tables.{_key(name)}]", f"source = {_text(table.source)}", f"user = {_text(table.user)}"]
+    if table.unit != USER:
+        lines.append(f"unit = {_text(table.unit)}")
     for word, value in table.options.items():
-        lines.append(f"{word} = {_written(value)}")
+        lines.append(f"{word} = {_toml_value(value)}")
     if declared.bounds:
         pairs = ", ".join(f"{_key(column)} = [{low!r}, {high!r}]" for column, (low, high) in declared.bounds.items())
         lines.append(f"bounds = {{ {pairs} }}")
     for word in ("rows_per_user", "contributions"):
         if getattr(declared, word) is not None:
-            lines.append(f"{word} = {_written(getattr(declared, word))}")
+            lines.append(f"{word} = {_toml_value(getattr(declared, word))}")
     if declared.domains:
         lines.append(f"[tables.{_key(name)}.domains]")
-        lines += [f"{_key(column)} = {_written(list(labels))}" for column, labels in declared.domains.items()]
+        lines += [f"{_key(column)} = {_toml_value(list(labels))}" for column, labels in declared.domains.items()]
     return [*lines, ""]
 
 
-def _written(value: object) -> str:
+def _toml_value(value: object) -> str:
     match value:
         case bool():
             return "true" if value else "false"
         case int() | float():
             return repr(value)
         case dict():
-            return "{ " + ", ".join(f"{_key(str(name))} = {_written(each)}" for name, each in value.items()) + " }"
+            return "{ " + ", ".join(f"{_key(str(name))} = {_toml_value(each)}" for name, each in value.items()) + " }"
         case list() | tuple():
-            return "[" + ", ".join(map(_written, value)) + "]"
+            return "[" + ", ".join(map(_toml_value, value)) + "]"
         case _:
             return _text(str(value))
 

@@ -1,6 +1,6 @@
 """Execution of a planned question: charge it, read the table, add noise, store the outcome.
 
-`execute` is the one place where private rows are read after a charge.
+`execute` is the only place where private rows are read after a charge.
 """
 
 import json
@@ -8,65 +8,93 @@ import logging
 import math
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.guarantees import Use, merged
+from setwise.accounting.notation import USER
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.bounds_search import SearchMemory, bounds_in_answer
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
-from setwise.analytics.planning import ExecutablePlan, Plan
-from setwise.analytics.precision import (
-    releases_of,
-    reliability_note,
-    statistics_error,
-    statistics_note,
-    with_reliability,
+from setwise.analytics.planning.bounds_search import FoundBounds, SearchMemory, bounds_in_answer, clipped_shares
+from setwise.analytics.planning.expected_error import reliability_note, statistics_note, with_reliability
+from setwise.analytics.planning.plan import ExecutablePlan, Plan
+from setwise.analytics.planning.suggestions import suggest_parameters
+from setwise.analytics.present.order import arrange_items
+from setwise.analytics.present.text import (
+    counted_number,
+    ending,
+    found_shares_notes,
+    hidden_groups_note,
+    in_heading,
+    interval_note,
+    left_out_note,
+    measured,
 )
-from setwise.analytics.present.order import arranged
-from setwise.analytics.present.text import counted_number, ending, interval_note, left_out_note, measured
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.errors import AnswerWithheld, EngineFailed, SetwiseError, Unavailable, UnknownColumn, UnsuitableTable
 from setwise.ledger.account import Receipt
 from setwise.ledger.records import canonical
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
-from setwise.mechanisms.planning.planner import plan
-from setwise.mechanisms.planning.request import Total
-from setwise.mechanisms.planning.statistics import plan_statistics
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import Item
-from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, GroupTable
+from setwise.mechanisms.statistic_release import GroupTable
+from setwise.mechanisms.statistics import GroupRelease, GroupStatistics
+from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, GroupWeights, WeightedRounds
+
+
+class RoundReader(Protocol):
+    """Reads the private input of each round of a search for private groups: exact sums of users' weights.
+
+    In a round a user with n groups that are not found yet gives each of them a weight proportional to 1 / sqrt(n).
+    """
+
+    def read(self, found: Sequence[Label]) -> GroupWeights:
+        """Return the exact sum of users' weights in every group that is not in `found`.
+
+        `found` are the labels of the groups that earlier rounds of the search released.
+        """
+        ...
 
 
 class Reader(Protocol):
-    """What a question is answered from: an engine, or what lends one."""
+    """The interface through which a question reads rows: an engine, or an object that borrows an engine from a pool."""
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every positive group with its exact bounded count."""
+        """Return every group with a positive exact count, after contributions were bounded as `aggregation` says."""
         ...
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        """Return the `most` groups with the highest exact counts, highest first.
+
+        Ties are in code point order of the labels.
+        """
         ...
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return the exact measures of every group."""
+        """Return the exact numbers of every group: its users, and for each measure the sum of what users add.
+
+        A measure (`Measure`) is a whole number that each user adds to a group. Contributions are bounded before, as
+        `aggregation` says.
+        """
+        ...
+
+    def group_weights(self, aggregation: Aggregation) -> AbstractContextManager[RoundReader]:
+        """Return a context manager for one search for private groups; it yields the `RoundReader` of all its rounds."""
         ...
 
 
 _WITHHELD = "withheld"
-"""The only name in the stored outcome of a question that was charged and could not be answered."""
+"""The only key in the stored outcome of a question that was charged and could not be answered."""
 
 WITHHELD_REASON = (
     "the question was charged and then could not be answered, because of a defect that was logged; asking again under "
     "the same key returns this outcome: tell the operator, and ask under another key"
 )
-"""The same sentence whatever happened, because what happened may depend on private rows."""
+"""One sentence for every such failure, because the cause of the failure may depend on private rows."""
 
 _logger = logging.getLogger("setwise")
 
@@ -80,33 +108,37 @@ def execute(
     request: str,
     randomness: Randomness,
     searches: SearchMemory,
+    unit: str = USER,
 ) -> tuple[str, bool]:
     """Charge the plan, run it and store its outcome; return the stored answer, and whether it was stored before.
 
-    This is the only place where private rows are read, so it is also the only place that decides what a caller can see
-    of a failure afterwards. The outcome of a charge is the answer, or the refusal `AnswerWithheld`, and is stored under
-    the key before it is shown: a retry returns the same outcome. The only errors that leave no outcome are those of
-    the engine and of the ledger's database. Such a run shows nothing that it drew, and a retry starts afresh, except
-    that it uses the bounds which a search in this process has drawn for the charge (`searches`).
+    This is the only place where private rows are read, so it also decides what a caller can see of a failure
+    afterwards. The outcome of a charge is the answer or the refusal `AnswerWithheld`, and is stored under `key` before
+    it is shown, so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave
+    no outcome. Such a run shows nothing that it drew, and a retry starts again, except that it uses the bounds that a
+    search in this process has already drawn for the charge (`searches`). `payer` is charged, `reader` reads the rows,
+    and `randomness` is the source of the noise. `request` is the canonical text of the request (identity.py). `unit` is
+    the unit of privacy, which the stored answer names if it is not the user.
 
     Ensures: no row is read before the charge is stored. Unused draws are returned to an account that registered them.
     Raises: what `payer.charge` refuses; after the charge, what the engine raises (`EngineFailed`, `UnsuitableTable`,
-        `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
+    `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
     """
 
-    def answered(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
+    def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
         answer = _answer_planned(planned, _EngineReader(reader, failures), randomness, receipt, searches)
         registered = planned.plan.interaction is Interaction.SETWISE
-        return answer, planned.unused(answer.spent) if registered else ()
+        return answer.in_units(unit), planned.unused(answer.spent) if registered else ()
 
-    return _charge_and_settle(planned.plan.uses, payer, key, request, answered, searches)
+    return _charge_and_settle(planned.plan.uses, payer, key, request, compute, searches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPart:
-    """A releasing SELECT of a statement that has several: its plan, and what returns the reader of its rows.
+    """One of several SELECTs of a SQL statement that aggregate private rows; `planned` is its plan.
 
-    The rows may depend on what earlier parts released, because a released number may stand in a condition.
+    The function `reader` takes the answers of the earlier parts and returns the reader of this part's rows, because a
+    released number may stand in the condition that selects rows.
     """
 
     planned: ExecutablePlan
@@ -122,15 +154,17 @@ def execute_parts(
     request: str,
     randomness: Randomness,
     searches: SearchMemory,
+    unit: str = USER,
 ) -> tuple[str, bool]:
-    """Charge the uses of all parts once, run them in their order and store one outcome under the key.
+    """Charge the uses of all `parts` once, run the parts in order and store one outcome under `key`.
 
     `whole` is the plan of the statement: the merged uses of its parts, and what they are promised to cost together. All
-    parameters were fixed before the first part ran, so the uses compose set-wise although later rows depend on earlier
-    answers. The outcome is that of `execute`; the answer holds the answers of the parts.
+    parameters are fixed before the first part runs, so the uses compose set-wise (as a fixed collection whose order may
+    depend on answers), although later rows depend on earlier answers. Returns the stored answer, which holds the
+    answers of the parts, and whether it was stored before. `unit` is as in `execute`. Raises what `execute` raises.
     """
 
-    def answered(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
+    def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
         answers: list[PrivateAnswer] = []
         for place, part in enumerate(parts):
 
@@ -141,13 +175,16 @@ def execute_parts(
 
             # Later parts read rows that depend on the answers of earlier ones, so a retry must not draw these anew.
             answers.append(searches.draw_once(receipt, f"answer of part {place}", answer_part))
-        return _answer_whole(answers, whole), ()
+        return _answer_whole(answers, whole).in_units(unit), ()
 
-    return _charge_and_settle(whole.uses, payer, key, request, answered, searches)
+    return _charge_and_settle(whole.uses, payer, key, request, compute, searches)
 
 
 def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswer:
-    """Return the answers of a statement as one: the items of the last, with what all of them cost."""
+    """Return one answer made of `answers`, those of several SELECTs: the items of the last, at the cost of `whole`.
+
+    `whole` is the plan of all SELECTs together.
+    """
     return replace(
         answers[-1],
         mechanism=whole.mechanism,
@@ -164,37 +201,44 @@ def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswe
     )
 
 
-Answered: TypeAlias = "Callable[[Receipt, _EngineFailures], tuple[PrivateAnswer, tuple[Use, ...]]]"
-"""Reads rows for a charge, and returns the answer and the uses that go back to the account."""
+ComputeAnswer: TypeAlias = "Callable[[Receipt, _EngineFailures], tuple[PrivateAnswer, tuple[Use, ...]]]"
+"""A function that reads rows for a charge, and returns the answer and the uses that are refunded to the account."""
 
 
 def _charge_and_settle(
-    uses: Sequence[Use], payer: Payer, key: str, request: str, answered: Answered, searches: SearchMemory
+    uses: Sequence[Use], payer: Payer, key: str, request: str, compute: ComputeAnswer, searches: SearchMemory
 ) -> tuple[str, bool]:
-    """Charge the uses, run what was charged and store its outcome; return it, and whether it was stored before."""
+    """Charge `uses` to `payer`, compute the answer by calling `compute`, and store it or a refusal under `key`.
+
+    `request` is the text that identifies the request. Returns the text of the stored answer, and whether it was stored
+    before. `searches` forgets the charge at the end.
+    Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
+    """
     receipt = payer.charge(uses, key=key, request=request)
     if receipt.answer is not None:
         return _read_outcome(receipt.answer), True
-    outcome, returned = _run_to_outcome(receipt, answered)
+    outcome, returned = _run_to_outcome(receipt, compute)
     try:
         stored = payer.settle(receipt, answer=outcome, returned=returned)
     except Unavailable:
         raise
-    except Exception as error:  # an outcome that cannot be stored must not make room for another one
+    except Exception as error:  # the charge keeps one outcome even if this one cannot be stored
         stored = payer.settle(receipt, answer=_withhold(error))
     searches.forget(receipt)
     return _read_outcome(stored), False
 
 
-def _run_to_outcome(receipt: Receipt, answered: Answered) -> tuple[str, tuple[Use, ...]]:
-    """Return the text of the outcome, and the uses that go back to the account.
+def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
+    """Compute the answer for the charge `receipt` by calling `compute`; return its text to be stored, and the refund.
 
-    Raises what an engine raises, and nothing else. Any other error, such as one of the second plan or of a conversion,
-    may have been caused by what was read, so that it becomes the outcome.
+    The refund lists the uses that are given back to the account.
+
+    Raises: what an engine raises, and nothing else. Any other error, for example while planning with bounds that a
+    search found, may have been caused by private rows, so it becomes a refusal, which is stored in place of the answer.
     """
     engines = _EngineFailures()
     try:
-        answer, returned = answered(receipt, engines)
+        answer, returned = compute(receipt, engines)
         return answer.stored(), returned
     except Exception as error:
         if error is engines.failure:
@@ -203,9 +247,9 @@ def _run_to_outcome(receipt: Receipt, answered: Answered) -> tuple[str, tuple[Us
 
 
 def _withhold(error: Exception) -> str:
-    """Return the stored outcome of a question that could not be answered; log the kind of error and its place.
+    """Return the refusal that is stored as the outcome of a question that could not be answered, after `error`.
 
-    The error's message is neither stored nor logged, because it may quote what was read.
+    The type and the place of the error are logged, but not its message, because the message may quote private rows.
     """
     places = traceback.extract_tb(error.__traceback__)
     place = f"{places[-1].filename}:{places[-1].lineno}" if places else "an unknown place"
@@ -214,17 +258,17 @@ def _withhold(error: Exception) -> str:
 
 
 def _read_outcome(stored: str) -> str:
-    """Return the text of a stored answer, or raise `AnswerWithheld` if the outcome is a refusal."""
+    """Return the text of a stored answer, or raise `AnswerWithheld` if the stored outcome is a refusal."""
     if stored.startswith(f'{{"{_WITHHELD}":'):
         raise AnswerWithheld(json.loads(stored)[_WITHHELD])
     return stored
 
 
 class _EngineFailures:
-    """Remembers the failure of an engine, so that an engine's error can be told from any other error.
+    """Remembers the error that an engine raised, so that it can be told from any other error.
 
-    By their contract (`Engine`), engines fail with `EngineFailed`, `UnsuitableTable` and `UnknownColumn` and constant
-    words, which depend on no value in the table. Any other error of a reader is not its failure in this sense.
+    By their contract (`Engine`), engines fail with `EngineFailed`, `UnsuitableTable` or `UnknownColumn`, with constant
+    messages that depend on no value in the table. Other errors that a reader raises do not count as engine failures.
     """
 
     def __init__(self) -> None:
@@ -232,7 +276,7 @@ class _EngineFailures:
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """Remember the failure of an engine inside the block, and let it go on."""
+        """Remember an engine's error that is raised inside the `with` block, and let it propagate."""
         try:
             yield
         except (EngineFailed, UnsuitableTable, UnknownColumn) as error:
@@ -241,7 +285,7 @@ class _EngineFailures:
 
 
 class _EngineReader:
-    """A reader whose failures are remembered."""
+    """A reader of rows that passes every call on to `reader`, and records errors of its engine in `failures`."""
 
     def __init__(self, reader: Reader, failures: _EngineFailures) -> None:
         self._reader = reader
@@ -259,6 +303,11 @@ class _EngineReader:
         with self._failures.remembering():
             return self._reader.statistics(aggregation)
 
+    @contextmanager
+    def group_weights(self, aggregation: Aggregation) -> Iterator["RoundReader"]:
+        with self._failures.remembering(), self._reader.group_weights(aggregation) as weights:
+            yield weights
+
 
 def _answer_planned(
     planned: ExecutablePlan,
@@ -268,22 +317,99 @@ def _answer_planned(
     searches: SearchMemory,
     part: str = "",
 ) -> PrivateAnswer:
-    """Search for bounds if the plan asks for it, and return the answer; `part` names one of several plans."""
+    """Run the plan `planned`, which was charged, and return its answer; `reader` reads the rows.
+
+    Bounds and private groups that the plan leaves to a search are found first. `searches` remembers them for the charge
+    `receipt`, so that a retry does not draw them anew. `part` names this plan if a statement has several, because the
+    searches of each are remembered separately.
+    """
     search = planned.search
     if search is None:
-        return _release_answer(planned, reader, randomness)
+        if planned.rounds is None:
+            return _release_answer(planned, reader, randomness)
+        discovery = _discover_groups(planned, planned.rounds, reader, randomness, receipt, searches, part)
+        return _measure_groups(planned, planned.rounds, discovery, reader, randomness)
     found = searches.draw_once(
-        receipt, f"{part}bounds", lambda: search.search.release(reader.statistics(search.aggregation), randomness)
+        receipt,
+        f"{part}bounds",
+        lambda: search.search.release(reader.statistics(search.aggregation), search.steps, randomness),
     )
     bounded = search.plan_bounded(found)
-    return _with_found_bounds(_release_answer(bounded, reader, randomness), planned, bounded.query)
+    answer = _answer_planned(bounded, reader, randomness, receipt, searches, part)
+    return _with_found_bounds(answer, planned, bounded.query, found)
+
+
+def _discover_groups(
+    planned: ExecutablePlan,
+    rounds: WeightedRounds,
+    reader: Reader,
+    randomness: Randomness,
+    receipt: Receipt,
+    searches: SearchMemory,
+    part: str,
+) -> Discovery:
+    """Run `rounds`, in which the plan `planned` finds private groups, and return the groups that were found.
+
+    Each round reads rows through `reader` in a way that depends on the noise of earlier rounds. A retry under the same
+    charge must not draw that noise again, so `searches` remembers each round for the charge `receipt`. `part` names
+    this plan if a statement has several.
+    """
+    state = Discovery()
+    with reader.group_weights(planned.aggregation.for_discovery()) as weights:
+        while not state.is_complete:
+
+            def draw_round(before: Discovery = state) -> Discovery:
+                return rounds.run_round(before, weights.read(before.labels), randomness)
+
+            state = searches.draw_once(receipt, f"{part}round {len(state.found) + 1}", draw_round)
+    return state
+
+
+def _measure_groups(
+    planned: ExecutablePlan, rounds: WeightedRounds, discovery: Discovery, reader: Reader, randomness: Randomness
+) -> PrivateAnswer:
+    """Return the answer about the groups in `discovery`, which rounds have found; if there are none, no row is read."""
+    measuring = planned.over(discovery) if discovery.labels else planned
+    answer = _release_answer(measuring, reader, randomness) if discovery.labels else _answer(planned, (), (), True, "")
+    stated, kept = planned.query.contributions, measuring.query.contributions
+    lowered = ""
+    if kept != stated:
+        lowered = f"The stated bound of {stated:,} was lowered to {kept:,}, twice the number of groups that users have."
+    whole = isinstance(planned.mechanism, DiscoveredCounts)  # its counts use the whole cost, however many there are
+    spent = planned.mechanism.guarantees() if whole else (*rounds.guarantees(), *answer.spent)
+    return replace(
+        answer,
+        spent=planned.in_account_names(spent),
+        why=f"{_rounds_in_words(discovery)}; {answer.why}",
+        measure="; ".join((answer.measure, *in_heading([lowered]))),
+        left_out=" ".join(filter(None, (answer.left_out, lowered))),
+        found={
+            **answer.found,
+            "rounds": [{"groups": groups} for groups in discovery.found],
+            "users": discovery.users,
+            "groups_per_user": discovery.groups_per_user,
+            **({} if kept == stated else {"kept_contributions": kept}),
+        },
+    )
+
+
+def _rounds_in_words(discovery: Discovery) -> str:
+    """Return a text that says how many groups each round of the search for private groups found."""
+    numbers = [f"{groups:,}" for groups in discovery.found]
+    if len(numbers) == 1:
+        return f"{numbers[0]} groups were found in one round"
+    return f"{', '.join(numbers[:-1])} and {numbers[-1]} groups were found in {len(numbers)} rounds"
 
 
 def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
-    """Return the answer of a plan without a search, whose mechanism reads no more than it needs."""
+    """Read the groups that the mechanism of `planned` needs through `reader`, add noise, and return the answer.
+
+    The plan must have neither a search for bounds nor rounds that find groups: these have been run before.
+    """
     query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
+    assert not isinstance(mechanism, DiscoveredCounts | WeightedRounds)  # `over` has replaced them
     if isinstance(mechanism, GroupStatistics):
-        return _of_statistics(
+        return _statistics_answer(
             planned, mechanism.release(reader.statistics(planned.aggregation), randomness, confidence)
         )
     if planned.most is None:
@@ -292,23 +418,35 @@ def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomn
         read = reader.top(planned.aggregation, planned.most)
     release = mechanism.release(read, randomness)
     cut = release if query.k is None else release.top(query.k)
+    if not planned.shows_counts:
+        items = tuple(Item(label=_label(query, item.label)) for item in cut.items)
+        return _answer(planned, items, release.spent, release.complete, "")
+    intervals = cut.intervals(confidence)
     items = tuple(
         Item(
             label=_label(query, item.label),
-            count=item.count if planned.shows_counts else None,
-            interval=None if interval is None or not planned.shows_counts else (interval.lower, interval.upper),
-            noisy=item.noisy if planned.shows_counts else None,
+            count=item.count,
+            interval=None if interval is None else (interval.lower, interval.upper),
+            noisy=item.noisy,
         )
-        for item, interval in zip(cut.items, cut.intervals(confidence), strict=True)
+        for item, interval in zip(cut.items, intervals, strict=True)
     )
-    note = interval_note(cut, confidence, counted_number(query)) if planned.shows_counts else ""
+    note = interval_note(cut, confidence, counted_number(query), intervals)
     return _answer(planned, items, release.spent, release.complete, note)
 
 
-def _with_found_bounds(answer: PrivateAnswer, planned: ExecutablePlan, bounded: Query) -> PrivateAnswer:
-    """Return the answer of the `bounded` query with what the whole question costs, and the bounds that were found."""
-    found = bounds_in_answer(bounded, planned.query)
-    listed = ", ".join(f"{name} {_in_words(value)}" for name, value in found.items())
+def _with_found_bounds(
+    answer: PrivateAnswer, planned: ExecutablePlan, bounded: Query, drawn: FoundBounds
+) -> PrivateAnswer:
+    """Return `answer` completed by the bounds that a search found (`drawn`), and by the cost of search and answer.
+
+    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. Notes in
+    `left_out` and `measure` say which share of the (user, group) pairs, or of the rows, a found bound leaves out.
+    """
+    found = bounds_in_answer(bounded, planned.query, drawn)
+    listed = ", ".join(f"{name} {_in_words(value)}" for name, value in found.items() if not isinstance(value, dict))
+    clipped = clipped_shares(bounded, planned.query, drawn)
+    notes = found_shares_notes(bounded, planned.query, planned.aggregation.user, drawn.left_out, drawn.rows, clipped)
     return replace(
         answer,
         interaction=planned.plan.interaction,
@@ -320,7 +458,9 @@ def _with_found_bounds(answer: PrivateAnswer, planned: ExecutablePlan, bounded: 
         spent=planned.plan.uses,
         alone=planned.plan.alone,
         why=f"found within a tenth of epsilon: {listed}; {answer.why}",
-        found=found,
+        found={**answer.found, **found},
+        measure="; ".join(filter(None, (answer.measure, *in_heading(notes)))),
+        left_out=" ".join(filter(None, (answer.left_out, *notes))),
     )
 
 
@@ -328,14 +468,16 @@ def _in_words(value: object) -> str:
     return f"between {value[0]:g} and {value[1]:g}" if isinstance(value, list) else str(value)
 
 
-def _of_statistics(planned: ExecutablePlan, release: GroupRelease) -> PrivateAnswer:
+def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> PrivateAnswer:
     assert isinstance(planned.mechanism, GroupStatistics)
     groups = with_reliability(planned.query, planned.mechanism, release)
     items = tuple(
         Item(label=_label(planned.query, label), estimates=estimates)
         for label, estimates in zip(release.labels, groups, strict=True)
     )
-    note = statistics_note(planned.query, planned.plan.error.confidence, counted_number(planned.query))
+    query = planned.query
+    in_rounds = query.domain is None and planned.mechanism.discovery is None  # the groups found are its domain
+    note = statistics_note(query, planned.plan.error.confidence, counted_number(query), in_rounds=in_rounds)
     sentences = [sentence for sentence in (note, reliability_note(groups)) if sentence]
     return _answer(planned, items, release.spent, release.complete, " ".join(sentences))
 
@@ -344,13 +486,14 @@ def _answer(
     planned: ExecutablePlan, items: tuple[Item, ...], spent: Sequence[Use], complete: bool, note: str
 ) -> PrivateAnswer:
     query, plan = planned.query, planned.plan
-    whole = None if query.domain is None else len(query.domain)  # how many items there can be, where that is known
+    whole = None if query.domain is None else len(query.domain)  # the number of public items; None if they are private
     reached = query.item is None or len(items) in (query.k, whole)
     short = not reached and (query.k is not None or not items)
+    hidden = hidden_groups_note(query, plan.error.detectable, reached)
     return PrivateAnswer(
         kind=query.kind,
-        measure=measured(query, planned.from_text, planned.version),
-        items=arranged(query, planned.axes, items),
+        measure="; ".join((measured(query, planned.from_text, planned.version), *in_heading([hidden]))),
+        items=arrange_items(query, planned.axes, items),
         mechanism=plan.mechanism,
         interaction=plan.interaction,
         epsilon=plan.epsilon,
@@ -363,9 +506,11 @@ def _answer(
         why=plan.why,
         confidence=float(plan.error.confidence),
         interval_note=note,
-        left_out=left_out_note(query, planned.aggregation.user),
+        left_out=" ".join(filter(None, (left_out_note(query, planned.aggregation.user), hidden))),
         axes=planned.axes,
-        hint=what_shows_more(query, planned.total) if short and planned.total is not None else "",
+        hint=suggest_parameters(query, planned.total, weighable=planned.rounds is not None)
+        if short and planned.total is not None
+        else "",
         alone=plan.alone,
         groups=query.groups if len(query.groups) > 1 else (),
         statistics=() if query.counted is not None else tuple(statistic.name for statistic in query.statistics),
@@ -373,7 +518,10 @@ def _answer(
 
 
 def _label(query: Query, label: Label) -> Label:
-    """Return the item's name in the answer; the one group of a count or sum is called by what it counts."""
+    """Return the label that an item has in the answer: the given `label`, or a name for the only group of a query.
+
+    The only group of a query without groups is called "users", "events" or the column of a sum, or `EVERYTHING`.
+    """
     if query.item is not None or label != EVERYTHING:
         return label
     if query.counted is None:
@@ -381,63 +529,11 @@ def _label(query: Query, label: Label) -> Label:
     return query.counted.column or ("users" if query.per_item == 1 else "events")
 
 
-_FEWER_CONTRIBUTIONS = (20, 5, 1)
-_LARGER_EPSILONS = (Fraction(1), Fraction(5))
-_WORTHWHILE = 0.75
-"""The share of today's lead that another parameter must do with to be named."""
-
-
-def what_shows_more(query: Query, total: Total) -> str:
-    """Return which lead an item needed to be shown, and which parameters would have shown more; "" where none would.
-
-    Each parameter is planned as a question of its own, so the numbers are those its preview would have.
-    """
-    needed = _lead(query, total)
-    if query.domain is not None or needed is None:
-        return ""
-    remedies = [*_by_contributions(query, total, needed), *_by_epsilon(query, total, needed)]
-    found = f"an item is shown when its count is {needed:,} above those left out"
-    return (
-        f"{found}; {' or '.join(remedies)} would do"
-        if remedies
-        else f"{found}; more can be shown from a list of public items"
-    )
-
-
-def _by_contributions(query: Query, total: Total, needed: int) -> list[str]:
-    for bound in _FEWER_CONTRIBUTIONS:
-        if query.contributions is None or bound < query.contributions:
-            lead = _lead(replace(query, contributions=bound), total)
-            if lead is not None and lead <= _WORTHWHILE * needed:
-                return [f"{lead:,} with contributions = {bound} (at most {bound} item{'s' * (bound > 1)} of a user)"]
-    return []
-
-
-def _by_epsilon(query: Query, total: Total, needed: int) -> list[str]:
-    for epsilon in _LARGER_EPSILONS:
-        if total.epsilon < epsilon:
-            lead = _lead(query, replace(total, epsilon=epsilon))
-            if lead is not None and lead <= _WORTHWHILE * needed:
-                return [f"{lead:,} with epsilon = {float(epsilon):g}"]
-    return []
-
-
-def _lead(query: Query, total: Total) -> int | None:
-    """Return by how much an item must lead to be shown, or None where that is no matter or cannot be planned."""
-    try:
-        if query.counted is None:
-            error = statistics_error(plan_statistics(query.bounds, total, releases_of(query.statistics)))
-        else:
-            error = plan(query.bounds, total).preview
-    except SetwiseError:
-        return None
-    return None if error.detectable is None else max(error.detectable, error.shortfall or 0)
-
-
 def padded(elapsed: float, step: float) -> float:
-    """Return the least of step, 2 step, 4 step, 8 step, ... that is no less than `elapsed`; with step 0, `elapsed`.
+    """Return the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`, in seconds.
 
-    An observer of one answer learns which power of two its time lay under, and no more.
+    Answers leave at such times, so an observer of one answer learns only which power of two its time lay under. Returns
+    `elapsed` if `step` is 0.
 
     >>> [padded(seconds, 0.25) for seconds in (0.01, 0.25, 0.26, 3.0)]
     [0.25, 0.25, 0.5, 4.0]

@@ -1,8 +1,9 @@
-"""The identity of a request: the text that a ledger keeps with a charge to tell a retry from another question.
+"""The identity of a request: the text that a ledger stores with a charge, to tell a retry from another question.
 
-A key is bound to the text of its first request. A second request with an equal text gets the stored outcome, and one
-with any other text is refused (`KeyConflict`). So two requests may have equal texts only if their answers have the same
-meaning: the text states the query as it was parsed, the budget, and the tables that were read.
+An idempotency key is bound to the text of its first request. A second request with an equal text gets the stored
+outcome, and a request with any other text is refused (`KeyConflict`). So two requests may have equal texts only if
+their answers have the same meaning: the text states the query as it was parsed, the budget, and the tables that are
+read.
 """
 
 import os
@@ -15,36 +16,45 @@ from setwise.analytics.bins import group_of
 from setwise.analytics.budget import Budget
 from setwise.analytics.engines.connect import Source, without_password
 from setwise.analytics.engines.joins import Join
+from setwise.analytics.filter.expression import Filter
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.ledger.records import canonical, check_text
 
 VERSION = 2
-"""Raised when the text changes for a request that stays the same. Version 1 had no `version`, `tables` or `columns`."""
+"""The version of the text's format; raised when the text of an unchanged request changes. Version 1 had no `version`,
+`tables` or `columns`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableIdentity:
-    """The tables of a request: the private one by its `name` and `user` column, and the `joins` to it.
+    """The tables of a request: the private table with its `name` and `user` column, and the `joins` to it.
 
-    `sources` says for each table, by its name in the request, which data it reads: what `identify_source` returns, or
-    the name that the caller gave the data. Only a digest of it is kept, because paths are not for everybody.
+    `sources` maps the name of each table to a text that identifies its data: the text that `identify_source` returns,
+    or the name that the caller gave the data. The request text holds only a digest of `sources`, because file paths may
+    be confidential. `versions` are the versions of lake tables and stored objects that are read, by table, so that a
+    retry can read the same ones. `derivation` is a text of the columns and rows that SQL derives from the joined rows;
+    equal derivations have equal texts, and "" means none.
     """
 
     name: str
     user: str
     sources: Mapping[str, str] = field(default_factory=dict)
     joins: tuple[Join, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
     derivation: str = ""
-    """What SQL derives of the joined rows, as text: equal derivations have equal texts."""
 
 
-def request_text(table: TableIdentity, query: Query, budget: Budget, schema: Schema) -> str:
-    """Return the canonical text of a request; raise `InvalidParameter` if it holds text that UTF-8 cannot write.
+def request_text(
+    table: TableIdentity, query: Query, budget: Budget, schema: Schema, where: Filter | None = None
+) -> str:
+    """Return the canonical JSON text of a request for `query` on `table` within `budget`, which identifies the request.
 
-    Of the `schema` of the tables, the text states the columns that the query reads with their kinds, so that adding a
-    column to a table changes no request that does not read it.
+    The text states the columns of `schema` that the query reads, with their kinds, so that adding a column to a table
+    does not change the text of requests that do not read the column. `where` is the query's filter, already parsed; if
+    it is None, the filter is parsed here.
+    Raises: `InvalidParameter` if the request holds text that UTF-8 cannot encode.
     """
     words = query.to_dict()
     if isinstance(words.get("domain"), list):
@@ -57,19 +67,21 @@ def request_text(table: TableIdentity, query: Query, budget: Budget, schema: Sch
         "user": table.user,
         "joins": [_join_record(join) for join in table.joins],
         "tables": _digest([[name, table.sources.get(name, "")] for name in read]),
-        "columns": _columns_read(query, table.user, schema),
+        "columns": _columns_read(query, table.user, schema, where),
         "query": words,
         "spending": spending,
+        **({"versions": dict(table.versions)} if table.versions else {}),
         **({"derivation": table.derivation} if table.derivation else {}),
     }
     return check_text(canonical(record), "a question")
 
 
 def identify_source(source: Source, engine: str = "duckdb", table: str | None = None) -> str:
-    """Return what a source resolves to, such that two spellings of the same file or server table are equal.
+    """Return a text that identifies the data that `source` refers to, so that two requests can be compared.
 
-    Links and relative paths are followed; the password of an address is left out. Tables in memory have no identity of
-    their own: the name that the caller gives them is all that tells them apart.
+    `engine` and `table` are those of `open_engine`. Two spellings of the same file or server table give equal texts.
+    Symbolic links and relative paths are resolved, and the password in an address is left out. All tables in memory
+    give "memory", so only the name that the caller gives them tells them apart.
 
     >>> identify_source("shop", "postgresql://ada:secret@host/sales")
     'postgresql://ada@host/sales shop'
@@ -96,9 +108,14 @@ def _digest(record: object) -> str:
     return sha256(check_text(canonical(record), "a question").encode()).hexdigest()
 
 
-def _columns_read(query: Query, user: str, schema: Schema) -> list[tuple[str, str]]:
-    """Return the name and kind of every column that a query reads, in the order of the names."""
+def _columns_read(query: Query, user: str, schema: Schema, where: Filter | None) -> list[tuple[str, str]]:
+    """Return (name, kind) of every column of `schema` that `query` reads, with the `user` column, sorted by name.
+
+    `where` is the query's filter, already parsed; if it is None, the filter is parsed here.
+    """
     grouped = [group_of(text, schema).column for text in query.groups]
-    filtered = () if query.where is None else parse_filter(query.where, schema).columns()
+    if where is None and query.where is not None:
+        where = parse_filter(query.where, schema)
+    filtered = () if where is None else where.columns()
     names = {user, *grouped, *query.values, *(column.name for column in filtered)}
     return [(name, str(schema.column(name).kind)) for name in sorted(names)]

@@ -1,4 +1,4 @@
-"""A measure: the whole number that one user adds to a group, which an engine computes and adds up."""
+"""A measure: the whole number that one user adds to a group, which an engine computes and sums over users."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -6,25 +6,30 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to least .. most.
+    """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to `least` .. `most`.
 
-    x is the number of the user's rows in the group (`column` None), or the number of those where the column is not null
-    (`counted`), or the sum of the column in them, or with `averaged` its mean. A user adds nothing when all values of
-    the column there are missing or not numbers. `in_cells` asks how many users add each whole number, instead of the
-    sum of what they add.
+    What x is depends on the other fields. It is computed from the user's rows in the group:
 
-    With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
-    `rows` times; the engine then adds up that number of values beside the sum, instead of the number of users who add
-    something. `squared` then takes most * (2 y^2 - 1) in place of a value, with y = (value - origin) / (most * step)
-    between -1 and 1, so that the second moment reaches as far as the first.
+    - the number of rows, if `column` is None; the number of rows where the column is not null, with `counted`;
+    - otherwise the sum of the column, or its mean with `averaged`, or its least (-1) or greatest (1) value with
+      `extreme`;
+    - the number of groups that the user has, with `groups`.
 
-    `doubling` asks for the place of x among bins whose ends double (`DoublingBounds`), and `groups` for the
-    number of groups that a user has. `extreme` takes the least (-1) or the greatest (1) of a user's values as x.
+    With `peak`, the user adds the greatest of these numbers over all their groups to each of the groups.
 
-    With `weight` every row of a user is put into a cell by itself, and the user divides that many units among the cells
-    in proportion to their rows there, by largest remainders, so that the units of a user in a group add up to `weight`;
-    the engine adds up the units of each cell. With `distinct` every user keeps at most so many distinct values of the
-    column in a group, chosen at random, and the engine counts the distinct values that are kept by anybody.
+    A user adds nothing if all their values of the column are null or not numbers. The engine returns the sum over
+    users, or, with `in_cells`, how many users add each whole number. `doubling` replaces the number by the index of x
+    among bins whose ends double (`DoublingBounds`).
+
+    With `rows`, every value is clipped by itself, and a user adds the mean of their values times the number of their
+    values, of which at most `rows` count; the engine then also returns that number of values instead of the number of
+    users. `squared` replaces a value by most * (2 y^2 - 1) with y = (value - origin) / (most * step) between -1 and 1,
+    so that the second moment has the same range as the first.
+
+    With `weight`, every row is put into a cell by itself, and the user divides `weight` units among the cells in
+    proportion to their rows, by largest remainders; the engine sums the units of each cell. With `distinct`, every user
+    keeps at most that many distinct values of the column in a group, chosen at random, and the engine counts the
+    distinct values that at least one user keeps.
     """
 
     column: str | None = None
@@ -35,6 +40,7 @@ class Measure:
     extreme: int = 0
     doubling: bool = False
     groups: bool = False
+    peak: bool = False
     origin: Fraction = Fraction(0)
     step: Fraction = Fraction(1)
     least: int = 0
@@ -44,6 +50,11 @@ class Measure:
     distinct: int | None = None
 
     @property
+    def spans_groups(self) -> bool:
+        """Whether the number depends on all groups of the user together (with `groups` or `peak`)."""
+        return self.groups or self.peak
+
+    @property
     def is_spread(self) -> bool:
-        """Whether one user may add to several cells of a group, so that it is not one number of a user."""
+        """Whether one user may add to several cells of a group by this measure (with `weight` or `distinct`)."""
         return self.weight is not None or self.distinct is not None

@@ -1,4 +1,7 @@
-"""Whatever pays for questions: the port, the payer of those that bring their own total, and what an account can pay."""
+"""Payers: what a question is charged to (a ledger account or an in-memory one-off budget), and budget suggestions.
+
+When the balance of an account is too small for a question, `suggest_budget` suggests a smaller budget.
+"""
 
 import math
 import threading
@@ -15,42 +18,61 @@ from setwise.mechanisms.planning.request import CountNoise, Total
 
 
 class Payer(Protocol):
-    """What a question is charged to before data is touched, and where its answer is kept; accounts of a ledger are."""
+    """What a question is charged to before data is read, and where its answer is stored.
+
+    An account of a ledger is a payer; `OneOff` makes payers in memory.
+    """
 
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Charge the uses for good; a key charged before for the same request costs nothing and may have an answer."""
+        """Charge `uses` durably for the request text `request` under the idempotency key `key`, and return the receipt.
+
+        If the key was charged before for the same request, nothing more is charged, and the receipt may hold the stored
+        answer.
+        """
         ...
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
-        """Store the answer, give unused draws back, and return the text that is stored: only that may be shown."""
+        """Store `answer` for the charge of `receipt`, refund the uses in `returned`, and return the stored text.
+
+        Only the returned text may be shown: it differs from `answer` if another attempt stored its answer first.
+        """
         ...
 
 
 class AccountPayer(Payer, Protocol):
-    """A payer that says what it promises, and for which data: the ledger's accounts."""
+    """A payer that can also report its balance and the data set that it pays for: an account of a ledger."""
 
     def status(self) -> AccountStatus:
-        """Return what was promised, what is left and what is spent."""
+        """Return the account's promise, its remaining budget and what it has spent."""
         ...
 
     def shortage(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what is missing to pay for the uses, or None when enough is left; nothing is charged."""
+        """Return in words what the account lacks to pay for `uses`, or None if it can pay; nothing is charged."""
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what paying for the uses would end for other accounts, or None; nothing is charged."""
+        """Return in words what other accounts could no longer pay for if this one paid for `uses`.
+
+        None if it would restrict no other account. Nothing is charged.
+        """
+        ...
+
+    @property
+    def unit(self) -> str:
+        """The unit of privacy that the account protects: "user", or a part of a user such as "user,day"."""
         ...
 
     def check_dataset(self, known_as: str) -> None:
-        """Raise `InvalidParameter` when draws on the dataset of that name must be paid for by another account."""
+        """Raise `InvalidParameter` unless this account may pay for questions about the data set called `known_as`."""
         ...
 
 
 class OneOff:
-    """The payer of questions that bring their own budget, kept in memory.
+    """The payer of questions that bring their own budget; charges and answers are kept in memory.
 
-    It never refuses a charge: the caller chose the budget of each question, and the plan is certified to stay within
-    it. It remembers what each question was charged and the budget it brought, for `Session.guarantee`.
+    It never refuses a charge, because the caller chose the budget of each question, and the plan is certified to stay
+    within it. It remembers the uses and the budget of each question, from which `Session.guarantee` computes the joint
+    cost.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> payer = OneOff().of_budget(0.5, 0.0)
@@ -67,11 +89,16 @@ class OneOff:
         self._answers: dict[str, str] = {}
 
     def of_budget(self, epsilon: float, delta: float) -> "Payer":
-        """Return the payer of one question, whose uses are certified to keep (epsilon, delta)."""
+        """Return the payer of one question, whose planned uses are certified to satisfy (`epsilon`, `delta`)-DP."""
         return _QuestionPayer(self, (epsilon, delta))
 
     def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
-        """Record the uses and the budget under the key, unless the key was charged before for the same request."""
+        """Record `uses` and their (epsilon, delta) `total` under `key` for `request`, and return the receipt.
+
+        A key that was charged before for the same request is not charged again; its receipt holds the stored answer, if
+        any.
+        Raises: `KeyConflict` if the key was used for another request or other uses.
+        """
         with self._lock:
             if key not in self._charges:
                 entry = len(self._charges) + 1
@@ -83,23 +110,23 @@ class OneOff:
             return replace(charge.receipt, answer=self._answers.get(key))
 
     def settle(self, receipt: Receipt, *, answer: str) -> str:
-        """Store the answer under the key of the receipt, unless there is one; return the stored answer."""
+        """Store `answer` under the key of `receipt`, unless the key has an answer; return the stored answer."""
         return self._answers.setdefault(receipt.key, answer)
 
     @property
     def charges(self) -> tuple[tuple[Use, ...], ...]:
-        """The uses of each question, in the order of the charges."""
+        """The uses (guarantees with counts) of each question charged so far, in the order of the charges."""
         return tuple(charge.receipt.uses for charge in self._charges.values())
 
     @property
     def totals(self) -> tuple[tuple[float, float], ...]:
-        """The (epsilon, delta) of each question that was charged, in the order of the charges."""
+        """The (epsilon, delta) of each question charged so far, in the order of the charges."""
         return tuple(charge.total for charge in self._charges.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Charge:
-    """A charge in memory: its receipt, the text of its request, and the (epsilon, delta) that its uses keep."""
+    """A charge in memory: `receipt`, the text of its `request`, and `total`, the (epsilon, delta) of its uses."""
 
     receipt: Receipt
     request: str
@@ -108,9 +135,9 @@ class _Charge:
 
 @dataclass(frozen=True, slots=True)
 class _QuestionPayer:
-    """Pays for one question from `payer`; `total` is the question's budget.
+    """The payer of one question, whose charge is recorded in `payer`; `total` is the question's (epsilon, delta).
 
-    The budget is recorded with the charge, so that a request which fails before its charge leaves nothing behind.
+    The budget is recorded with the charge, so a request that fails before its charge leaves no trace.
     """
 
     payer: OneOff
@@ -120,23 +147,32 @@ class _QuestionPayer:
         return self.payer.charge(uses, self.total, key=key, request=request)
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:  # noqa: ARG002
-        """Store the answer. Nothing is returned, because there is no account to return it to."""
+        """Store `answer` for the charge of `receipt`, and return the stored text.
+
+        `returned` is ignored, because there is no account to refund.
+        """
         return self.payer.settle(receipt, answer=answer)
 
 
 _LEAST = 1e-3
+"""The smallest share of the requested epsilon at which a suggestion is looked for."""
 _HALVINGS = 10
-"""A smaller epsilon is looked for down to this share of the one asked for, to within 0.7% of itself."""
+"""The number of bisection steps on a logarithmic scale: they determine the payable share to within 0.7% of itself."""
 
 _FEWER = (1.0, 0.9, 0.7, 0.4)
-"""Shares of the epsilon that would fit if the same mechanism with the same split were planned for it."""
+"""Shares of the estimated payable epsilon that are tried in turn. The estimate assumes the same mechanism with the same
+split of the budget, so the largest share may be too much."""
 
 
-def what_fits(total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool]) -> str | None:
-    """Return in words a total near the one asked for that the account would still pay for, or None if none is found.
+def suggest_budget(
+    total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool]
+) -> str | None:
+    """Return in words a budget close to `total` that `account` can still pay for, or None if none is found.
 
-    A wallet pays less for Gaussian noise than for Laplace noise of the same (epsilon, delta), so that is tried first;
-    then the largest epsilon, to two digits, at which the account pays for uses like those planned, by whichever rule.
+    `needed` are the uses that were planned for `total`, and `fits` plans another budget and says whether the account
+    can pay for it. Gaussian noise is tried first, because an account's wallet (its budget for uses that are not known
+    in advance) is charged less for it than for Laplace noise of the same (epsilon, delta). Then smaller epsilons are
+    tried, rounded down to two digits.
     """
     for words, other in (*_gaussian(total, account.status()), *_smaller(total, needed, account)):
         try:
@@ -169,9 +205,10 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 
 
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
-    """Return the share of their epsilon at which the account pays for the uses, None when it does at none.
+    """Return the largest factor, at most 1, such that `account` can pay for `needed` with epsilons times the factor.
 
-    What it pays falls with the epsilon, so it is found by halving on a logarithmic scale.
+    `needed` are uses. A smaller factor costs less, so the largest one is found by bisection on a logarithmic scale.
+    Returns None if the account cannot pay even with the factor `_LEAST`.
     """
     low, high = math.log(_LEAST), 0.0
 
@@ -190,7 +227,7 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 
 
 def _weaker(use: Use, share: float) -> Use:
-    """Return the use with a share of its epsilon, and that much more noise."""
+    """Return `use` with its epsilon multiplied by `share`, and its noise scale divided by `share`."""
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}
     changed: dict[str, float] = {name: getattr(guarantee, name) * share for name in names & {"epsilon"}}
@@ -200,6 +237,6 @@ def _weaker(use: Use, share: float) -> Use:
 
 
 def _two_digits(value: float) -> Fraction:
-    """Return the value rounded down to two digits."""
+    """Return the positive `value` rounded down to two significant digits."""
     unit = Fraction(10) ** (math.floor(math.log10(value)) - 1)
     return math.floor(Fraction(value) / unit) * unit

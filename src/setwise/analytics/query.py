@@ -1,8 +1,8 @@
-"""A question about a table as one record that cannot be wrong: groups, statistics of each, and bounds.
+"""A query about a table as one validated record: groups, statistics of each group, and bounds.
 
-What may be spent on it is said beside it (`budget`); the table and its user column belong to the session. `top_k`,
-`histogram`, `count`, `sum`, `mean` and `quantile` are the common shapes, and their parameters are the words of every
-door: Python, the command line and JSON.
+The budget is stated beside the query (`budget`), and the table and its user column belong to the session. The class
+methods `top_k`, `histogram`, `count`, `sum`, `mean` and `quantile` build common queries; Python, the command line and
+JSON use their parameters as option names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_type_hints
 
 from setwise.analytics.statistics import STATISTICS, Count, Mean, Quantile, Statistic, Sum
+from setwise.analytics.statistics.parameters import Number, build, check_column, parameters_of, plain, shown
 from setwise.analytics.statistics.quantile import Shares, shares_of
-from setwise.analytics.statistics.statistic import (
-    AUTO,
-    Number,
-    build,
-    check_column,
-    parameters_of,
-    plain,
-    shown,
-)
+from setwise.analytics.statistics.statistic import AUTO
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell, Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
@@ -34,34 +27,40 @@ __all__ = [
 ]  # fmt: skip
 
 LARGEST_K = 100_000
+"""The largest `k` of a top-k query."""
 
 EVERYTHING = "all"
-"""The label of the one group of a query without groups."""
+"""The label of the only group of a query without group columns."""
 
 Domain: TypeAlias = str | Path | Iterable[Label]
-"""Public labels: a list of them, or a file as `read_domain` takes it."""
+"""Public labels: a list of labels, or a file as `read_domain` takes it."""
 
 Columns: TypeAlias = str | Sequence[str]
-"""One column, or several."""
+"""The name of one column, or the names of several."""
 
 Contributions: TypeAlias = int | Literal["auto"]
-"""How many groups one user counts towards, or that it is to be found."""
+"""The most groups that one user counts towards, or "auto" to have that bound found privately."""
 
 
 class Reach(TypedDict, total=False):
-    """How far one user reaches, and which groups there are when they are public."""
+    """Keyword arguments that limit the groups of a query.
+
+    `contributions` is the most groups that one user counts towards, and `domain` lists the group keys if they are
+    public.
+    """
 
     contributions: Contributions | None
     domain: Domain | None
 
 
 class Grouping(Reach, total=False):
-    """The words for which groups there are and how far one user reaches.
+    """Keyword arguments about the groups of a query.
 
-    `contributions` bounds how many items one user counts towards; leave it out when any number is fine, or write "auto"
-    to have it found within a tenth of epsilon. `domain` lists the items when they are public. `where` keeps rows, as in
-    ``country = 'NO' AND age >= 18``. Rows without an item are dropped unless `null_item` names them. `limit` is among
-    how many of the highest an unknown domain is searched.
+    `contributions` is the most items that one user counts towards; leave it out if a user may count towards any number,
+    or write "auto" to have the bound found with a tenth of epsilon. `domain` lists the items if they are public.
+    `where` keeps the rows that satisfy a condition, as in ``country = 'NO' AND age >= 18``. Rows without an item are
+    dropped unless `null_item` gives them a label. `limit` is how many of the highest items take part if the items are
+    not public.
     """
 
     where: str | None
@@ -71,12 +70,15 @@ class Grouping(Reach, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question: `statistics` of each group of the column `item`, of several columns, or (None) of all rows together.
+    """A query: `statistics` of each group of rows with equal values in the column or columns `item`.
 
-    With `k` the k highest groups, without it all of them. A user counts towards at most `contributions` groups; None
-    leaves it open. `domain` holds the labels that may come back when they are public; None when the labels themselves
-    are private, and then only the `limit` highest take part. Rows whose item is null are dropped unless `null_item`
-    names them. `contributions` = "auto" leaves them to be found; a number beside `auto_contributions` is the most.
+    If `item` is None, all rows form one group. `where` is a condition on the rows that are read, or None. With `k` the
+    answer holds the k highest groups, and without it all groups. A user counts towards at most `contributions` groups;
+    None sets no bound. `domain` holds the group keys if they are public; None if they are private, and then only the
+    `limit` highest groups take part. Rows whose item is null are dropped unless `null_item` gives them a label.
+    `contributions="auto"` sets `auto_contributions`, and the bound is found privately; a number together with
+    `auto_contributions` is an upper limit for the bound that is found.
+    Raises: `InvalidParameter` if the parameters contradict each other or are out of range.
 
     >>> Query.top_k(item="word", k=25).contributions is None
     True
@@ -93,8 +95,8 @@ class Query:
     auto_contributions: bool = False
 
     def __post_init__(self) -> None:
-        given: Any = self.contributions
-        if given == AUTO:
+        contributions: Any = self.contributions
+        if contributions == AUTO:
             object.__setattr__(self, "contributions", None)
             object.__setattr__(self, "auto_contributions", True)
         self._check_statistics()
@@ -121,8 +123,8 @@ class Query:
             self._check_bounds()
 
     def _check_bounds(self) -> None:
-        """Raise `InvalidParameter` for bounds that the planner does not take, such as negative ones."""
-        _ = self.bounds  # the planner's record checks itself when it is made
+        """Raise `InvalidParameter` for contribution bounds that the planner does not accept, such as negative ones."""
+        _ = self.bounds  # building the planner's record validates the bounds
 
     def _check_statistics(self) -> None:
         if not self.statistics:
@@ -151,19 +153,33 @@ class Query:
         value: str | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the k items that most users have, or with the most rows or the highest sum."""
-        return cls(item=item, k=k, statistics=(_counted(value, per_item),), **grouping)  # type: ignore[arg-type]
+        """Return the query for the `k` items with the most users, the most rows, or the highest sum.
+
+        With `per_item` items are ranked by rows, and with `value` by the sum of that integer column; one user adds at
+        most `per_item` to an item. `item` is the column whose values are the items, or several columns, and `grouping`
+        are the keys of `Grouping`.
+        """
+        statistics = (_ranking_statistic(value, per_item),)
+        return cls(item=item, k=k, statistics=statistics, **_checked("top-k", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def histogram(
         cls, *, item: Columns, per_item: int | None = None, value: str | None = None, **grouping: Unpack[Grouping]
     ) -> "Query":
-        """Return the query for how many users, rows or units every item has."""
-        return cls(item=item, statistics=(_counted(value, per_item),), **grouping)  # type: ignore[arg-type]
+        """Return the query for how many users each value of the column `item` has, or how many rows, or which sum.
+
+        With `per_item` it counts rows, and with `value` it adds up that column; one user adds at most `per_item` to an
+        item.
+        """
+        statistics = (_ranking_statistic(value, per_item),)
+        return cls(item=item, statistics=statistics, **_checked("histogram", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def count(cls, *, per_user: int | None = None, where: str | None = None) -> "Query":
-        """Return the query for how many users there are, or how many rows, at most `per_user` of a user."""
+        """Return the query for the number of users, or of rows if `per_user` bounds the rows of each user.
+
+        `where` is the filter of the rows that count.
+        """
         if per_user is not None:
             positive_integer("per_user", per_user)
         return cls(statistics=(Count(most=per_user),), where=where)
@@ -181,14 +197,19 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the sum of a column, each user's own clipped to `low` .. `high`, or to 0 .. `clip`."""
+        """Return the query for the sum of the column `value`, with each user's own sum clipped to bounds.
+
+        The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`. A user's sum is
+        rounded to a multiple of `step`. With `item` there is one sum for each of its values.
+        Raises: `InvalidParameter` if no bounds are given, or both `clip` and `low` or `high`.
+        """
         if clip is not None and (low is not None or high is not None):
             raise InvalidParameter("give either clip, or low and high")
         if clip is None and high is None and bounds is None:
-            raise InvalidParameter("say how much one user may add: give clip, or low and high, or bounds='auto'")
+            raise InvalidParameter("say how much one user may add: give clip, or low and high, or auto for bounds")
         most = high if clip is None else positive_integer("clip", clip)
         statistic = Sum(column=value, low=low, high=most, step=step, bounds=bounds)
-        return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
+        return cls(item=item, statistics=(statistic,), **_checked("sum", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def mean(
@@ -203,9 +224,14 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the mean of a column over users, or over rows, at most `per_user` of a user."""
+        """Return the query for the mean over users of each user's own mean of the column `value`.
+
+        The users' means are clipped to `low` .. `high`, or to bounds that are found privately with `bounds="auto"`.
+        With `per_user` the mean is over clipped rows, of which at most `per_user` of each user count. Values are
+        rounded to multiples of `step`. With `item` there is one mean for each of its values.
+        """
         mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)
-        return cls(item=item, statistics=(mean,), **grouping)  # type: ignore[arg-type]
+        return cls(item=item, statistics=(mean,), **_checked("mean", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def quantile(
@@ -220,7 +246,10 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the value that a share of users, or each of several, is below, on a grid.
+        """Return the query for quantiles: the values below which the shares `at` of users lie.
+
+        They are quantiles of the column `value`, picked from a grid from `low` to `high` in steps of `step`;
+        `bounds="auto"` finds the ends of the grid privately. With `item` there are quantiles for each of its values.
 
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
         ['1/4', '1/2']
@@ -228,34 +257,44 @@ class Query:
         statistics = tuple(
             Quantile(column=value, low=low, high=high, at=share, step=step, bounds=bounds) for share in shares_of(at)
         )
-        return cls(item=item, statistics=statistics, **grouping)  # type: ignore[arg-type]
+        return cls(item=item, statistics=statistics, **_checked("quantile", grouping))  # type: ignore[arg-type]
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The columns whose values are the groups; none when all rows are one."""
+        """The names of the query's group columns, or their bins as in "age by 10"; empty if all rows form one group."""
         if self.item is None:
             return ()
         return (self.item,) if isinstance(self.item, str) else self.item
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The columns that statistics are taken of."""
+        """The names of the columns that the query's statistics are computed from, without duplicates."""
         return tuple(dict.fromkeys(each.column for each in self.statistics if each.column is not None))
 
     @property
     def counted(self) -> Statistic | None:
-        """The only statistic, if groups can be ranked by it: it adds whole numbers of 0 or more."""
+        """The statistic by which groups can be ranked, if it is the query's only one; None otherwise.
+
+        Groups can be ranked by a statistic if users add whole numbers of 0 or more, as for counts.
+        """
         only = self.statistics[0]
         return only if len(self.statistics) == 1 and only.per_item is not None else None
 
     @property
     def per_item(self) -> int:
-        """The most that one user adds to a group, in what groups are ranked by: 1 where that is the number of users."""
+        """The most that one user adds to the number by which the query's groups are ranked.
+
+        If groups are ranked by the statistic `counted`, it is that statistic's bound. Otherwise groups are ranked by
+        their numbers of users, and it is 1.
+        """
         return 1 if self.counted is None else self.counted.per_item or 1
 
     @property
     def bounds(self) -> Bounds:
-        """What the planner is asked for: a query without items is a histogram of the one label `EVERYTHING`."""
+        """The contribution bounds of the query, in the form that the planner takes.
+
+        A query without groups becomes a histogram of the one label `EVERYTHING`.
+        """
         if self.item is None:
             return Bounds(contributions=1, per_item=self.per_item, domain=(EVERYTHING,))
         return Bounds(
@@ -264,7 +303,10 @@ class Query:
 
     @property
     def kind(self) -> str:
-        """The name of the query's shape: top-k, histogram, the kind of its statistic, or query for any other."""
+        """The name of the query's shape, which tells `from_dict` how to read the other parameters.
+
+        It is "top-k", "histogram", the kind of the only statistic (such as "mean"), or else "query".
+        """
         if self.counted is not None and self.item is not None:
             return "histogram" if self.k is None else "top-k"
         first = self.statistics[0]
@@ -272,7 +314,11 @@ class Query:
         return first.kind if self.k is None and len(alike) == 1 and first.is_plain else "query"
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
-        """Return the query with these bounds where it leaves its own out; those without items have none to fill."""
+        """Return the query with the data set's bounds filled in where the query states none of its own.
+
+        `contributions` is the bound on the groups of a user, and `per_item` the bound on what one user adds to a group.
+        A query without groups is returned unchanged, because these bounds do not apply to it.
+        """
         if self.item is None:
             return self
         return replace(
@@ -282,7 +328,10 @@ class Query:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return the query in the words of its shape; what was left out is left out."""
+        """Return the query as a dictionary for JSON: `kind`, the name of its shape, and the parameters of that shape.
+
+        Parameters that are None are left out.
+        """
         words: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
         del words["statistics"], words["auto_contributions"]
         if self.auto_contributions:
@@ -292,7 +341,7 @@ class Query:
         elif self.kind != "query":
             words |= self.statistics[0].words()
             words["value"] = words.pop("column")
-            if len(self.statistics) > 1:  # one kind with several shares
+            if len(self.statistics) > 1:  # several quantiles of one column
                 words["at"] = [plain(getattr(statistic, "at")) for statistic in self.statistics]  # noqa: B009
         else:
             words["statistics"] = [{"statistic": statistic.kind, **statistic.words()} for statistic in self.statistics]
@@ -300,7 +349,7 @@ class Query:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> "Query":
-        """Return the query that `to_dict` wrote, or raise `InvalidParameter`.
+        """Return the query that `to_dict` wrote, or raise `InvalidParameter` if `values` do not state a query.
 
         >>> Query.from_dict({"kind": "count", "per_user": 5}) == Query.count(per_user=5)
         True
@@ -313,6 +362,19 @@ class Query:
         return query
 
 
+def _checked(kind: str, grouping: Grouping) -> Grouping:
+    """Return `grouping`, keyword arguments about the groups of a query, if all are keys of `Grouping`.
+
+    `kind` names the shape of the query in the message.
+    Raises: `InvalidParameter` for any other argument.
+    """
+    for word in grouping:
+        if word not in Grouping.__annotations__:
+            known = ", ".join(sorted(parameters_of(SHAPES[kind])))
+            raise InvalidParameter(f"a {kind} query has no {word!r}; it has {known}")
+    return grouping
+
+
 def _general(
     *,
     statistics: Sequence[Mapping[str, object]],
@@ -320,7 +382,10 @@ def _general(
     k: int | None = None,
     **grouping: Unpack[Grouping],
 ) -> Query:
-    """Return the query of any statistics, each written as its name and its words."""
+    """Return the query for `statistics`, a list of mappings: each has the kind under "statistic", and its parameters.
+
+    Raises: `InvalidParameter` if `statistics` is not a list or names an unknown statistic.
+    """
     if not isinstance(statistics, list | tuple):
         raise InvalidParameter("statistics must be a list")
     made: list[Statistic] = []
@@ -330,24 +395,29 @@ def _general(
         if not isinstance(name, str) or name not in STATISTICS:
             raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {shown(name)}")
         made += STATISTICS[name].read(words)
-    return Query(statistics=tuple(made), item=item, k=k, **grouping)  # type: ignore[arg-type]
+    return Query(statistics=tuple(made), item=item, k=k, **_checked("query", grouping))  # type: ignore[arg-type]
 
 
 def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
-    """Return the call that makes a query of one statistic from its words and those of its groups.
+    """Return a function that builds a query for one statistic of the given class from keyword arguments.
 
-    Its parameters are those of the statistic, with `value` for its column, then `item` and those of `Grouping`.
+    These are the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
+    `Grouping`. The function's signature lists them, because the command line and the reader of JSON take the names from
+    it.
     """
-    own = {"value" if name == "column" else name: word for name, word in parameters_of(statistic).items()}
+    parameters = {"value" if name == "column" else name: word for name, word in parameters_of(statistic).items()}
     grouped: dict[str, Any] = {"item": Columns | None, **get_type_hints(Grouping)}
-    keywords = [word.replace(name=name, kind=word.KEYWORD_ONLY) for name, word in own.items()]
+    keywords = [word.replace(name=name, kind=word.KEYWORD_ONLY) for name, word in parameters.items()]
     keywords += [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in grouped.items()
     ]
 
     def make(**words: Any) -> Query:  # noqa: ANN401 - checked by the statistic and the query
-        """Return the query for one statistic of a column."""
-        given = {name: words.pop(name) for name in own if name in words}
+        """Return the query for one kind of statistic of a column, from the keyword arguments `words`.
+
+        The signature of this function, set by `_shape_of`, lists the arguments.
+        """
+        given = {name: words.pop(name) for name in parameters if name in words}
         given["column"] = given.pop("value")
         made = statistic.read({name: value for name, value in given.items() if value is not None})
         return Query(statistics=tuple(made), **words)
@@ -363,11 +433,11 @@ SHAPES: dict[str, Callable[..., Query]] = {
     **{kind: getattr(Query, kind, None) or _shape_of(statistic) for kind, statistic in STATISTICS.items()},
     "query": _general,
 }
-"""The shapes of a query and what makes one from its words."""
+"""The functions that build a query from the parameters of its shape, by the name of the shape."""
 
 
 def statistic_name(statistic: Statistic) -> str:
-    """Return the name of a statistic's column in an answer.
+    """Return the name of the column that holds the statistic in an answer.
 
     >>> statistic_name(Count()), statistic_name(Quantile(column="age", low=0, high=99, at=0.9))
     ('users', 'quantile_0.9_age')
@@ -375,7 +445,7 @@ def statistic_name(statistic: Statistic) -> str:
     return statistic.name
 
 
-def _counted(value: str | None, per_item: int | None) -> Statistic:
+def _ranking_statistic(value: str | None, per_item: int | None) -> Statistic:
     if per_item is not None:
         positive_integer("per_item", per_item)
     return Count(most=per_item) if value is None else Sum(column=value, high=per_item)

@@ -1,4 +1,4 @@
-"""The columns of a table and what kind of values each holds, as far as metadata tells."""
+"""The columns of a table and the kind of values that each holds, as far as metadata shows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,11 @@ from enum import StrEnum
 from setwise.errors import InvalidParameter, UnknownColumn
 
 NAMES_SHOWN = 50
+"""The most column names that an error message lists."""
 
 
 class Kind(StrEnum):
-    """What a column holds, the same words for every engine."""
+    """The kinds of values that a column can hold, with the same names for every engine."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -19,20 +20,21 @@ class Kind(StrEnum):
     BOOLEAN = "boolean"
     DATE = "date"
     TIMESTAMP = "timestamp"
-    """A date and time of day, of no time zone."""
+    """A date and time of day without a time zone."""
     INSTANT = "instant"
     """A point in time: a timestamp with a time zone."""
     IDENTIFIER = "identifier"
-    """Exact but neither text nor a 64-bit number: a UUID, bytes, a wider integer."""
+    """An exact value that is neither text nor a 64-bit number: a UUID, bytes, or a wider integer."""
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its name, its kind, and what the engine itself calls its type.
+    """A column: its name, its kind, and the type name that the engine itself uses (`native`).
 
-    `precision` and `scale` say how many digits a decimal has, and how many of them after the point; None is unlimited.
-    `from_text` says that the cells are text that is read as this kind: a cell that cannot be is null.
+    `precision` is how many digits a decimal has, and `scale` how many of them stand after the point; None means
+    unlimited. `from_text` is True if the cells are text that is parsed as this kind; a cell that cannot be parsed
+    counts as null.
     """
 
     name: str
@@ -52,8 +54,9 @@ class Column:
 class Schema:
     """The columns of a table that can be read, in order.
 
-    `left_out` are the other columns, with the reason why they cannot be read, for the message about one of them.
-    `version` names the version of a lake table that is read, and is empty for other tables.
+    `left_out` maps the names of the other columns to the reason why they cannot be read, for error messages. `version`
+    names the version of a lake table that is read, and is "" for other tables.
+    `prepared` is True for a table that `Session.prepare` wrote, which does not tell users apart.
 
     >>> schema = Schema((Column(name="user", kind=Kind.INTEGER), Column(name="word", kind=Kind.TEXT)))
     >>> schema.column("word").kind
@@ -67,26 +70,29 @@ class Schema:
     columns: tuple[Column, ...]
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
     version: str = field(default="", compare=False)
+    prepared: bool = field(default=False, compare=False)
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """The names of the table's columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """Return the column of that name, or raise `UnknownColumn`."""
+        """Return the table's column called `name`, or raise `UnknownColumn` with the columns that exist."""
         for column in self.columns:
             if column.name == name:
                 return column
         if name in self.left_out:
             raise UnknownColumn(f"the column {name!r} cannot be read: {self.left_out[name]}")
-        raise UnknownColumn(f"the table has no column {name!r}; it has {self.listing()}")
+        comments = any(known.startswith("#") for known in self.names)
+        hint = "; if the file begins with comments, --skip-lines N skips its first N lines" if comments else ""
+        raise UnknownColumn(f"the table has no column {name!r}; it has {self.listing()}{hint}")
 
     def listing(self) -> str:
-        """Return the names of the columns for a message."""
+        """Return the names of the table's columns, separated by commas, for an error message; at most `NAMES_SHOWN`."""
         shown = ", ".join(repr(name) for name in self.names[:NAMES_SHOWN])
-        left = len(self.columns) - NAMES_SHOWN
-        return shown + (f" and {left} more" if left > 0 else "") if shown else "no columns"
+        more = len(self.columns) - NAMES_SHOWN
+        return shown + (f" and {more} more" if more > 0 else "") if shown else "no columns"

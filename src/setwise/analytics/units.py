@@ -1,43 +1,41 @@
-"""Units of privacy: users, or parts of users such as each of their days, which protects far less.
+"""Units of privacy: whole users, or parts of users such as each of their days, which protects far less.
 
-A composite unit is a column that is derived of the user column and another one before contributions are bounded: every
-statement then bounds and protects the derived units as it does users.
+A composite unit is a column that is derived from the user column and another column before contributions are bounded.
+Every query then bounds and protects the derived units as it otherwise does users.
 """
 
+from setwise.accounting.notation import USER, check_unit
 from setwise.analytics.bins import Group, Period, TimeUnit, group_of
 from setwise.analytics.rows.derivation import AddColumns, Derivation, NamedExpression
 from setwise.analytics.rows.expression import ColumnValue, PeriodStart, RowExpression, Start, UnitKey
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import InvalidParameter
-
-USER = "user"
-"""The unit of privacy unless a question says otherwise: everything that one user has in the table."""
+from setwise.errors import InvalidParameter, UnknownColumn
 
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
 _STARTS = {TimeUnit.DAY: Start.DAY, TimeUnit.WEEK: Start.WEEK, TimeUnit.MONTH: Start.MONTH}
 
 
-def check_unit(unit: str) -> str:
-    """Return a unit of privacy: "user", or "user," and a column or its bins by day, week or month."""
-    kind, _, part = unit.partition(",") if isinstance(unit, str) else ("", "", "")
-    if kind != USER or (unit != USER and not part.strip()):
-        raise InvalidParameter(f"unit is user, or user and a column, as in 'user,at by day', not {unit!r}")
-    return unit
-
-
 def unit_column(user: str, unit: str) -> str:
-    """Return the name of the derived column that tells the units of a table apart."""
+    """Return the name of the derived column whose values tell units of privacy apart, such as "who and at by day".
+
+    `user` is the user column, and `unit` the unit of privacy, such as "user,at by day".
+    """
     return f"{user} and{unit.removeprefix(USER).replace(',', ' ')}"
 
 
 def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
-    """Return the derivation that adds the column of a composite unit, or raise what is wrong with the unit."""
+    """Return the steps that add, to a table, the column of the units of privacy `unit`, such as "user,day".
+
+    `user` is the user column, and `schema` describes the table.
+    Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if the kind of the column in `unit` cannot
+    form units.
+    """
     part = check_unit(unit).partition(",")[2].strip()
     schema.column(user)
     group = _group(part, schema)
     expression: RowExpression = ColumnValue(group.column)
     if isinstance(group.bin, Period) and group.bin.unit in _STARTS:
-        expression = PeriodStart(_STARTS[group.bin.unit], group.column)
+        expression = PeriodStart(_STARTS[group.bin.unit], expression)
     elif group.bin is not None or group.labels(schema).kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
         raise InvalidParameter(
             f"a unit is told apart by text, whole numbers, dates, or the day, week or month of a time, not {part!r}"
@@ -47,8 +45,42 @@ def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
     return Derivation((AddColumns((NamedExpression(unit_column(user, unit), UnitKey(user, expression)),)),))
 
 
+def is_same_unit(first: str, second: str, schema: Schema) -> bool:
+    """Return whether the texts `first` and `second` name the same unit of privacy in a table with this `schema`.
+
+    In a table whose only column of times is "at", "user,day" and "user,at by day" are the same unit. A text that names
+    no unit of the table is only the same as an equal text.
+    """
+    if first == second:
+        return True
+    if USER in (first, second):
+        return False
+    try:
+        groups = [_group(check_unit(unit).partition(",")[2].strip(), schema) for unit in (first, second)]
+    except (InvalidParameter, UnknownColumn):
+        return False
+    return groups[0] == groups[1]
+
+
+def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
+    """Raise `InvalidParameter` if an account that protects one unit of privacy is to pay for questions about another.
+
+    `protects` is the account's unit, and `unit` that of the questions, in a table with this schema. The epsilons of two
+    units do not add up, so that the account's promise would hold for neither.
+    """
+    if not is_same_unit(protects, unit, schema):
+        raise InvalidParameter(
+            f"the account protects the unit {protects!r}, and the question the unit {unit!r}: promises about two "
+            f"units do not add up. Take an account that was opened with the unit {unit!r}, or none and give epsilon"
+        )
+
+
 def _group(part: str, schema: Schema) -> Group:
-    """Return the column or bins that a unit names; a lone day, week or month is that of the table's only time."""
+    """Return the column or bins that `part`, the text after "user," in a unit of privacy, names.
+
+    A lone "day", "week" or "month" refers to the table's only column of times.
+    Raises: `InvalidParameter` if the table has no column of times, or several.
+    """
     if part in schema.names or part not in set(_STARTS):
         return group_of(part, schema)
     times: list[Column] = [column for column in schema if column.kind in _TIMES]

@@ -1,4 +1,4 @@
-"""The four engines behind one door: a table in memory becomes an engine that reads it where it really lives."""
+"""The engines and lake tables behind one door: a table in memory becomes an engine that reads it where it lives."""
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -104,7 +104,7 @@ class DuckDBBackend:
 
 
 class LakeBackend(DuckDBBackend):
-    """Delta and Iceberg tables, read by DuckDB; they cannot be prepared."""
+    """Delta and Iceberg tables, read by DuckDB."""
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(folder)
@@ -118,7 +118,7 @@ class LakeBackend(DuckDBBackend):
         return DuckDBEngine(joined, **({} if salts is None else {"salts": salts}))
 
     def store(self, table: pa.Table) -> Any:
-        from setwise.analytics.engines.connect import duckdb_table
+        from setwise.analytics.engines.duckdb.opening import duckdb_table
 
         path = self._folder / f"lake_{next(self._numbers)}"
         if self.name == "delta":

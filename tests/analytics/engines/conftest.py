@@ -21,18 +21,17 @@ def small_tables_are_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "UNPROBED_ROWS", 0)
 
 
-@pytest.fixture(params=["duckdb", "postgresql", "clickhouse", "spark"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    return open_backend(request.param, request, tmp_path)
-
-
 @pytest.fixture(params=["duckdb", "postgresql", "clickhouse", "spark", "delta", "iceberg"])
-def backend_or_lake(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """Return a backend, or one whose tables are lake tables, which can be read but not prepared."""
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """Return an engine's backend, or one whose tables are lake tables that DuckDB reads.
+
+    Modules about preparing and about how often rows repeat have a fixture of their own, without lake tables.
+    """
     return open_backend(request.param, request, tmp_path)
 
 
 def open_backend(name: str, request: pytest.FixtureRequest, folder: Path) -> Backend:
+    """Return the backend of that name; its server is started when it is first asked for."""
     match name:
         case "duckdb":
             return DuckDBBackend(folder)

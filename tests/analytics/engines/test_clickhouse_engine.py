@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,7 +15,7 @@ from setwise.analytics.bins import TimeUnit, parse_group
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
-from setwise.analytics.engines.connect import Beside, Joined, location_of, open_engine
+from setwise.analytics.engines.connect import JoinableTables, Joined, location_of, open_engine
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.measure import Measure
@@ -37,6 +39,7 @@ MEASURES = (
 )
 QUESTIONS = [
     Aggregation(user="who", item="word", contributions=3, per_item=2),
+    Aggregation(user="who", item="word", contributions=3),
     Aggregation(user="who", item="word", null_item="none", value="minutes", per_item=9),
     Aggregation(user="who", item="word", domain=("w1", "w2", "w9")),
     Aggregation(user="who"),
@@ -298,7 +301,7 @@ def test_keys_of_different_types_meet(typed: ClickHouseEngine, clickhouse_server
         ("exact", "time", {"one": 1, "two": 1}),
         ("clock", "time", {"two": 1}),
     ):
-        beside = Beside(public={"names_of": "names_of"})
+        beside = JoinableTables(public={"names_of": "names_of"})
         join = Join(table="names_of", keys=(Key(column=left, joined=right),))
         joined = Joined(joins=[join], name="typed", user="u", beside=beside)
         with open_engine("typed", url, joined=joined) as engine:
@@ -312,7 +315,7 @@ def test_rows_that_meet_none_have_nulls(clickhouse_server: ClickHouseServer, url
     clickhouse_server.store(pa.table({"who": [1, 2, 3], "key": [1, 1, 2]}), "met", url, plain)
     clickhouse_server.store(pa.table({"key": [1], "label": ["one"]}), "meets", url, plain)
     join = Join(table="meets", keys=(Key(column="key", joined="key"),), keeps_all=True)
-    joined = Joined(joins=[join], name="met", user="who", beside=Beside(public={"meets": "meets"}))
+    joined = Joined(joins=[join], name="met", user="who", beside=JoinableTables(public={"meets": "meets"}))
     with open_engine("met", url, joined=joined) as engine:
         found = engine.histogram(Aggregation(user="who", item="label"))
         assert as_dict(found.labels, found.counts) == {"one": 2}
@@ -448,6 +451,60 @@ def test_the_server_draws_the_salt(url: str, monkeypatch: pytest.MonkeyPatch):
     assert len(asked) == 1
     assert "(SELECT rand64())" in asked[0]
     assert asked[0].endswith(" {}")
+
+
+@pytest.fixture(scope="module")
+def pairs(clickhouse_server: ClickHouseServer, url: str) -> list[tuple[int, int]]:
+    """Store pairs of a user and an item as table `pairs`, and each pair twice as table `repeated`; return them."""
+    generator = np.random.default_rng(8)
+    drawn = sorted({(int(user), int(number)) for user, number in generator.integers([40, 30], size=(600, 2))})
+    drawn += [(99, number) for number in range(2_000)]  # one user with far more items than the others
+    table = pa.table(
+        {
+            "who": [user for user, _ in drawn],
+            "word": [f"word {number}" for _, number in drawn],
+            "number": [number - 3 for _, number in drawn],
+        }
+    )
+    clickhouse_server.store(table, "pairs", url)
+    clickhouse_server.store(pa.concat_tables([table, table]), "repeated", url)
+    return drawn
+
+
+@pytest.mark.parametrize("item", ["word", "number", ("word", "number")])
+@pytest.mark.parametrize("kept", [1, 40])
+def test_sets_keep_the_items_that_windows_keep(pairs: list[tuple[int, int]], url: str, item, kept: int):
+    found = {}
+    for name in ("pairs", "repeated"):
+        with ClickHouseEngine(url, name, salts=lambda: 77) as engine:
+            for per_item in (1, 2):
+                asked = Aggregation(user="who", item=item, contributions=kept, per_item=per_item)
+                histogram = engine.histogram(asked)
+                found[name, per_item] = as_dict(histogram.labels, histogram.counts)
+    # Each pair has one row in the first table, so a limit of 2 rows, which takes a window, counts as a limit of 1 does.
+    assert found["pairs", 1] == found["pairs", 2] == found["repeated", 1]
+    assert found["repeated", 2] == {label: 2 * count for label, count in found["pairs", 1].items()}
+    items = Counter(user for user, _ in pairs)
+    assert sum(found["pairs", 1].values()) == sum(min(kept, number) for number in items.values())
+
+
+def test_only_the_items_of_users_with_many_are_sorted(url: str, monkeypatch: pytest.MonkeyPatch):
+    statements: list[str] = []
+    with ClickHouseEngine(url, "events") as engine:
+        run = engine._run
+
+        def seen(statement, parameters):
+            statements.append(statement)
+            return run(statement, parameters)
+
+        monkeypatch.setattr(engine, "_run", seen)
+        engine.histogram(Aggregation(user="who", item="word", contributions=2))
+        with engine.group_weights(Aggregation(user="who", item="word", contributions=2)) as weights:
+            weights.read([])
+    ranked = [statement for statement in statements if "sipHash64Keyed" in statement]
+    assert len(ranked) == 2
+    assert not any("ROW_NUMBER" in statement for statement in ranked)
+    assert all("length(items) > 2" in statement for statement in ranked)
 
 
 EMBEDDED = """

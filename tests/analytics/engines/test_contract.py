@@ -41,8 +41,8 @@ PLAIN = [
 
 
 @pytest.fixture
-def engine(backend_or_lake: Backend):
-    with backend_or_lake.engine(TABLE) as opened:
+def engine(backend: Backend):
+    with backend.engine(TABLE) as opened:
         yield opened
 
 
@@ -96,10 +96,10 @@ def test_sampled_histograms_keep_within_both_bounds(engine):
             assert count <= sum(min(items.get(item, 0), 2) for items in every.values())
 
 
-def test_one_item_per_user_of_many(backend_or_lake):
+def test_one_item_per_user_of_many(backend):
     rows = 3000
     table = pa.table({"u": [f"u{n % 10}" for n in range(rows)], "i": [f"{n}" for n in range(rows)]})
-    with backend_or_lake.engine(table) as engine:
+    with backend.engine(table) as engine:
         for bound in (1, 7):
             found = engine.histogram(Aggregation(user="u", item="i", contributions=bound, per_item=5))
             assert found.counts.tolist() == [1] * (10 * bound)
@@ -142,7 +142,8 @@ NAMES = "'user_id', 'user name', 'word', 'od\"d %s ;--', 'amount', 'small', 'fla
         (
             {"item": "share"},
             UnsuitableTable,
-            "column 'share' cannot be grouped by, because it holds float values: convert it to text, integers or dates",
+            "column 'share' cannot be grouped by, because it holds float values: group by its integers or bins: "
+            "in SQL, GROUP BY CAST(ROUND(share) AS INT64) or FLOOR(share / 0.5) * 0.5",
         ),
         (
             {"value": "share"},
@@ -181,7 +182,7 @@ def test_bad_columns_give_the_same_sentence(engine, asked, error, sentence):
         assert str(raised.value) == sentence
 
 
-def test_empty_tables_and_absent_users_are_answered_like_any_other(backend_or_lake):
+def test_empty_tables_and_absent_users_are_answered_like_any_other(backend):
     columns = {"u": pa.int64(), "t": pa.string(), "i": pa.string(), "v": pa.int64()}
     empty = pa.table({name: pa.array([], kind) for name, kind in columns.items()})
     absent = pa.table(
@@ -193,7 +194,7 @@ def test_empty_tables_and_absent_users_are_answered_like_any_other(backend_or_la
         }
     )
     for table in (empty, absent):
-        with backend_or_lake.engine(table) as engine:
+        with backend.engine(table) as engine:
             for user in ("u", "t"):
                 for item, value, bound in (("i", None, 2), ("i", "v", None), (None, None, None), (None, "v", 1)):
                     aggregation = Aggregation(user=user, item=item, value=value, contributions=bound)

@@ -1,15 +1,19 @@
 """One user more or less, however busy: what reaches the mechanism moves in at most Delta items by at most tau."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from setwise.analytics.query import Query
 from setwise.analytics.session import Session
-from setwise.mechanisms.planning.request import Total
+from setwise.mechanisms.planning.request import MechanismName, Total
+from setwise.mechanisms.planning.rounds import prefers_rounds
 from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.recorded import RecordedEngine
 
+TOTAL = Total(epsilon=1, delta=1e-6)
 BUSY = 4000
 """Rows of the user who comes and goes; 700 different items, one of them a thousand times."""
 
@@ -31,9 +35,14 @@ def tables():
 
 
 def read_by(query, table, backend):
-    """What the engine hands to the mechanism, as a dictionary; the others' sample is the same by the same salt."""
+    """What the engine hands to the mechanism in one pass; the others' sample is the same by the same salt.
+
+    What it hands over in rounds of discovery is in test_group_weights.py.
+    """
     engine = RecordedEngine(backend.engine(table, lambda: 12345))
-    Session(engine, user="who", name="t", randomness=SystemRandomness()).ask(query, Total(epsilon=1, delta=1e-6))
+    in_rounds = prefers_rounds(replace(query.bounds, weighable=query.item is not None), TOTAL, counts_users=True)
+    total = replace(TOTAL, mechanism=MechanismName.TRUNCATED_GAUSSIAN if in_rounds else None)
+    Session(engine, user="who", name="t", randomness=SystemRandomness()).ask(query, total)
     (seen,) = engine.read
     return dict(zip(seen.labels, seen.counts.tolist(), strict=True))
 

@@ -61,7 +61,7 @@ FILTERS = [
     "flag = true", "flag <> TRUE", "flag = false", "flag in (true, false)", "NOT flag = true",
     "date = date '2024-02-29'", "date < '2024-02-25'", "date >= DATE '9999-12-31'", "date in ('2024-02-22', '0001-01-01')",
     "moment > timestamp '2024-01-01 00:00:00.000003'", "moment <= '2024-01-01'", "moment < '0001-01-01'", "moment <> '9999-12-31 23:59:59.999999'",
-    "instant >= '2024-01-01 03:00:00Z'", "instant < '2024-01-01T05:00+02:00'", "instant = '2024-01-01 04:00:00'",
+    "instant >= '2024-01-01 03:00:00Z'", "moment <= '2024-01-01T00:00:00.000003Z'", "instant < '2024-01-01T05:00+02:00'", "instant = '2024-01-01 04:00:00'",
     "text IS NULL", "whole is not null", "real IS NOT NULL", "flag IS NULL", "money is null or date is null",
     "text = 'a' AND flag = true OR whole > 5", "text = 'a' AND (flag = false OR whole > 5)", "NOT (text = 'a' OR flag = true)",
     "NOT (text = 'a' AND flag = true)", "NOT NOT text = 'a'", "text = 'q' OR text IS NULL", "NOT (text < 'b' OR whole < 3)",

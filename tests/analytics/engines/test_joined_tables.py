@@ -230,8 +230,8 @@ def test_no_row_of_a_private_table_decides(backend: Backend, key: str):
 
 
 def test_broken_text_of_a_key_meets_nothing(backend: Backend):
-    """PostgreSQL holds none."""
-    if backend.name == "postgresql":
+    """PostgreSQL holds none, and pyiceberg writes none; a file of an Iceberg table that holds some is hostile.py's."""
+    if backend.name in ("postgresql", "iceberg"):
         return
     keys = [pa.array([b"a", broken], pa.binary()).view(pa.string()) for broken in (b"b", b"\xff")]
     found = []

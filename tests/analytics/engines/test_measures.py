@@ -15,7 +15,7 @@ import pytest
 from setwise.analytics.bins import parse_group
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation
-from setwise.analytics.engines.duckdb.query import DuckDBQuery
+from setwise.analytics.engines.duckdb.query import DuckDBEngineQuery
 from setwise.analytics.engines.expressions import LARGEST_UNITS, UNITS
 from setwise.analytics.engines.spark.dialect import SparkDialect
 from setwise.analytics.measure import Measure
@@ -208,8 +208,8 @@ def test_parts_of_the_users_add_up_to_the_same(tmp_path, item, groups):
     lines = list(rows())
     aggregation = Aggregation(user="who", item=item, measures=MEASURES)
     with DuckDBBackend(tmp_path).engine(table(lines), lambda: 7) as engine, engine._running_on(0) as cursor:
-        query = DuckDBQuery(engine._table, engine.describe(), cursor, 7, engine._hashes)
-        found = query.statistics(aggregation, len(lines), 3)
+        words = {"salt": 7, "hashes": engine._hashes, "rows": len(lines), "parts": 3}
+        found = DuckDBEngineQuery(aggregation, engine._table, engine.describe(), cursor, **words).statistics()
     check(found, expected(lines, groups))
 
 

@@ -11,10 +11,17 @@ from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend
+from tests.analytics.engines.conftest import open_backend
 from tests.analytics.engines.reference import as_dict, contributions, exact, ranked
 from tests.analytics.engines.tables import mixed
 
 TABLE = mixed(rows=400)
+
+
+@pytest.fixture(params=["duckdb", "postgresql", "clickhouse", "spark"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """Return a backend; a prepared lake table belongs to its version and is tested with object stores."""
+    return open_backend(request.param, request, tmp_path)
 
 
 @pytest.mark.parametrize(

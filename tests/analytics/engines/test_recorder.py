@@ -7,9 +7,11 @@ import pytest
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.session import Session
+from setwise.analytics.sql.parser import parse_sql
 from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.engines.backends import Backend, JoinedTables
 from tests.analytics.engines.reference import as_dict
+from tests.analytics.engines.test_row_expressions import derived
 from tests.analytics.recorded import RecordedEngine
 
 CROWD = 60
@@ -107,3 +109,30 @@ def test_what_a_session_hands_to_its_mechanism_moves_no_more(backend: Backend):
             reached[place].append(as_dict(found.labels, found.counts))
     for histograms, (most, by) in zip(reached, [(3, 2), (3, 1), (1, 4), (1, 6)], strict=True):
         _moves(histograms, most, by)
+
+
+ABOUT_USERS = [
+    "SELECT u, i, v, ROW_NUMBER() OVER (PARTITION BY u ORDER BY v DESC) AS n FROM events",
+    "SELECT u, i, v FROM events e WHERE v >= (SELECT MIN(f.v) FROM events f WHERE f.u = e.u AND f.i = e.i)",
+    "SELECT u, i, v FROM events WHERE u IN (SELECT u FROM events GROUP BY u HAVING COUNT(*) > 20)",
+    "SELECT e.u, e.i, f.v FROM events e JOIN events f ON e.u = f.u AND f.v > 3",
+]
+
+
+def test_what_a_session_on_rows_about_users_hands_to_its_mechanism_moves_no_more(backend: Backend):
+    """Windows, correlated subqueries and joins of a user's rows; the last gives the heavy user 900 rows for one."""
+    without = crowd(3)
+    with_one = pa.concat_tables([heavy(900, 60), without])
+    for text in ABOUT_USERS[:: 3 if backend.name in ("spark", "delta", "iceberg") else 1]:
+        statement = parse_sql(f"SELECT COUNT(*) FROM ({text}) AS t", user="u", columns=("u", "i", "v"))
+        reached: list[list[dict[str | int, int]]] = [[], []]
+        for table in (without, with_one):
+            engine = RecordedEngine(derived(backend, table, statement.cores[0].source.derivation))
+            engine._engine._salts = lambda: 271828
+            with Session(engine, user="u", name="events", randomness=SystemRandomness()) as session:
+                session.histogram(item="i", contributions=3, per_item=2, epsilon=1.0, delta=1e-6)
+                session.sum(value="v", clip=6, epsilon=1.0)
+            for place, found in enumerate(engine.read):
+                reached[place].append(as_dict(found.labels, found.counts))
+        for histograms, (most, by) in zip(reached, [(3, 2), (1, 6)], strict=True):
+            _moves(histograms, most, by)

@@ -9,13 +9,21 @@ import pytest
 
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.duckdb import query
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.measure import Measure
 from tests.analytics.engines.backends import Backend, DuckDBBackend
+from tests.analytics.engines.conftest import open_backend
 from tests.analytics.engines.reference import as_dict
 from tests.servers.postgresql import PostgresqlServer
+
+
+@pytest.fixture(params=["duckdb", "postgresql", "clickhouse", "spark"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """Return a backend; lake tables are not read twice to choose between two forms."""
+    return open_backend(request.param, request, tmp_path)
 
 
 def events(rows: int, users: int, items: int) -> pa.Table:
@@ -31,6 +39,7 @@ def probed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
         from setwise.analytics.engines.spark import engine
 
         monkeypatch.setattr(engine, "PROBED_SHARE", 1)
+        monkeypatch.setattr(engine, "MIN_BY_NUMBER_VERSION", (99, 0))  # later versions have one form
     return backend
 
 
@@ -54,6 +63,58 @@ def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPat
                 found.append(as_dict(histogram.labels, histogram.counts))
             assert found[0] == found[1]
             assert found[0]
+
+
+def test_sparks_aggregate_keeps_the_items_that_its_windows_keep(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    backend = open_backend("spark", request, tmp_path)
+    from setwise.analytics.engines.spark import engine as spark_engine
+
+    statements: list[str] = []
+    fetch = spark_engine.SparkEngineQuery._fetch
+
+    def seen(self, statement, numbers):
+        statements.append(statement)
+        return fetch(self, statement, numbers)
+
+    monkeypatch.setattr(spark_engine.SparkEngineQuery, "_fetch", seen)
+    measures = (Measure(column="x", averaged=True, most=8), Measure(most=3))
+
+    def ask(engine: Engine) -> list[object]:
+        found: list[object] = []
+        for asked in (
+            Aggregation(user="u", item="i", contributions=3),
+            Aggregation(user="u", item="x", contributions=3),
+            Aggregation(user="u", item=("i", "x"), contributions=3, per_item=2),
+            Aggregation(user="u", item="i", contributions=3, value="x"),
+        ):
+            histogram = engine.histogram(asked)
+            found.append(as_dict(histogram.labels, histogram.counts))
+        statistics = engine.statistics(Aggregation(user="u", item="i", contributions=3, measures=measures))
+        found += [as_dict(statistics.users.labels, statistics.users.counts), statistics.totals]
+        with engine.group_weights(Aggregation(user="u", item="i", contributions=3)) as reader:
+            weights = reader.read([]).weights
+            found.append(as_dict(weights.labels, weights.counts))
+        return found
+
+    with backend.engine(events(3_000, 100, 50), lambda: 12345) as engine:
+        by_aggregate, of_aggregate = ask(engine), list(statements)
+        statements.clear()
+        monkeypatch.setattr(spark_engine, "MIN_BY_NUMBER_VERSION", (99, 0))
+        assert ask(engine) == by_aggregate
+    assert sum("min_by(" in statement for statement in of_aggregate) == len(of_aggregate) - 1  # weights read a view
+    assert not any("OVER" in statement for statement in of_aggregate[:-1])
+    assert not any("min_by(" in statement for statement in statements)
+
+
+def test_spark_sorts_rows_where_an_aggregate_would_hold_many():
+    from setwise.analytics.engines.spark.dialect import MOST_SMALLEST_ROWS, SparkDialect
+
+    for number, has_min_by_number in ((MOST_SMALLEST_ROWS + 1, True), (1, False)):
+        assert SparkDialect(has_min_by_number).smallest_rows(["g0"], "h", number) is None
+    assert SparkDialect(True).smallest_rows(["g0"], "h", MOST_SMALLEST_ROWS) == "explode(min_by(g0, h, 1000)) AS g0"
+    assert SparkDialect(True).smallest_rows(["g0", "n"], "h", 2) == "inline(min_by(struct(g0, n), h, 2))"
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e9])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.analytics.engines.sources import MOST_FILES, file_source
+from setwise.analytics.engines.duckdb.sources import MOST_FILES, file_source
 from setwise.errors import UnsuitableTable
 
 

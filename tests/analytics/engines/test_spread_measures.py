@@ -162,13 +162,13 @@ def test_without_groups_and_without_anything_else(backend: Backend):
 
 
 def test_parts_of_the_users_add_up_to_the_same_units(tmp_path):
-    from setwise.analytics.engines.duckdb.query import DuckDBQuery
+    from setwise.analytics.engines.duckdb.query import DuckDBEngineQuery
 
     rows = list(lines(seed=3))
     aggregation = Aggregation(user="who", item="group", contributions=2, measures=(Measure(most=2), *CELLS))
     with DuckDBBackend(tmp_path).engine(table(rows), lambda: 7) as engine, engine._running_on(0) as cursor:
-        query = DuckDBQuery(engine._table, engine.describe(), cursor, 7, engine._hashes)
-        found = query.statistics(aggregation, len(rows), 3)
+        words = {"salt": 7, "hashes": engine._hashes, "rows": len(rows), "parts": 3}
+        found = DuckDBEngineQuery(aggregation, engine._table, engine.describe(), cursor, **words).statistics()
     with DuckDBBackend(tmp_path).engine(table(rows), lambda: 7) as engine:
         whole = engine.statistics(aggregation)
     assert [cells_of(found, place) for place in (1, 2)] == [cells_of(whole, place) for place in (1, 2)]

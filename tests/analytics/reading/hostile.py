@@ -275,6 +275,74 @@ def hive_rows(rows: list[Row], key: str) -> list[Row]:
     return [(row[0], str(number + 100), *row[2:]) for number, row in enumerate(rows)]
 
 
+def lake_writer(
+    lake: str, *, unit: str = "us", zone: str | None = None, stored: str | None = None, broken: str = ""
+) -> Writer:
+    """Return a writer of a lake table whose one file is put there past the library, which would refuse broken text.
+
+    The table says that times are in `unit`; the file holds them in the unit `stored`, by default the same. The metadata
+    is made once in the folder of the test, and every pair replaces the file.
+    """
+
+    def write(folder: Path, rows: list[Row], case: Case | None) -> str:
+        place = folder.parent / f"{lake}_table"
+        if not place.exists():
+            empty = arrow_table(rows, None, unit=unit, zone=zone)
+            (write_delta if lake == "delta" else write_iceberg)(place, empty)
+        [file] = place.rglob("*.parquet")
+        table = arrow_table(rows, case, unit=stored or unit, zone=zone, broken=broken)
+        ids = pq.read_schema(file)
+        fields = [pa.field(cell.name, cell.type, metadata=ids.field(cell.name).metadata) for cell in table.schema]
+        pq.write_table(table.cast(pa.schema(fields)), file, version="2.6")
+        return str(place)
+
+    return write
+
+
+def write_delta(place: Path, table: pa.Table, **options: Any) -> None:
+    """Write a Delta table with one file."""
+    import deltalake
+
+    deltalake.write_deltalake(str(place), table, **options)
+
+
+def write_iceberg(place: Path, table: pa.Table, partition: dict[str, Any] | None = None) -> Any:
+    """Write an Iceberg table, hidden partitions by transforms of columns, and return it."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    beside = place.parent / f"{place.name}_catalog"
+    beside.mkdir()
+    catalog = SqlCatalog("here", uri=f"sqlite:///{beside}/catalog.db", warehouse=f"file://{place.parent}")
+    catalog.create_namespace("lake")
+    made = catalog.create_table("lake.t", schema=table.schema, location=f"file://{place}")
+    for name, transform in (partition or {}).items():
+        with made.update_spec() as update:
+            update.add_field(name, transform, f"{name}_part")
+    made.append(table)
+    return made
+
+
+def partitioned_lake_writer(lake: str) -> Writer:
+    """Return a writer of partitions that the hostile user's label decides: by the label, or hidden ones."""
+
+    def write(folder: Path, rows: list[Row], case: Case | None) -> str:
+        place = folder / "table"
+        table = arrow_table(rows, None)
+        if case is not None:
+            label = case.cells[0][1].encode("utf-8", "replace").decode()[:40].replace("\0", "")
+            mine = arrow_table([(HOSTILE, label, "1", "x")], None)
+            table = pa.concat_tables([table, mine])
+        if lake == "delta":
+            write_delta(place, table, partition_by=["i"])
+        else:
+            from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransform
+
+            write_iceberg(place, table, {"u": BucketTransform(4), "i": TruncateTransform(2), "t": DayTransform()})
+        return str(place)
+
+    return write
+
+
 TYPED = {"v": Kind.INTEGER, "t": Kind.TIMESTAMP}
 CSV_CELLS: dict[str, tuple[Writer, dict[str, Kind]]] = {
     "csv cells": (csv_writer(raw=False), TYPED),
@@ -313,6 +381,18 @@ DUCKDB = {
     "duckdb file": (duckdb_writer, {}),
     "sqlite": (sqlite_writer, {}),
 }
+LAKES = {
+    f"{lake} {name}": (lake_writer(lake, **options), {})
+    for lake in ("delta", "iceberg")
+    for name, options in {
+        "text": {"broken": "i"},
+        "user": {"broken": "u"},
+        "ms in the file": {"stored": "ms"},
+        "ms zone in the file": {"stored": "ms", "zone": "UTC"},
+        "ns in the file": {"stored": "ns"},
+    }.items()
+}
+LAKE_PARTITIONS = {f"{lake} partitions": (partitioned_lake_writer(lake), {}) for lake in ("delta", "iceberg")}
 SPARK = {**CSV_CELLS, **CSV_RAW, **FILES}
 
 

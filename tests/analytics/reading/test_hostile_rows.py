@@ -37,6 +37,20 @@ def test_no_row_decides_on_duckdb(name: str, tmp_path: Path):
     assert not hostile.violations(write, types, "duckdb", tmp_path, HOSTILE_CASES, key=key_of(name), named=named)
 
 
+@pytest.mark.parametrize("name", list(hostile.LAKES))
+def test_no_row_decides_on_lake_tables(name: str, tmp_path: Path):
+    pytest.importorskip("deltalake" if name.startswith("delta") else "pyiceberg")
+    write, types = hostile.LAKES[name]
+    assert not hostile.violations(write, types, "duckdb", tmp_path, HOSTILE_CASES)
+
+
+@pytest.mark.parametrize("name", list(hostile.LAKE_PARTITIONS))
+def test_no_row_decides_on_partitions_of_lake_tables(name: str, tmp_path: Path):
+    pytest.importorskip("deltalake" if name.startswith("delta") else "pyiceberg")
+    write, types = hostile.LAKE_PARTITIONS[name]
+    assert not hostile.violations(write, types, "duckdb", tmp_path, cases(16))
+
+
 @pytest.mark.parametrize("name", list(hostile.SPARK))
 def test_no_row_decides_on_spark(name: str, tmp_path: Path, spark_session: "SparkSession"):
     write, types = hostile.SPARK[name]

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import setwise
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import location_of, open_engine
-from setwise.analytics.engines.sources import file_source
+from setwise.analytics.engines.duckdb.sources import file_source
 from setwise.analytics.filter.parser import parse_filter
 from setwise.errors import UnsuitableTable
+from tests.command_line import Done
 
 deltalake = pytest.importorskip("deltalake")
 catalogs = pytest.importorskip("pyiceberg.catalog.sql")
@@ -180,7 +182,14 @@ def test_mapped_columns_are_refused(tmp_path: Path):
 def test_an_answer_says_which_version_it_is_about(lake: Any):
     with setwise.open(lake.path, user="u") as session:
         answer = session.histogram(item="land", contributions=1, epsilon=1.0, delta=1e-6)
-        assert answer.measure.endswith(f"; version {lake.version()} of the table")
+        assert f"; version {lake.version()} of the table" in answer.measure
+        assert answer.version == str(lake.version())
+
+
+def test_the_command_line_says_which_version_was_read(lake: Any, setwise: Callable[..., Done]):
+    printed = setwise("count", lake.path, "--user", "u", "--epsilon", "1")
+    assert printed.returncode == 0, printed.stderr
+    assert f"Version {lake.version()} of the table." in " ".join(printed.stdout.split())
 
 
 def test_parts_of_a_lake_table_are_refused(lake: Any):

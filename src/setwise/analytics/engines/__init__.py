@@ -1,5 +1,5 @@
-"""The databases that read tables: each bounds contributions and hands over an exact histogram.
+"""The database engines that read tables: each bounds contributions and returns exact histograms or statistics.
 
-To add one, write a folder with an `Engine` (`base`) and a `Dialect` of the shared query (`sql`), and let `open_engine`
-in `setwise.analytics.engines.connect` open it.
+To add an engine, write a folder with an `Engine` and a `SqlEngineQuery` (`base`) and a `Dialect` (`dialect`), and add
+the engine to `ENGINES` in `setwise.analytics.engines.registry`.
 """

@@ -1,6 +1,7 @@
-"""Aggregations: what a query asks of an engine, and the checks of columns that come before it is asked."""
+"""Aggregations describe the exact histogram or statistics that an engine computes; checks of their columns."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from setwise.analytics.bins import Group
@@ -10,18 +11,25 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
+from setwise.mechanisms.weighted_rounds import MOST_GROUPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
-    """A bounded histogram: one user moves at most `contributions` counts, each by at most `per_item`.
+    """Description of an exact histogram in which one user changes at most `contributions` counts.
 
-    Of the rows that pass `where` and have a user, an item and, with a `domain`, an item of it, every user keeps
-    `contributions` distinct items, drawn uniformly (all of them when it is None), and counts under each of them the
-    number of their rows, or the sum of `value`, clipped to 0 .. `per_item`. Without `item` all rows are one group,
-    labelled `EVERYTHING`; several columns as `item` make labels of several values. Rows without an item are dropped, or
-    count under the label `null_item`. `measures` are for `Engine.statistics`, which reads neither `value` nor
-    `per_item`; with `pooled` it adds up what users add to the groups they keep under the one label `EVERYTHING`.
+    A user is a value of the column `user`. An item is the group of a row: the value of the column `item`, the bin that
+    holds it (`Group`), or a tuple of both for several columns. Each count changes by at most `per_item`. The
+    aggregation reads the rows that satisfy `where`, have a user and an item and, if there is a `domain` (a list of
+    public labels), an item of the domain. Every user keeps `contributions` distinct items drawn uniformly at random, or
+    all items if `contributions` is None. To the count of each kept item the user adds the number of their rows, or the
+    sum of the column `value`, clipped to the range 0 to `per_item`.
+
+    Without `item` all rows form one group, labelled `EVERYTHING`. Rows whose item is null are left out, or counted
+    under the label `null_item`. `measures` (the integers that one user adds to a group, such as a clipped sum of a
+    column) are for `Engine.statistics`, which reads neither `value` nor `per_item`. With `pooled`, `Engine.statistics`
+    sums the contributions to all groups that users keep under the one label `EVERYTHING`. `suitable_for` is the schema
+    for which `check_suitable` has passed; None before.
 
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
@@ -39,6 +47,11 @@ class Aggregation:
     null_item: Label | None = None
     measures: tuple[Measure, ...] = ()
     pooled: bool = False
+    suitable_for: Schema | None = field(default=None, init=False, compare=False, repr=False)
+    """The schema against which `check_suitable` has checked this aggregation; None before the first check.
+
+    A copy made with `replace` begins with None, because its columns may be others.
+    """
 
     def __post_init__(self) -> None:
         if self.contributions is not None:
@@ -56,36 +69,54 @@ class Aggregation:
         if self.item is None and (self.domain is not None or self.null_item is not None):
             raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
 
+    def for_discovery(self) -> "Aggregation":
+        """Return a copy of this aggregation that finds which group labels occur in the table (the discovery of groups).
+
+        In the copy each user adds 1 to each of at most 200 (`MOST_GROUPS`) groups. The copy has no measures and no
+        domain.
+        """
+        return replace(self, contributions=MOST_GROUPS, per_item=1, measures=(), domain=None)
+
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The columns, or bins of columns, whose values are the groups; none when all rows are one."""
+        """The columns, or bins of columns, by which this aggregation groups rows; empty if all rows form one group."""
         if self.item is None:
             return ()
-        every = self.item if isinstance(self.item, tuple) else (self.item,)
-        return tuple(each if isinstance(each, Group) else Group(each) for each in every)
+        items = self.item if isinstance(self.item, tuple) else (self.item,)
+        return tuple(item if isinstance(item, Group) else Group(item) for item in items)
 
     @property
     def label_width(self) -> int:
-        """How many columns hold the labels of what is returned."""
+        """The number of columns that hold a group's labels in the result of this aggregation.
+
+        One per column of `item`; 1 if there is no `item`, or if all groups are summed into one (`pooled`).
+        """
         return 1 if self.pooled else max(1, len(self.groups))
 
     @property
     def needs_salt(self) -> bool:
-        """Whether something is kept of each user at random: items, or distinct values."""
+        """Whether some of each user's items or distinct values are chosen at random, which needs a secret salt."""
         return self.items_kept_per_user is not None or any(measure.distinct for measure in self.measures)
 
     @property
     def items_kept_per_user(self) -> int | None:
-        """How many items each user keeps at random; None when users keep every item they have."""
+        """The number of items that each user keeps in this aggregation, chosen at random; None if users keep all."""
         return None if self.item is None else self.contributions
 
 
 def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
-    """Raise unless the columns exist and are of kinds that can be counted exactly.
+    """Raise unless the columns that `aggregation` names exist in `schema` and have types that can be counted exactly.
 
-    Only types are looked at, never values: whether this raises says nothing about the rows. So a table without rows
-    or without a single user is fine, and a column that holds nothing but nulls is judged by its declared type.
+    Only types are checked, never values, so raising reveals nothing about the rows. A table without rows or users
+    passes, and a column that holds only nulls is judged by its declared type. A check that passed is remembered in
+    `aggregation.suitable_for`, so that the columns of one question are inspected once and not again by the planner,
+    before the charge and by the engine.
+
+    Raises: `UnknownColumn` for a missing column, `UnsuitableTable` for a column of the wrong type, `InvalidParameter`
+    for labels whose type differs from their column's.
     """
+    if aggregation.suitable_for == schema:
+        return
     check_user(schema.column(aggregation.user))
     for place, group in enumerate(aggregation.groups):
         check_item(group.labels(schema), aggregation, place)
@@ -100,10 +131,26 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
                 check_measured(column)
     if aggregation.where is not None:
         aggregation.where.check(schema)
+    object.__setattr__(aggregation, "suitable_for", schema)
+
+
+def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) -> Aggregation:
+    """Return a copy of `aggregation` with the filter `where` instead of the filter it had, checked against `schema`.
+
+    `where` is None for no filter. If `aggregation` has passed `check_suitable` for `schema`, only the filter is
+    checked; otherwise everything is.
+    Raises: the errors of `check_suitable`.
+    """
+    filtered = replace(aggregation, where=where)
+    if where is not None and aggregation.suitable_for == schema:
+        where.check(schema)
+        object.__setattr__(filtered, "suitable_for", schema)
+    check_suitable(filtered, schema)
+    return filtered
 
 
 def columns_read(aggregation: Aggregation) -> set[str]:
-    """Return the names of the columns that an aggregation reads."""
+    """Return the names of all columns that `aggregation` reads: user, groups, value, measures and filter."""
     measured = [measure.column for measure in aggregation.measures]
     filtered = () if aggregation.where is None else aggregation.where.columns()
     grouped = [group.column for group in aggregation.groups]
@@ -112,7 +159,11 @@ def columns_read(aggregation: Aggregation) -> set[str]:
 
 
 def check_user(column: Column) -> None:
-    """Raise unless equal values of the column mean the same user and different ones different users."""
+    """Raise `UnsuitableTable` unless `column` can identify users: two of its values are equal only for the same user.
+
+    Columns of floating-point numbers are refused, and columns whose SQL type is not one of the types that Setwise
+    knows.
+    """
     match column.kind:
         case Kind.FLOAT:
             raise UnsuitableTable(
@@ -132,22 +183,40 @@ def check_user(column: Column) -> None:
             assert_never(column.kind)
 
 
+_ROUNDING = "group by its integers or bins: in SQL, GROUP BY CAST(ROUND({0}) AS INT64) or FLOOR({0} / 0.5) * 0.5"
+_PERIODS = "group by its periods: in SQL, GROUP BY DATE_TRUNC('day', {0}) or TO_CHAR({0}, 'YYYY-MM-DD HH24:MI')"
+_GROUPING = {
+    Kind.FLOAT: _ROUNDING,
+    Kind.DECIMAL: _ROUNDING,
+    Kind.TIMESTAMP: _PERIODS,
+    Kind.INSTANT: _PERIODS,
+}
+"""What to group by in place of a column of a kind that has no labels; {0} stands for the name of the column."""
+
+
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
-    """Raise unless the column's values are text or integers, or are written as text alike by every engine."""
+    """Raise unless rows can be grouped by the values of `column`: text, integers, dates or booleans.
+
+    All engines write these values alike as labels. `place` is the position of `column` among the groups of
+    `aggregation`; the labels in the domain and the null label of `aggregation` must have, at this position, the type of
+    the column.
+
+    Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
+    """
     match column.kind:
         case Kind.TEXT | Kind.INTEGER | Kind.DATE | Kind.BOOLEAN:
             _check_labels(column, aggregation, place)
         case Kind.FLOAT | Kind.DECIMAL | Kind.TIMESTAMP | Kind.INSTANT | Kind.IDENTIFIER | Kind.OTHER:
             raise UnsuitableTable(
-                f"column {column.name!r} cannot be grouped by, because it holds {_described(column)} values: "
-                f"convert it to text, integers or dates"
+                f"column {column.name!r} cannot be grouped by, because it holds {_type_name(column)} values: "
+                + _GROUPING.get(column.kind, "convert it to text, integers or dates").format(column.name)
             )
         case _:
             assert_never(column.kind)
 
 
 def check_value(column: Column) -> None:
-    """Raise unless sums of the column are whole numbers."""
+    """Raise `UnsuitableTable` unless `column` holds integers, so that its sums are exact integers."""
     if column.kind is Kind.TEXT:
         raise UnsuitableTable(
             f"column {column.name!r} cannot be summed, because it holds text: convert it to integers, or, if it is of "
@@ -155,25 +224,29 @@ def check_value(column: Column) -> None:
         )
     if column.kind is not Kind.INTEGER:
         raise UnsuitableTable(
-            f"column {column.name!r} cannot be summed exactly, because it holds {_described(column)} values: "
+            f"column {column.name!r} cannot be summed exactly, because it holds {_type_name(column)} values: "
             f"round or scale it to an integer column"
         )
 
 
 def check_measured(column: Column) -> None:
-    """Raise unless the column holds numbers."""
+    """Raise `UnsuitableTable` unless `column`, to be summed or averaged, holds integers, decimals or floats."""
     if column.kind is Kind.TEXT:
         raise UnsuitableTable(
             f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a CSV file, give its type, "
-            f"as in --type {column.name}=integer or {column.name}=float"
+            f"as in --type {column.name}=integer or {column.name}=float; for yes and no, --type {column.name}=boolean "
+            f"and AVG(CASE WHEN {column.name} THEN 1 ELSE 0 END)"
         )
     if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
         instead = f": count users where {column.name} = TRUE" if column.kind is Kind.BOOLEAN else ""
-        raise UnsuitableTable(f"column {column.name!r} holds {_described(column)} values, not numbers{instead}")
+        raise UnsuitableTable(f"column {column.name!r} holds {_type_name(column)} values, not numbers{instead}")
 
 
 def check_distinct(column: Column) -> None:
-    """Raise unless equal values of the column are equal on every engine, so that distinct values can be counted."""
+    """Raise `UnsuitableTable` if engines could count the distinct values of `column` differently.
+
+    They could for columns of floating-point numbers, and for columns whose SQL type Setwise does not know.
+    """
     if column.kind in (Kind.FLOAT, Kind.OTHER):
         held = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"
         raise UnsuitableTable(
@@ -183,19 +256,54 @@ def check_distinct(column: Column) -> None:
 
 
 def label_kind(column: Column) -> type[str] | type[int]:
-    """Return what the labels of an item column are."""
+    """Return the Python type of the labels of an item column: int for integer columns, otherwise str."""
     return int if column.kind is Kind.INTEGER else str
 
 
 def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
-    given: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
+    """Raise `InvalidParameter` if labels of the domain, or the null label, have another type than those of `column`.
+
+    The domain is the list of labels that may be returned, and the null label stands for null. `place` is the position
+    of `column` among the columns of the group. A label of several values is compared by its value at this position.
+    Only the first label of the domain is checked, because `distinct_labels` has checked that all are of one type.
+    """
+    labels: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
     if aggregation.null_item is not None:
-        given.append(("the label of missing items", cell_of(aggregation.null_item, place)))
-    for what, label in given:
+        labels.append(("the label of missing items", cell_of(aggregation.null_item, place)))
+    for source, label in labels:
         if not isinstance(label, label_kind(column)):
             wanted = "whole numbers" if label_kind(column) is int else "text"
-            raise InvalidParameter(f"column {column.name!r} has labels that are {wanted}, but {what} has {label!r}")
+            raise InvalidParameter(f"column {column.name!r} has labels that are {wanted}, but {source} has {label!r}")
 
 
-def _described(column: Column) -> str:
+def _type_name(column: Column) -> str:
+    """Return the name of the type of `column` for an error message: its kind, or its SQL type if that says more."""
     return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
+
+
+def has_two_forms(aggregation: Aggregation) -> bool:
+    """Return whether `aggregation` can be computed by either of two SQL statements.
+
+    One groups the rows by user and item; the other numbers them with window functions. The second form is
+    `StatementBuilder.counts_of_rows`; the engine takes the faster one. False if users keep all items, because then
+    nothing has to be ranked. Also false if the statement needs one row for each pair of user and item: for sums of a
+    column, for measures that depend on all groups of a user, and for measures by which one user adds to several cells
+    of a group (a cell is an integer whose users are counted).
+    """
+    pairs_needed = aggregation.value is not None or any(
+        measure.spans_groups or measure.is_spread for measure in aggregation.measures
+    )
+    return aggregation.items_kept_per_user is not None and not pairs_needed
+
+
+def type_advice(column: str | None, kinds: Collection[Kind]) -> str:
+    """Return the end of an error message that advises to declare a text column's type, such as `--type age=integer`.
+
+    The error is a refused comparison of text with another type. `column` is the name of the compared column, or None if
+    no column is compared, and `kinds` are the types of both sides. Returns "" if no column is compared, or if neither
+    side is text.
+    """
+    other = next((kind for kind in kinds if kind is not Kind.TEXT), None)
+    if column is None or Kind.TEXT not in kinds or other is None:
+        return ""
+    return f"; if {column!r} is of a CSV file, give its type, as in --type {column}={other}"

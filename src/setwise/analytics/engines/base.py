@@ -1,29 +1,39 @@
-"""What every engine is: a table that bounds contributions where the data is, and one question about it.
+"""The base classes of every engine: `Engine`, one open table, and `SqlEngineQuery`, one aggregation of that table.
 
-A new engine is an `Engine`, whose questions are `SqlQuestion`s, and is chosen by `open_engine` in connect.py.
+An engine bounds the contributions of users where the data is stored and returns exact (not yet private) results. A new
+engine subclasses both and is listed in `ENGINES` in registry.py.
 """
 
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Protocol, Self, TypeVar
 
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.aggregation import Aggregation, check_suitable
-from setwise.analytics.engines.bounding import Parameters, StatementBuilder
+from setwise.analytics.engines.aggregation import Aggregation, check_suitable, has_two_forms
+from setwise.analytics.engines.bounding import Parameters, StatementBuilder, label_columns
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import Manifest
-from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows, measure_names
+from setwise.analytics.engines.results import (
+    WEIGHT_COLUMNS,
+    arrow_group_table,
+    arrow_group_weights,
+    arrow_labels,
+    domain_rows,
+    measure_names,
+)
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Schema
 from setwise.errors import SetwiseError, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Cell, Label
-from setwise.mechanisms.statistics import GroupTable
+from setwise.mechanisms.statistic_release import GroupTable
+from setwise.mechanisms.weighted_rounds import GroupWeights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +43,11 @@ Result = TypeVar("Result")
 
 
 def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Drop the driver's error from the chain of errors that the call raises, because it may quote private rows."""
+    """Decorate `call` so that a `SetwiseError` it raises carries no `__cause__` and no `__context__`.
+
+    The driver's own exception, which would otherwise be linked there, may quote private rows. Exceptions that are not a
+    `SetwiseError` pass through unchanged.
+    """
 
     @wraps(call)
     def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
@@ -41,61 +55,122 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
             return call(*arguments, **named)
         except SetwiseError as error:
             failure = error
-        # Outside the handler: `from None` would only hide the context, and whoever logs it would find it.
+        # Raised outside the handler: `from None` would only hide the context, and a logger could still print it.
         failure.__cause__ = failure.__context__ = None
         raise failure
 
     return called
 
 
-class Question(Protocol):
-    """One aggregation, ready to run where the table is."""
+class EngineQuery(Protocol):
+    """One `Aggregation` (a bounded histogram, or statistics per group) of one table, with methods that run it."""
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return every positive group with its exact bounded count, or the `most` highest, highest first."""
+        """Return the exact bounded count of every group whose count is positive.
+
+        If `most` is not None, return only the `most` groups with the highest counts, highest first.
+        """
         ...
 
     def statistics(self) -> GroupTable:
-        """Return the exact measures of every group."""
+        """Return the exact value of every measure (such as a sum of a column) of the aggregation, for every group."""
         ...
 
     def user_groups(self) -> "pa.Table":
-        """Return one line for every user and group: u (the user as text), g0, g1, .."""
+        """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
+
+        Column u is the user as text; columns g0, g1, ... are the group's labels. Contributions are not bounded.
+        """
+        ...
+
+    def group_weights(self, found: Sequence[Label]) -> GroupWeights:
+        """Return exact sums of users' weights (see `GroupWeights`) for the groups whose labels are not in `found`.
+
+        A user with n such groups gives about 1/sqrt(n) to each. The discovery of groups runs in rounds; each round
+        calls this method once, with the labels that earlier rounds have found. A query may store the bounded pairs of
+        user and group in the first round, so that later rounds do not read the table again.
+        Raises: the errors of `Engine`, already without the driver's own error.
+        """
         ...
 
 
-class Engine(ABC):
-    """A table that bounds contributions where the data is.
+class WeightReader:
+    """Context manager whose `read` returns, for one round of the discovery of groups, sums of users' weights per group.
 
-    Errors are `UnknownColumn` and `UnsuitableTable` for what metadata tells and `EngineFailed` for what breaks on the
-    way; none depends on a value in the table, and an empty table is answered like any other.
+    A user with n groups gives about 1/sqrt(n) to each. All rounds share one query of `aggregation` on `engine`.
+    """
+
+    def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
+        self._engine = engine
+        self._aggregation = aggregation
+
+    def __enter__(self) -> Self:
+        self._enter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, trace)
+
+    @without_driver_error
+    def _enter(self) -> None:
+        self._engine.check(self._aggregation)
+        self._opened = self._engine._weights_query(self._aggregation)
+        self._query = self._opened.__enter__()
+
+    @without_driver_error
+    def read(self, found: Sequence[Label]) -> GroupWeights:
+        """Return sums of users' weights, without noise, for the groups whose labels are not in `found`.
+
+        `found` are the labels that earlier rounds of the discovery of groups have found.
+        """
+        return self._query.group_weights(found)
+
+
+class Engine(ABC):
+    """One open table (or join) of one database engine, which bounds users' contributions where the data is stored.
+
+    Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the table's metadata shows, and `EngineFailed`
+    when the engine fails while it runs. No error depends on a value in the table; an empty table is answered like any
+    other.
     """
 
     _schema: Schema
-    """The columns of what is read."""
+    """The columns of the table that is read; for a prepared dataset, the columns of its stored form."""
     _manifest: Manifest | None = None
-    """What a prepared dataset was made of."""
+    """The manifest of the prepared dataset that is read, or None if the engine reads an ordinary table."""
     _origin: str | None = None
-    """The path or table by which the source is found again; None where its changes would not be noticed."""
+    """The path or table name under which the source can be found again to compare its fingerprint.
+
+    None for a source whose changes would go unnoticed, such as a join or a table in memory.
+    """
 
     def __init__(self) -> None:
         self._running: set[Callable[[], object]] = set()
         self._lock = threading.Lock()
 
     def describe(self) -> Schema:
-        """Return the columns and their kinds, from metadata alone."""
+        """Return the table's columns (name, kind and SQL type), read from the engine's metadata and never from rows.
+
+        For a prepared dataset these are the user, item and value columns that it was prepared for.
+        """
         return self._schema if self._manifest is None else self._manifest.schema()
 
     def rows(self) -> int | None:
-        """Return about how many rows there are where metadata tells; private, so only for whoever holds the table."""
+        """Return the approximate number of rows of the table if metadata states it, otherwise None.
+
+        The number is private: show it only to the data holder.
+        """
         return None
 
     @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
-        """Raise what metadata tells is wrong with an aggregation, so that it can be said before anything is charged.
+        """Raise if the table's metadata shows that `aggregation` cannot be answered; called before a charge.
 
-        Columns that are missing or of the wrong kind; a table that was redefined since it was opened; for a prepared
-        dataset also what it was not prepared for, and a source that has changed since.
+        Raises: `UnknownColumn` or `UnsuitableTable` for columns that are missing or of the wrong type, and for a table
+        that was redefined since it was opened. A prepared dataset also refuses an aggregation that it was not prepared
+        for, and every aggregation once its source has changed.
         """
         self._check_definition()
         if self._manifest is None:
@@ -106,48 +181,72 @@ class Engine(ABC):
 
     @without_driver_error
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every positive group with its exact bounded count."""
+        """Return exact counts (no noise) of all groups with a positive count, bounded per user by `aggregation`."""
         self.check(aggregation)
-        with self._question(aggregation) as question:
-            return question.histogram(None)
+        with self._engine_query(aggregation) as query:
+            return query.histogram(None)
 
     @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        """Return the `most` groups with the highest exact bounded counts (no noise), highest first.
+
+        Groups with equal counts are in the order of their labels, by code point.
+        """
         self.check(aggregation)
-        with self._question(aggregation) as question:
-            return question.histogram(most)
+        with self._engine_query(aggregation) as query:
+            return query.histogram(most)
 
     @without_driver_error
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return the exact measures of every group: what users add is bounded, rounded and then added up."""
+        """Return the exact value (no noise) of every measure of `aggregation`, for every group.
+
+        A measure, such as a sum of a column, adds up one integer per user, which is clipped and rounded first.
+        """
         self.check(aggregation)
-        with self._question(aggregation) as question:
-            return question.statistics()
+        with self._engine_query(aggregation) as query:
+            return query.statistics()
+
+    def group_weights(self, aggregation: Aggregation) -> WeightReader:
+        """Return a context manager whose `read` returns, without noise, sums of users' weights per group.
+
+        A user with n groups gives a weight of about 1/sqrt(n) to each. The discovery of groups calls `read` once in
+        each of its rounds, for the groups not yet found. `aggregation` is one that `Aggregation.for_discovery`
+        returned.
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, which no longer distinguishes users.
+        """
+        return WeightReader(self, aggregation)
 
     def relations(self) -> tuple[str, ...]:
-        """Return the names of the tables that a server reads for this table, with their schemas; empty for files.
+        """Return the schema-qualified names of the server's tables that this table reads; empty for files.
 
-        A view is listed with the tables under it, so that two names of one table can be told to be the same.
+        A view is returned together with the tables that it reads, so that two names for the same data can be
+        recognised.
         """
         return ()
 
     @without_driver_error
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
-        """Return one line for every user and group: u (the user as text), g0, g1, .. (the labels).
+        """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
 
-        The lines are as private as the table. Only the state of a live series, which belongs to the data holder, keeps
-        them.
+        Columns are u (the user as text), g0, g1, ... (labels). All groups of a user are in it: contributions are not
+        bounded. The rows are as private as the table; only the state of a live series, which belongs to the data
+        holder, keeps them.
+
+        Raises: `UnsuitableTable` for a prepared dataset, which no longer distinguishes users.
         """
         self.check(aggregation)
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
-        with self._question(aggregation) as question:
-            return question.user_groups()
+        with self._engine_query(aggregation) as query:
+            return query.user_groups()
 
     @without_driver_error
     def origin(self) -> tuple[str, str]:
-        """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would not be noticed."""
+        """Return (name, fingerprint) of the file or table that this engine reads.
+
+        The fingerprint changes when rows change. Raises: `UnsuitableTable` for a prepared dataset, a join or a table in
+        memory.
+        """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
         if self._origin is None:
@@ -168,10 +267,13 @@ class Engine(ABC):
         where: Filter | None = None,
         null_item: Label | None = None,
     ) -> Manifest:
-        """Rank every user's items once and store the result, and return what was stored.
+        """Store users' items, ranked at random once, as a prepared dataset; return its description.
 
-        `destination` is a directory for DuckDB, and the name of a table for the other engines. `open_engine` opens
-        it like any other source, and refuses it once the original source has changed.
+        `user`, `item` and `value` name columns. A stored row (item, n, rank, users) says that `users` users have `item`
+        at that rank and n rows of it (or the sum n of the column `value`). A later histogram of k items per user reads
+        the ranks up to k and not the source. `where` filters the rows, and `null_item` is the label of rows without an
+        item. `destination` is a directory for DuckDB and a table name for other engines. `open_engine` opens it;
+        queries are refused once the source has changed.
         """
         aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
         check_suitable(aggregation, self.describe())
@@ -184,19 +286,23 @@ class Engine(ABC):
             null_item=null_item,
             origin=origin,
             fingerprint=fingerprint,
+            source_version=self._schema.version,
         )
         self._store(aggregation, manifest, str(destination))
         return manifest
 
     def cancel(self) -> None:
-        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
-        with self._lock:  # so that no question ends, and closes what is being stopped
+        """Stop every query that is running on this engine; may be called from any thread.
+
+        The calls that are stopped raise `EngineFailed`.
+        """
+        with self._lock:  # without the lock, a query could end and close its connection while it is being stopped
             for stop in self._running:
                 stop()
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections and scratch files."""
+        """Close the engine's connections and delete its temporary files."""
 
     def __enter__(self) -> Self:
         return self
@@ -208,7 +314,7 @@ class Engine(ABC):
 
     @contextmanager
     def _cancellable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Have `cancel` call `stop` while the block runs."""
+        """Context manager: inside its `with` block, `Engine.cancel` in any thread calls `stop` to end the query."""
         with self._lock:
             self._running.add(stop)
         try:
@@ -218,29 +324,49 @@ class Engine(ABC):
                 self._running.discard(stop)
 
     def _check_definition(self) -> None:  # noqa: B027 - nothing to check by default
-        """Raise `UnsuitableTable` if the table is no longer defined as it was when the engine was opened.
+        """Raise `UnsuitableTable` if the table was redefined since the engine was opened.
 
-        The statements rely on the types of columns, and on views and policies that cannot fail. The default is for
-        engines whose tables cannot be redefined while they are open.
+        SQL statements rely on the types of the columns, and on views and row policies that no row can make fail. The
+        default does nothing, for engines whose tables cannot be redefined while they are open.
         """
 
     @abstractmethod
-    def _question(self, aggregation: Aggregation) -> AbstractContextManager[Question]:
-        """Give an aggregation what it runs on, known to `cancel`, and turn the driver's errors into fixed sentences."""
+    def _engine_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
+        """Return a context manager that yields the query object for `aggregation`, on a connection of its own.
+
+        While the context is open, `cancel` stops the query, and errors of the driver are replaced by errors with fixed
+        messages, because the driver's messages may quote private rows.
+        """
+
+    def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
+        """Return a context manager that yields the query object whose `group_weights` the discovery of groups calls.
+
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, which no longer distinguishes users.
+        """
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
+        return self._engine_query(aggregation)
 
     @abstractmethod
     def _fingerprint(self, origin: str) -> str:
-        """Return a digest of the source of that name that changes with its rows."""
+        """Return a digest of the table or file `origin` (name or path) that changes whenever its rows change.
+
+        A prepared dataset stores the digest, so that a later change of its source is noticed.
+        """
 
     @abstractmethod
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank contributions and store them with the manifest, in place of what was prepared there before."""
+        """Rank at random each user's items in `aggregation`; store the ranks and `manifest` at `destination`.
+
+        `manifest` describes the stored dataset. A dataset that was prepared at `destination` before is replaced.
+        """
 
 
-class SqlQuestion(ABC):
-    """The statements of one aggregation in an engine's SQL, from the rows to what is found.
+class SqlEngineQuery(ABC):
+    """One `aggregation` as SQL of one engine's `dialect`: builds the statements, runs them and converts the results.
 
-    `manifest` is that of a relation which holds a prepared dataset.
+    `relation` is the SQL text of the table to read and `schema` its columns. `manifest` describes the prepared dataset
+    (contributions that `Engine.prepare` has ranked and stored) if the relation holds one, otherwise it is None.
     """
 
     def __init__(
@@ -256,51 +382,152 @@ class SqlQuestion(ABC):
         self._builder = StatementBuilder(dialect, relation, schema, Parameters(dialect))
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return every positive group with its exact bounded count, or the `most` highest, highest first."""
+        """Return the exact bounded counts of all groups, or, with `most`, of the `most` highest, highest first."""
         if self._manifest is None:
-            statement = self._counts()
+            statement = self._decode(self._all_counts())
         else:
             statement = self._builder.counts_of_prepared(self._aggregation, self._in_domain)
         if most is not None:
             statement = self._builder.highest(self._aggregation, statement, most)
-        found = self._fetched(statement, ["count"])
-        return Histogram.of(arrow_labels(found, self._aggregation), found.column("count").to_numpy())
+        return self._fetch_counts(statement)
 
     def statistics(self) -> GroupTable:
-        """Return the exact measures of every group."""
-        salt = self._salt() if self._aggregation.needs_salt else None
-        statement = self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt)
-        return arrow_group_table(self._fetched(statement, measure_names(self._aggregation)), self._aggregation)
+        """Return the exact value of every measure (such as a sum of a column) of the aggregation, for every group."""
+        statement = self._all_statistics()
+        if not self._aggregation.pooled:
+            statement = self._decode(statement)
+        return arrow_group_table(self._fetch(statement, measure_names(self._aggregation)), self._aggregation)
 
     def user_groups(self) -> "pa.Table":
-        """Return one line for every user and group: u (the user as text), g0, g1, .."""
-        return self._fetched(self._builder.user_groups(self._aggregation, self._rows()), ["u"])
+        """Return an Arrow table of all pairs of a user and a group: columns u (user as text), g0, g1, ... (labels)."""
+        return self._fetch(self._builder.user_groups(self._aggregation, self._rows()), ["u"])
+
+    def group_weights(self, found: Sequence[Label]) -> GroupWeights:
+        """Return exact sums of users' weights (see `GroupWeights`) for the groups whose labels are not in `found`.
+
+        `found` are the labels that earlier rounds of the discovery of groups have found.
+        """
+        with self._fixed_errors():
+            columns = label_columns(self._aggregation)
+            kept = self._keep_pairs()
+            if kept is None:
+                rows = self._rows(*self._not_among(self._builder.labels(self._aggregation), found), hint=self._hint())
+                pairs = self._kept_pairs(rows)
+            else:
+                conditions = self._not_among(columns.split(", "), found)
+                pairs = f"SELECT u, {columns} FROM {kept} AS kept"
+                pairs += f" WHERE {' AND '.join(conditions)}" if conditions else ""
+            statement = self._decode(self._builder.weights(self._aggregation, pairs))
+            fetched = self._fetch(statement, WEIGHT_COLUMNS)
+            return arrow_group_weights(fetched, self._aggregation)
+
+    def _kept_pairs(self, rows: str) -> str:
+        """Return the SQL statement with one row (labels, u) for each pair of a user u and a group that the user keeps.
+
+        A user keeps at most `contributions` groups of the aggregation, chosen at random. `rows` is the SQL statement of
+        the rows to aggregate.
+        """
+        pairs = self._builder.bounded_pairs(self._aggregation, rows)
+        return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
+
+    def _not_among(self, labels: Sequence[str], found: Sequence[Label]) -> list[str]:
+        """Return a list of one SQL condition, that a row's group is not in `found`; [] if `found` is empty.
+
+        `labels` are the SQL expressions of the row's labels, and `found` the labels of groups found already.
+        """
+        if not found:
+            return []
+        columns, rows = domain_rows(replace(self._aggregation, domain=tuple(found)), self._builder.schema)
+        return [f"NOT ({self._membership(labels, columns, rows)})"]
+
+    def _keep_pairs(self) -> str | None:
+        """Return the SQL name of a temporary table of pairs (u, labels): a user and a group that the user keeps.
+
+        The first call stores the pairs, so that later rounds of the discovery of groups need not read the table again.
+        None, as by default, if the engine stores no pairs.
+        """
+        return None
+
+    def _fixed_errors(self) -> AbstractContextManager[object]:
+        """Return a context manager that replaces the driver's errors by `EngineFailed` or `UnsuitableTable`.
+
+        The new errors have fixed messages, because the driver's may quote private rows. The default changes no error.
+        """
+        return nullcontext()
 
     def prepared(self) -> tuple[str, dict[str, object]]:
-        """Return the statement of what a prepared dataset holds, and the values that go beside it."""
+        """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters."""
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.ranked(self._aggregation, pairs, self._salt())
         return self._builder.prepared(ranked), self._builder.parameters.values
 
+    def _all_counts(self) -> str:
+        """Return the SQL statement for (labels, count) of every group of an ordinary (not prepared) table.
+
+        An engine that splits the users into parts, to save memory, overrides this method and adds up `_counts` of the
+        parts.
+        """
+        return self._counts()
+
+    def _all_statistics(self) -> str:
+        """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
+
+        An engine that splits the users into parts, to save memory, overrides this method and adds up `_statistics` of
+        them.
+        """
+        return self._statistics()
+
+    def _decode(self, statement: str) -> str:
+        """Return the SQL `statement` changed so that its rows have the table's labels instead of codes for labels.
+
+        An engine overrides this method if its `_rows` replaces labels by codes, such as hashes. By default there are no
+        codes, and the statement is returned unchanged.
+        """
+        return statement
+
+    def _statistics(self, *, number_rows: bool = False) -> str:
+        """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
+
+        With `number_rows`, window functions number the rows of each user in place of a GROUP BY over users and groups
+        (see `StatementBuilder.counts_of_rows`). The result is the same; only the speed differs.
+        """
+        salt = self._salt() if self._aggregation.needs_salt else None
+        return self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt, number_rows)
+
     def _counts(self) -> str:
+        """Return the SQL statement for (labels, count) of every group, over the rows that `_rows` selects.
+
+        Each user adds to at most `contributions` groups, and at most `per_item` to each.
+        """
         if self._aggregation.items_kept_per_user is None:
             return self._builder.counts(self._aggregation, self._builder.bounded_pairs(self._aggregation, self._rows()))
+        if self._builder.dialect.collects_sets and self._aggregation.per_item == 1:
+            return self._builder.counts(self._aggregation, self._kept_pairs(self._rows()))
         rows = self._rows(hint=self._hint())
-        if bounding.has_two_forms(self._aggregation) and self._rows_rarely_repeat():
+        if has_two_forms(self._aggregation) and self._rows_rarely_repeat():
             return self._builder.counts_of_rows(self._aggregation, rows, self._salt())
         pairs = self._builder.bounded_pairs(self._aggregation, rows)
-        ranked = self._builder.ranked(self._aggregation, pairs, self._salt())
-        return self._builder.counts(self._aggregation, self._builder.kept(self._aggregation, ranked))
+        return self._builder.counts(self._aggregation, self._builder.chosen(self._aggregation, pairs, self._salt()))
 
     def _rows(self, *conditions: str, hint: str = "") -> str:
+        """Return the SQL statement for the rows to aggregate, each with its user, labels and the values that are read.
+
+        They satisfy the aggregation's filter and all SQL `conditions`, and their labels are in its domain, if there is
+        one. `hint` is text for the engine's query optimizer, placed before the columns of the SELECT.
+        """
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 
     def _probe(self, some_users: str) -> str:
-        """Return the statement that counts rows, and pairs of user and item, of the users that a condition picks."""
+        """Return a SQL statement that shows, for a sample of users, how often their rows repeat a (user, item) pair.
+
+        Its result is one row (found, pairs): found is the number of rows of these users, and pairs the number of
+        distinct (user, item) pairs in them. `some_users` is the SQL condition that selects the users.
+        """
         return bounding.probe(self._builder, self._aggregation, self._rows(some_users))
 
     @cached_property
     def _in_domain(self) -> list[str]:
+        """A list with one SQL condition, that a row's labels are in the domain; an empty list if there is no domain."""
         if self._aggregation.domain is None:
             return []
         if self._manifest is None:
@@ -310,32 +537,47 @@ class SqlQuestion(ABC):
         return [self._membership(labels, *domain_rows(self._aggregation, schema))]
 
     def _hint(self) -> str:
-        """Return what is to stand before the columns of rows that are ranked."""
+        """Return text for the engine's query optimizer, placed in the SELECT of the rows to rank; "" for no hint."""
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
-        """Whether users rarely have several rows for an item, so that numbering rows beats grouping them."""
+        """Return whether few users have several rows of one item, so that numbering rows is faster than grouping them.
+
+        False by default; an engine that can estimate the repetition overrides this method.
+        """
         return False
 
     @abstractmethod
     def _salt(self) -> str:
-        """Return SQL for a new secret salt, equal wherever it stands in the statement."""
+        """Return the SQL of a new secret number for random choices, the same throughout one statement."""
 
     @abstractmethod
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
-        """Return SQL for whether the labels of a row are among those of a domain."""
+        """Return a SQL condition that is true for rows whose labels are in `rows`.
+
+        `labels` are the SQL expressions of a row's labels, `columns` their columns, and `rows` tuples with one value
+        for each of the labels, such as the labels of the domain.
+        """
 
     @abstractmethod
-    def _fetched(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
-        """Run a statement, and return the columns of labels and of these numbers that it found."""
+    def _fetch(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
+        """Run the SQL `statement`; return an Arrow table of its label columns and the columns named in `numbers`."""
+
+    def _fetch_counts(self, statement: str) -> Histogram:
+        """Run the SQL `statement`, whose rows are (labels, count), and return them as a histogram."""
+        fetched = self._fetch(statement, ["count"])
+        return Histogram.of(arrow_labels(fetched, self._aggregation), fetched.column("count").to_numpy())
 
 
 INTERVAL = 0.1
-"""Seconds between two looks at a running query."""
+"""Seconds between two checks of a running query: short enough that progress looks smooth to a person."""
 
 
 class Poller:
-    """Calls `look` every tenth of a second while the block runs, until it returns True."""
+    """Context manager that calls `look` in a thread every `INTERVAL` (0.1) seconds while the `with` block runs.
+
+    The calls stop at the end of the block, or earlier if `look` returns True.
+    """
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look
@@ -349,7 +591,7 @@ class Poller:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Joined before anything else: a thread still alive at exit makes DuckDB's binding complain.
+        # Wait for the thread here: DuckDB's Python binding raises if the thread is still alive at interpreter exit.
         self._done.set()
         self._thread.join()
 

@@ -1,10 +1,10 @@
-"""The query that every engine runs: rows, then one line per user and item, then the items each user keeps, then counts.
+"""The SQL statements that every engine runs to bound contributions and count groups, each nested in the next.
 
-rows      SELECT user, item, value WHERE user and item are there, the filter holds, the item is in the domain
-pairs     GROUP BY user, item: how many rows, or the sum of the value; only positive ones stay
-ranked    ROW_NUMBER() OVER (PARTITION BY user ORDER BY salted hash of user and item)
-kept      rank <= contributions, when contributions are bounded at all
-counts    GROUP BY item: the sum of LEAST(n, per_item)
+rows      SELECT user, item, value WHERE user and item are not null, the filter holds, the item is in the domain
+pairs     GROUP BY user, item: the number of rows, or the sum of the value; only pairs with a positive number remain
+ranked    ROW_NUMBER() OVER (PARTITION BY user ORDER BY salted hash of user and item), or `Dialect.smallest_rows`
+kept      WHERE rank <= contributions, if contributions are bounded
+counts    GROUP BY item: the sum of LEAST(n, per_item), where n is the number or sum of a pair
 """
 
 import secrets
@@ -29,38 +29,40 @@ from setwise.analytics.filter.expression import (
     Some,
     Value,
 )
+from setwise.analytics.measure import Measure
 from setwise.analytics.query import EVERYTHING
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT
 from setwise.mechanisms.labels import Label, cell_of
+from setwise.mechanisms.weighted_rounds import USER_UNIT, WEIGHT_UNIT, user_root, user_share, user_weight
 
 Bound: TypeAlias = str | int | float | bool
-"""A value sent beside a statement, never inside it."""
+"""A parameter value that is sent beside a statement, never as part of its text."""
 
 
 class Parameters:
-    """Values that go beside a statement, each under a name of its own."""
+    """The parameter values of one SQL statement in `dialect`, named p1, p2, ... in the order of their addition."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self.values: dict[str, object] = {}
 
     def add(self, value: object) -> str:
-        """Keep a value and return where it stands in the statement."""
+        """Store a parameter value and return the SQL placeholder that stands for it."""
         name = f"p{len(self.values) + 1}"
         self.values[name] = value
         return self._dialect.placeholder(name)
 
 
 def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) -> str:
-    """Return the expression as SQL, in parentheses."""
+    """Return a filter's `expression` as SQL of `dialect`, in parentheses; its constants are added to `parameters`."""
     match expression:
         case Comparison(column, operator, value):
             return f"({dialect.operand(column)} {operator} {_constant(column, value, dialect, parameters)})"
         case Membership(column, values):
             operand = dialect.operand(column)
             constants = [_constant(column, value, dialect, parameters) for value in values]
-            if column.kind is Kind.FLOAT:  # engines look lists up by hash, and then disagree on whether 0.0 = -0.0
+            if column.kind is Kind.FLOAT:  # engines search IN lists by hash and disagree on whether 0.0 = -0.0
                 return f"({' OR '.join(f'{operand} = {constant}' for constant in constants)})"
             return f"({operand} IN ({', '.join(constants)}))"
         case Pattern(column, pattern):
@@ -78,10 +80,12 @@ def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) 
 
 
 def _constant(column: Column, value: Value, dialect: Dialect, parameters: Parameters) -> str:
-    return dialect.constant(column, parameters.add(_sent(value)))
+    """Add the constant `value` to `parameters`; return the SQL expression that casts it to the type of `column`."""
+    return dialect.constant(column, parameters.add(_parameter_value(value)))
 
 
-def _sent(value: Value) -> Bound:
+def _parameter_value(value: Value) -> Bound:
+    """Return a filter constant as it is sent to the engine: dates, times and decimals as text, others unchanged."""
     match value:
         case datetime():
             return value.isoformat(sep=" ", timespec="microseconds")
@@ -96,13 +100,18 @@ def _sent(value: Value) -> Bound:
 
 
 def within(number: str) -> str:
-    """Return SQL for the number moved to the nearest one that a count can be."""
+    """Return a SQL expression that clips the SQL `number` to -2^62 .. 2^62, the range of a histogram's counts."""
     return f"GREATEST(LEAST({number}, {LARGEST_COUNT}), -{LARGEST_COUNT})"
 
 
 @dataclass(frozen=True, slots=True)
 class StatementBuilder:
-    """The statements about one relation of an engine, written in its dialect; parameters gather on the way."""
+    """Builder of SQL statements about one relation (a table, view or join), in the dialect of one engine.
+
+    `relation` is the SQL text after FROM and `schema` its columns. Constants of the statements are added to
+    `parameters`. All methods return SQL text. In the statements u is the user, g0, g1, ... are the labels of a row's
+    group (also called item), and n is the number of rows, or the sum of values, that a user adds to an item.
+    """
 
     dialect: Dialect
     relation: str
@@ -110,28 +119,43 @@ class StatementBuilder:
     parameters: Parameters
 
     def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
-        """Return the rows that count, as columns u, g0, g1, .. and, where there is one, v, or v0, v1, .."""
+        """Return the SQL statement for the rows to aggregate, with columns u, g0, g1, ... and the values that are read.
+
+        The values are v, if `aggregation.value` is set, and v0, v1, ..., the numbers of a row from which measures are
+        computed. `conditions` are SQL conditions that are added to those of `aggregation`. `hint` is text for the query
+        optimizer, placed before the columns of the SELECT.
+        """
         user = self.schema.column(aggregation.user)
-        every = [f"{self.dialect.user(user)} IS NOT NULL", *conditions]
-        found = [self.dialect.user(user), *self.labels(aggregation)]
+        all_conditions = [f"{self.dialect.user(user)} IS NOT NULL", *conditions]
+        expressions = [self.dialect.user(user), *self.labels(aggregation)]
         names = ["u", *label_columns(aggregation).split(", ")]
-        columns = [f"{self.dialect.not_null(each)} AS {name}" for each, name in zip(found, names, strict=True)]
+        columns = [
+            f"{self.dialect.not_null(expression)} AS {name}"
+            for expression, name in zip(expressions, names, strict=True)
+        ]
         if aggregation.null_item is None:
-            every += [f"{label_sql(group, self.schema, self.dialect)} IS NOT NULL" for group in aggregation.groups]
+            all_conditions += [
+                f"{label_sql(group, self.schema, self.dialect)} IS NOT NULL" for group in aggregation.groups
+            ]
         if aggregation.value is not None:
             columns.append(f"{self.dialect.name(aggregation.value)} AS v")
         columns += [f"{value} AS v{place}" for place, value in enumerate(self._measures(aggregation).row_values())]
         if aggregation.where is not None:
-            every.append(predicate(aggregation.where.expression, self.dialect, self.parameters))
-        return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(every)}"
+            all_conditions.append(predicate(aggregation.where.expression, self.dialect, self.parameters))
+        return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(all_conditions)}"
 
     def labels(self, aggregation: Aggregation) -> list[str]:
-        """Return the expressions of the labels of a row, one for each column of `label_columns`."""
+        """Return the SQL expressions of the labels of a row's group, one for each of the columns g0, g1, ..."""
         if aggregation.item is None:
             return [f"'{EVERYTHING}'"]
         return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
 
     def _label(self, group: Group, null_item: Label | None, place: int) -> str:
+        """Return the SQL expression of a row's label in one of the columns that the rows are grouped by, `group`.
+
+        A null label becomes the label `null_item`, unless `null_item` is None. With several group columns `null_item`
+        is a tuple, and `place`, the position of `group`, selects its component.
+        """
         label = label_sql(group, self.schema, self.dialect)
         if null_item is None:
             return label
@@ -139,14 +163,21 @@ class StatementBuilder:
         return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the same as `pairs`, with n as far as the aggregation can tell: 1 where more would not count."""
+        """Return the SQL statement for one row (u, labels, n) per user and item, from the SQL statement `rows`.
+
+        n is the number of the user's rows, or the sum of their values (see `pairs`). If rows are counted (no value
+        column) and `per_item` is 1, n is the constant 1, so that the engine does not need to count rows.
+        """
         if aggregation.value is None and aggregation.per_item == 1:
             by = f"u, {label_columns(aggregation)}"
             return f"SELECT {by}, 1 AS n FROM ({rows}) AS counted GROUP BY {by}"
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return one line (u, labels, n) for every user and item, n positive and at most 2^62."""
+        """Return the SQL statement for one row (u, labels, n) per user and item, from the SQL statement `rows`.
+
+        n is the number of the user's rows, or the sum of their values, at most 2^62. Pairs with n <= 0 are left out.
+        """
         by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:
             return f"SELECT {by}, COUNT(*) AS n FROM ({rows}) AS counted GROUP BY {by}"
@@ -155,30 +186,96 @@ class StatementBuilder:
         return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
     def user_groups(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for one line (labels, u) of every user and group, with the user as text."""
+        """Return the SQL statement for all distinct pairs (labels, u) of a group and a user in it; u is cast to text.
+
+        `rows` is the SQL statement of the rows to aggregate.
+        """
         labels = label_columns(aggregation)
         distinct = f"SELECT DISTINCT u, {labels} FROM ({rows}) AS counted"
         return f"SELECT {labels}, {self.dialect.text('u')} AS u FROM ({distinct}) AS pairs"
 
     def ranked(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return (labels, n, rank): every user's items in a uniformly random order, numbered from 1."""
+        """Return the SQL statement for the labels, `columns` and random rank of each user's items.
+
+        `pairs` is the SQL statement with one row per user and item, and `columns` are comma-separated names of its
+        columns. rank numbers every user's items from 1, in the order of a hash of user and labels with the secret salt
+        `salt` (SQL).
+        """
         labels = label_columns(aggregation)
         order = self.dialect.rank_hash("u", labels.split(", "), salt)
         rank = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}, {labels})"
         return f"SELECT {labels}, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
     def kept(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
-        """Return (labels, n) of the items that users keep."""
+        """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
+
+        `ranked` is the SQL statement of all users' items with a random rank each. A user keeps ranks up to
+        `aggregation.contributions`. `columns` are comma-separated names of columns of `ranked`.
+        """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
 
-    def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
-        """Return (labels, cell, measure, users, s0, n0, s1, ..): the measures of every group that users keep.
+    def kept_pairs(self, aggregation: Aggregation, pairs: str, salt: str) -> str:
+        """Return the SQL statement for one row (labels, u) per user u and group that the user keeps.
 
-        A line with measure -1 has the group's users, and for each measure that is added up the sum and how many users
-        add something. A line with another measure has how many users add the number `cell` by it. All but labels, cell
-        and measure can be added up over parts of the users. Of equal measures in cells, such as those of several
-        quantiles of a column, the first stands for all. `number_rows` chooses the form of `counts_of_rows`.
+        `pairs` is the SQL statement for all (u, labels) pairs. `salt` is the SQL expression of the secret salt that
+        decides which `aggregation.contributions` groups a user keeps.
+        """
+        return self.chosen(aggregation, pairs, salt, "u")
+
+    def chosen(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
+        """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
+
+        `pairs` is the SQL statement of all pairs of user and item. A user keeps the `aggregation.contributions` items
+        with the smallest hashes, salted with the SQL expression `salt`. If the dialect has an aggregate function for
+        the smallest rows of a user (`Dialect.smallest_rows`), the statement uses it, and leaves out n if `per_item` is
+        1, because then only users are counted. Otherwise, or if a measure depends on all groups of a user, the
+        statement ranks items by a window function.
+        """
+        labels = label_columns(aggregation)
+        hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
+        integers = [group.labels(self.schema).kind is Kind.INTEGER for group in aggregation.groups]
+        order = hashed if self.dialect.hashes_integers_apart and integers == [True] else f"({hashed}, {labels})"
+        needed = labels if columns == "n" and aggregation.per_item == 1 else f"{labels}, {columns}"
+        rows = self.dialect.smallest_rows(needed.split(", "), order, aggregation.contributions or 0)
+        counted = ", ".join(_counted_groups(aggregation, columns.split(", ")))
+        if rows is None or counted != columns:
+            return self.kept(aggregation, self.ranked(aggregation, pairs, salt, counted), columns)
+        return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
+
+    def weights(self, aggregation: Aggregation, pairs: str) -> str:
+        """Return the SQL statement for one row (labels, weight, root, share) per group, from the SQL statement `pairs`.
+
+        `pairs` has one row (labels, u) per user and group. The three numbers sum, over the group's users, about
+        2^20/sqrt(k), 2^14/sqrt(k) and 2^14/k, where k is the user's number of groups (`user_weight`, `user_root` and
+        `user_share`). The statement lists these values as integer constants, so that all engines compute the same sums.
+        """
+        labels = label_columns(aggregation)
+        counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
+        number = self.dialect.whole("COUNT(*)")
+        alike = f"SELECT {labels}, n, {number} AS c FROM ({counted}) AS counted GROUP BY {labels}, n"
+        numbers = range(1, (aggregation.contributions or 1) + 1)
+        sums = {}
+        for name, added in (("weight", user_weight), ("root", user_root), ("share", user_share)):
+            cases = " ".join(f"WHEN {number} THEN {added(number)}" for number in numbers)
+            sums[name] = f"c * CASE n {cases} ELSE 0 END"
+        largest = max(WEIGHT_UNIT, USER_UNIT)
+        columns = [
+            f"{self.dialect.whole(self.dialect.total(value, largest))} AS {name}" for name, value in sums.items()
+        ]
+        return f"SELECT {labels}, {', '.join(columns)} FROM ({alike}) AS alike GROUP BY {labels}"
+
+    def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
+        """Return the SQL statement for the measures of every group: (labels, cell, measure, users, s0, n0, s1, ...).
+
+        A row with measure = -1 is about the whole group: users is its number of users and, for each measure i that is
+        summed, s<i> is the sum and n<i> the number of users who add something. A row with measure = i >= 0 is about one
+        integer, called cell: users is the number of users who add this integer by measure i. If the users are split
+        into parts, the columns users, s<i> and n<i> of the parts can be added up, except for measures that count
+        distinct values. If two measures are equal, only the first has rows by cell.
+
+        `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt, or None if nothing is chosen
+        at random. If `number_rows`, rows are numbered instead of grouped, as in `counts_of_rows`.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
@@ -211,34 +308,40 @@ class StatementBuilder:
             pairs = f"SELECT u, {labels}, {whole} FROM ({summed}) AS summed"
             kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
             if ranks and salt is not None:
-                ranked = ", ".join(_counted_groups(aggregation, values))
-                kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, ranked), columns)
+                kept = self.chosen(aggregation, pairs, salt, columns)
         if aggregation.pooled:
             kept, labels = f"SELECT '{EVERYTHING}' AS g0, {columns} FROM ({kept}) AS own", "g0"
         added: dict[str, str] = {}
         for place, measure in enumerate(aggregation.measures):
             reach = max(abs(measure.least), abs(measure.most)) * (measure.rows or 1)
             if not measure.in_cells:
-                number = f"COUNT(w{place})" if measure.rows is None else self._added(f"m{place}", measure.rows)
-                added |= {f"s{place}": self._added(f"w{place}", reach), f"n{place}": number}
+                number = f"COUNT(w{place})" if measure.rows is None else self._user_total(f"m{place}", measure.rows)
+                added |= {f"s{place}": self._user_total(f"w{place}", reach), f"n{place}": number}
         celled = [f"w{place}" for place, measure in enumerate(aggregation.measures) if measure.in_cells]
-        found, lines = self._added_up(kept, labels, added, [name for name in celled if name in values])
-        if spread:  # rows are read once where they can be held: some relations are good for one reading
-            found["counted_rows"] = held_rows
-            lines += [self._spread(aggregation, place, salt, list(added)) for place in spread]
+        tables, lines = self._one_number_parts(kept, labels, added, [name for name in celled if name in values])
+        if spread:  # materialise the rows, because some relations can be read only once
+            tables["counted_rows"] = held_rows
+            lines += [self._spread_measure(aggregation, place, salt, list(added)) for place in spread]
         held = "MATERIALIZED " if self.dialect.materializes and (celled or spread) else ""
-        parts = [f"{name} AS {held}({found[name]})" for name in ("counted_rows", "kept") if name in found]
+        parts = [f"{name} AS {held}({tables[name]})" for name in ("counted_rows", "kept") if name in tables]
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
-    def _spread(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return the lines of a measure by which one user may add to several cells, or several distinct values."""
+    def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
+        """Return the part of the `statistics` statement (SQL) for one measure by which a user adds to several cells.
+
+        A cell is an integer whose users are counted. `place` is the position of the measure, and `sums` names the
+        columns of sums, which are 0 in these rows. If the measure counts distinct values, there is one row per group,
+        whose column users is the number of distinct values that users keep (chosen with `salt`, a SQL expression). If
+        the measure has a `weight`, there is one row per cell, whose column users is a sum of units: each user divides
+        `weight` units among the cells of their rows.
+        """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
         by = f"u, {labels}"
         number = self.dialect.whole("COUNT(*)")
         cells = f"SELECT {by}, {value} AS cell, {number} AS c FROM counted_rows GROUP BY {by}, {value}"
         kept = f"({cells}) AS cells WHERE cell IS NOT NULL"
-        if aggregation.items_kept_per_user is not None and salt is not None:  # the same groups as of the other measures
+        if aggregation.items_kept_per_user is not None and salt is not None:  # keeps the groups of the other measures
             salted = f"PARTITION BY u ORDER BY {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
             ranked = f"SELECT {by}, cell, c, DENSE_RANK() OVER ({salted}) AS rank FROM ({cells}) AS cells"
             kept = f"({ranked}) AS ranked WHERE rank <= {aggregation.contributions} AND cell IS NOT NULL"
@@ -252,30 +355,74 @@ class StatementBuilder:
                 f"SELECT {labels}, {self.dialect.whole('0')} AS cell, {place} AS measure, {number} AS users{none} "
                 f"FROM ({chosen}) AS chosen WHERE place <= {measure.distinct} GROUP BY {labels}"
             )
-        own = f"OVER (PARTITION BY {by})"
-        shared = (
-            f"SELECT {by}, cell, {measure.weight} * c AS units, {self.dialect.whole(f'SUM(c) {own}')} AS r FROM {kept}"
+        if self.dialect.materializes:
+            return self._divide_units_fast(aggregation, place, salt, none)
+        return (
+            f"SELECT {labels}, cell, {place} AS measure, users{none} "
+            f"FROM ({self._divide_units(labels, kept, measure)}) AS votes"
         )
+
+    def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
+        """Return SQL with the result of `_spread_measure` for a measure with `weight`, on engines with MATERIALIZED.
+
+        Each user divides `weight` units among the cells (integers) of their rows in a group. This form is faster
+        because most users have one row in a group, whose cell gets all units; only for other users are units divided,
+        by three window functions. `place` is the position of the measure, `salt` the SQL expression of the salt that
+        decides which groups a user keeps, and `none` SQL text of further columns that are 0.
+        """
+        measure = aggregation.measures[place]
+        labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
+        by = f"u, {labels}"
+        columns, condition = "", "cell IS NOT NULL"
+        if aggregation.items_kept_per_user is not None and salt is not None:  # keeps the groups of the other measures
+            salted = f"PARTITION BY u ORDER BY {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
+            columns = f", DENSE_RANK() OVER ({salted}) AS rank"
+            condition += f" AND rank <= {aggregation.contributions}"
+        votes, number = f"votes{place}", self.dialect.whole("COUNT(*)")
+        rows = f"COUNT({value}) OVER (PARTITION BY {by}) AS r"
+        counted = f"SELECT {by}, {value} AS cell, {rows}{columns} FROM counted_rows"
+        whole = self._user_total(str(measure.weight), measure.weight or 1)
+        alone = f"{votes} WHERE r = 1 AND {condition}"
+        single = f"SELECT {labels}, cell, {whole} AS users FROM {alone} GROUP BY {labels}, cell"
+        cells = f"SELECT {by}, cell, {number} AS c FROM {votes} WHERE r > 1 AND {condition} GROUP BY {by}, cell"
+        several = self._divide_units(labels, f"({cells}) AS cells", measure)
+        users = self.dialect.whole(within(self.dialect.total("users", None)))
+        return (
+            f"SELECT {labels}, cell, {place} AS measure, {users} AS users{none} FROM ("
+            f"WITH {votes} AS MATERIALIZED ({counted}) {single} UNION ALL {several}) AS divided_{votes} "
+            f"GROUP BY {labels}, cell"
+        )
+
+    def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
+        """Return the SQL statement for (labels, cell, users), where users is the sum of the units given to the cell.
+
+        `cells` is a FROM clause of rows (u, labels, cell, c): user u has c rows in the cell. Every user divides
+        `measure.weight` units among the cells of a group in proportion to c, rounded by largest remainders.
+        """
+        by = f"u, {labels}"
+        per_user = f"OVER (PARTITION BY {by})"
+        rows = self.dialect.whole(f"SUM(c) {per_user}")
+        shared = f"SELECT {by}, cell, {measure.weight} * c AS units, {rows} AS r FROM {cells}"
         base = self.dialect.whole("(units - MOD(units, r)) / r")
         floored = f"SELECT {by}, cell, {base} AS base, MOD(units, r) AS remainder FROM ({shared}) AS shared"
-        more = f"{measure.weight} - {self.dialect.whole(f'SUM(base) {own}')}"
+        more = f"{measure.weight} - {self.dialect.whole(f'SUM(base) {per_user}')}"
         order = f"OVER (PARTITION BY {by} ORDER BY remainder DESC, cell)"
         divided = (
             f"SELECT {labels}, cell, base, ROW_NUMBER() {order} AS place, {more} AS more FROM ({floored}) AS floored"
         )
-        units = self._added("base + CASE WHEN place <= more THEN 1 ELSE 0 END", measure.weight or 1)
-        return (
-            f"SELECT {labels}, cell, {place} AS measure, {units} AS users{none} FROM ({divided}) AS divided "
-            f"GROUP BY {labels}, cell"
-        )
+        units = self._user_total("base + CASE WHEN place <= more THEN 1 ELSE 0 END", measure.weight or 1)
+        return f"SELECT {labels}, cell, {units} AS users FROM ({divided}) AS divided GROUP BY {labels}, cell"
 
-    def _added_up(
+    def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return the lines of `statistics` about what users keep, `celled` of it counted in cells, and what they read.
+        """Return two parts of the `statistics` statement: a dict and a list of SQL texts.
 
-        Grouping by cells is expensive, so sums are aggregated per group in a second pass over the kept rows, where the
-        engine supports MATERIALIZED.
+        The dict has common table expressions by name, and the list SELECTs for UNION ALL. They cover the measures by
+        which each user adds one number. `kept` is the SQL statement with one row per user and kept group, `labels` its
+        label columns, `sums` are SQL sums by column name, and `celled` names the columns of `kept` for which the users
+        of each value are counted. Grouping by these values is expensive. If the engine supports MATERIALIZED, sums are
+        computed in a second pass over the kept rows; otherwise GROUPING SETS computes all in one pass.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.whole("COUNT(*)")
@@ -295,19 +442,26 @@ class StatementBuilder:
         chosen = f"SELECT {labels}, {_cell_columns(celled)}, {users} AS users{added} FROM ({kept}) AS kept"
         return {}, [f"{chosen} GROUP BY GROUPING SETS ({sets})"]
 
-    def _added(self, name: str, largest: int) -> str:
-        """Return the sum of what users add, 0 where nobody does."""
+    def _user_total(self, name: str, largest: int) -> str:
+        """Return a SQL expression for the sum of the column `name` over users, clipped to -2^62 .. 2^62; 0 if empty.
+
+        `largest` is the greatest absolute value of the column, from which the dialect sees whether 64 bits can
+        overflow.
+        """
         return self.dialect.whole(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
 
     def _measures(self, aggregation: Aggregation) -> Measures:
+        """Return the builder of SQL expressions for the integers that users add to groups (measures)."""
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return the same as `counts` of `kept` of `ranked` of `pairs`, by numbering rows and grouping none of them.
+        """Return a SQL statement for (labels, count) of every item that numbers rows instead of grouping them.
 
-        A user's equal items stand together in the order, so DENSE_RANK numbers distinct items, and ROW_NUMBER - RANK
-        the rows of one item, from 0. It is quicker where rows rarely repeat, and cannot leave out the items whose value
-        is not positive: it is for counts of rows only.
+        `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt that ranks each user's items.
+        The counts equal those that `pairs`, `ranked`, `kept` and `counts` give one after the other. In the window's
+        order the rows of one user and item are adjacent, so DENSE_RANK numbers the user's distinct items, and
+        ROW_NUMBER - RANK numbers the rows of one item from 0. This form is faster if users rarely have several rows of
+        one item. It cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
@@ -315,7 +469,12 @@ class StatementBuilder:
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def _numbered(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
-        """Return every row as (labels, rank, earlier), with sums over the window `alike`: of the same user and item."""
+        """Return a SQL statement that turns each row of the SQL statement `rows` into (labels, rank, earlier, sums).
+
+        rank numbers the user's items from 1, in an order that `salt` decides, and earlier is the number of rows of the
+        same user and item before this one. `sums` maps column names to SQL aggregates over the window named `alike`,
+        which holds all rows of the same user and item; None for no sums.
+        """
         labels = label_columns(aggregation)
         numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
         added = "".join(f", {value} AS {name}" for name, value in (sums or {}).items())
@@ -324,49 +483,80 @@ class StatementBuilder:
         return f"SELECT {labels}, {numbers}{added} FROM ({rows}) AS counted WINDOW {windows}"
 
     def prepared(self, ranked: str) -> str:
-        """Return (item, n, rank, users): `ranked`, equal lines put together, lowest ranks first."""
+        """Return the SQL statement whose rows a prepared dataset stores: (item, n, rank, users), lowest ranks first.
+
+        `ranked` is the SQL statement that ranks each user's items at random. A row says that `users` users have `item`
+        at that rank and add n to it, where n is a number of rows or a sum of values.
+        """
         grouped = f"SELECT g0 AS item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY g0, n, rank"
         return f"{grouped} ORDER BY rank, item"
 
     def counts_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
-        """Return the same as `counts` when the relation holds what `prepared` returns."""
-        every = list(conditions)
+        """Return the SQL statement for (label, count) of every item, from the rows of a prepared dataset.
+
+        A stored row (item, n, rank, users) says that `users` users have the item at this rank and add n to it. The
+        counts equal those of `counts` over the original table. `conditions` are further SQL conditions on stored rows.
+        """
+        all_conditions = list(conditions)
         if aggregation.contributions is not None:
-            every.append(f"rank <= {aggregation.contributions}")
-        kept = f"{self.relation} AS kept" + (f" WHERE {' AND '.join(every)}" if every else "")
+            all_conditions.append(f"rank <= {aggregation.contributions}")
+        kept = f"{self.relation} AS kept" + (f" WHERE {' AND '.join(all_conditions)}" if all_conditions else "")
         number = "1" if aggregation.per_item == 1 else f"LEAST(n, {aggregation.per_item})"
         count = self.dialect.whole(f"LEAST({self.dialect.weighted_total(number, 'users')}, {LARGEST_COUNT})")
         return f"SELECT item AS g0, {count} AS count FROM {kept} GROUP BY item"
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
-        """Return (labels, count) of every item; a count beyond what a histogram holds stops at 2^62."""
+        """Return the SQL statement for (labels, count) of every item, from the SQL statement `kept`.
+
+        `kept` has one row (labels, n) per user and kept item; count sums n, clipped to `per_item`, over users. A count
+        above 2^62, the most that a histogram holds, is returned as 2^62.
+        """
         labels = label_columns(aggregation)
-        if aggregation.per_item == 1:  # n is positive, so every line counts once and n need not be read
+        if aggregation.per_item == 1:  # n is positive, so LEAST(n, 1) is 1 for every row
             return f"SELECT {labels}, COUNT(*) AS count FROM ({kept}) AS kept GROUP BY {labels}"
         total = self.dialect.total(f"LEAST(n, {aggregation.per_item})", aggregation.per_item)
         count = self.dialect.whole(f"LEAST({total}, {LARGEST_COUNT})")
         return f"SELECT {labels}, {count} AS count FROM ({kept}) AS kept GROUP BY {labels}"
 
     def highest(self, aggregation: Aggregation, counts: str, most: int) -> str:
-        """Return at most `most` counts, highest first, equal ones by label."""
+        """Return the SQL statement for the `most` groups with the highest counts, as (labels, count), highest first.
+
+        `counts` is the SQL statement for (labels, count) of all groups. Equal counts are in the order of their labels.
+        """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, count FROM ({counts}) AS counts ORDER BY count DESC, {labels} LIMIT {most}"
 
 
 def label_columns(aggregation: Aggregation) -> str:
-    """Return the names of the columns that hold the labels of groups, in every statement."""
+    """Return the names of the SQL columns that hold a group's labels, as text "g0, g1, ..."; at least g0."""
     return ", ".join(f"g{place}" for place in range(max(1, len(aggregation.groups))))
 
 
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
-    """Return the columns of users and groups, with the number of a user's groups in place of those that ask for it."""
-    most = {f"w{place}": measure.most for place, measure in enumerate(aggregation.measures) if measure.groups}
-    own = "COUNT(*) OVER (PARTITION BY u)"
-    return [f"LEAST({own}, {most[name]}) AS {name}" if name in most else name for name in columns]
+    """Return the SQL text of each of `columns` for a SELECT that has one row per user and group.
+
+    Column w<i> holds the number that a user adds by measure i of `aggregation`. If measure i counts the groups of a
+    user, the text is a window count of the user's rows, clipped to the measure's upper bound. If measure i is the
+    greatest number over the user's groups, the text is a window maximum. For other columns the text is the column's
+    name.
+    """
+    spanning = {}
+    for place, measure in enumerate(aggregation.measures):
+        if measure.groups:
+            spanning[f"w{place}"] = f"LEAST(COUNT(*) OVER (PARTITION BY u), {measure.most})"
+        elif measure.peak:
+            spanning[f"w{place}"] = f"MAX(w{place}) OVER (PARTITION BY u)"
+    return [f"{spanning[name]} AS {name}" if name in spanning else name for name in columns]
 
 
 def _cell_columns(celled: Sequence[str]) -> str:
-    """Return the cell of a line and the place of its measure: -1 for all users of a group, -2 for who adds nothing."""
+    """Return the SQL text of two columns, cell and measure, for a SELECT with GROUPING SETS.
+
+    The first set groups by the labels alone; each other set groups by the labels and one of the columns `celled`.
+    Column w<i> of `celled` holds the integer that each user adds by measure i. In a row of the set with w<i>, cell is
+    that integer and measure is i, or -2 for users who add nothing by measure i. In a row of the first set, measure is
+    -1.
+    """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
     measure = " ".join(f"WHEN GROUPING({name}) = 0 THEN {place}" for name, place in places)
@@ -374,38 +564,37 @@ def _cell_columns(celled: Sequence[str]) -> str:
 
 
 SALT_BITS = 63
+"""Bits of a salt: one less than 64, so that every engine can hold a salt as a signed 64-bit integer."""
 
 SaltSource: TypeAlias = Callable[[], int]
-"""Gives a new salt at every call: a whole number of `SALT_BITS` bits."""
+"""A function that returns a new salt, an integer of `SALT_BITS` bits, at every call."""
 
 
 def secret_salt() -> int:
-    """Return a salt from the operating system's randomness.
-
-    One bit of 64 is left out so that every engine can hold it as a signed integer.
-    """
+    """Return a secret of 63 random bits from the operating system, which decides the items that users keep."""
     return secrets.randbits(SALT_BITS)
 
 
 MOST_ROWS_PER_PAIR = 2.0
-"""Up to this many rows for every user and item, numbering rows beats grouping them first."""
+"""Up to this many rows per (user, item) pair, numbering rows is faster than grouping them first."""
 MOST_ADDED_ROWS_PER_PAIR = 4 / 3
-"""The same where values of rows are added up, which a window does more slowly than a grouping."""
+"""The limit of rows per pair if values of rows are summed, which a window does more slowly than a grouping."""
 
 
-def has_two_forms(aggregation: Aggregation) -> bool:
-    """Whether there is a choice: sums that must be positive and numbers of groups need pairs; some need no ranks."""
-    pairs_needed = aggregation.value is not None or any(
-        measure.groups or measure.is_spread for measure in aggregation.measures
-    )
-    return aggregation.items_kept_per_user is not None and not pairs_needed
+def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
+    """Return a SQL statement of `builder` that shows how often the rows of a sample repeat a (user, item) pair.
 
-
-def probe(builder: StatementBuilder, aggregation: Aggregation, some: str) -> str:
-    """Return how many rows, and how many pairs of user and item, all rows of some of the users are."""
-    return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, some)}) AS pairs"
+    Its result is one row (found, pairs): found is the number of rows, and pairs the number of distinct (user, item)
+    pairs, of the SQL statement `sample_rows`, which selects all rows of some of the users.
+    """
+    return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, sample_rows)}) AS pairs"
 
 
 def rows_rarely_repeat(found: int | None, pairs: int, added: bool = False) -> bool:
-    """Whether rows should be numbered as they are; either form gives the same answer, sooner or later."""
+    """Return whether a query should number rows instead of grouping them, because few rows repeat a (user, item) pair.
+
+    `found` is the number of rows of a sample, or None if the sample is empty, and `pairs` the number of its distinct
+    (user, item) pairs. True if there are at most 2 rows per pair, or 4/3 if the query also sums values of the rows
+    (`added`). Both forms give the same result; only their speed differs.
+    """
     return found is not None and found <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs

@@ -1,17 +1,17 @@
-"""Cells of text read as numbers, dates and the like: one grammar, in the SQL of DuckDB and of Spark.
+"""The grammar by which text cells are read as numbers, dates and other types, as SQL of DuckDB and of Spark.
 
-Spaces, tabs and line ends around a cell are cut off. A cell outside the grammar of its kind is null.
+Spaces, tabs and line ends around a cell are ignored. A cell that does not fit the grammar of its type is null.
 
 integer    digits with an optional sign, and with an optional point and zeros: 7, +7, 007, 2.0, -0. ; 64 bits
 float      a decimal number with an optional exponent: 1.5, .5, 5., 1e3; neither nan nor inf
 boolean    true, t, yes, y, 1 and false, f, no, n, 0 in upper or lower case
-date       2024-01-02, 2024/01/02 or 20240102, years 1 to 9999; a time of day or an offset after it is left out
+date       2024-01-02, 2024/01/02 or 20240102, years 1 to 9999; a time of day or an offset after it is ignored
 timestamp  a date, then optionally T or a space and 10:30, 10:30:59 or 10:30:59.123456 (further digits are cut), then
-           optionally Z, UTC or an offset such as +02:00, +0200 or +02: with one of these it is converted to UTC
+           optionally Z, UTC or an offset such as +02:00, +0200 or +02, with which it is converted to UTC
 
-Dates that begin with a day or a month are null: 01/02/2024 does not say which of them comes first. The holder of a
-file may say otherwise with a `CellGrammar`: which character is the decimal point, which one stands between thousands,
-in which order dates are written, and which words mean that a cell is empty.
+Dates that begin with a day or a month are null, because 01/02/2024 does not say which of the two comes first. The data
+holder can choose another grammar with a `CellGrammar`: the decimal point, the thousands separator, the order of dates,
+and words that mean an empty cell.
 """
 
 import re
@@ -23,18 +23,18 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
 CONVERTIBLE = (Kind.TEXT, Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
-"""What a column of text can be read as."""
+"""The kinds that a column of text can be read as."""
 
 BLANKS = " \t\r\n"
 _DAY = "([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}/[0-9]{2}/[0-9]{2}|[0-9]{8})"
 _CLOCK = "([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?)?"
 _OFFSET = "( ?(Z|UTC|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?))?"
 ISO_MOMENT = _DAY + _CLOCK + _OFFSET
-"""The pattern of a date or timestamp that begins with the year."""
+"""The regular expression of a date or timestamp that begins with the year."""
 DECIMALS = (".", ",")
-"""Characters that may be the decimal point."""
+"""The characters that can be the decimal point."""
 THOUSANDS = ("", ",", ".", "'", "\u2019", "_", " ", "\u00a0", "\u202f")
-"""Characters that may stand between thousands; the last two are spaces at which no line is broken."""
+"""The characters that can separate thousands; "" means none, and the last two are non-breaking spaces."""
 _DATE_PARTS = {
     "d": "[0-9]{1,2}",
     "m": "[0-9]{1,2}",
@@ -42,24 +42,27 @@ _DATE_PARTS = {
     "Y": "[0-9]{4}",
     "y": "[0-9]{2}",
 }
-"""The patterns of the letters of a date format: day, month, month as Jan, year, the last two digits of a year."""
+"""The regular expression for each letter of a date format.
+
+The letters are d (day), m (month), b (month as Jan), Y (year) and y (last two digits of the year).
+"""
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellGrammar:
-    """How the holder of a file says that numbers, dates and empty cells are written.
+    """How numbers, dates and empty cells are written in a table's text columns, as the data holder declares it.
 
-    `decimal` is the decimal point and `thousands` the character between groups of three digits, empty for none.
-    `date_format` is the order of a date such as `%d.%m.%Y`, of the letters d, m (or b for Jan), Y (or y for two digits)
-    after percent signs; a time of day may follow a date as it may follow 2024-01-02. `null` are words that stand for an
-    empty cell, in any column of text.
+    `decimal` is the decimal point, and `thousands` the character between groups of three digits, or "" for none.
+    `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan) and %Y (or %y for two
+    digits); in a cell, a time of day may follow the date. `null` are words that stand for an empty cell in any text
+    column. Bad values raise `InvalidParameter`.
 
     >>> CellGrammar(decimal=",", thousands=",")
     Traceback (most recent call last):
         ...
-    setwise.errors.InvalidParameter: the decimal point and the character between thousands cannot both be ','
+    setwise.errors.InvalidParameter: the decimal point and the thousands separator cannot both be ',': add --decimal .
     """
 
     decimal: str = "."
@@ -77,7 +80,8 @@ class CellGrammar:
             )
         if self.decimal == self.thousands:
             raise InvalidParameter(
-                f"the decimal point and the character between thousands cannot both be {self.decimal!r}"
+                f"the decimal point and the thousands separator cannot both be {self.decimal!r}: add --decimal "
+                f"{',' if self.decimal == '.' else '.'}"
             )
         if self.date_format is not None:
             letters = "".join(sorted(re.findall("%(.)", self.date_format))).replace("b", "m").replace("y", "Y")
@@ -92,47 +96,55 @@ class CellGrammar:
 
     @property
     def integer(self) -> str:
-        """The pattern of a whole number."""
+        """The regular expression of a text cell that is an integer.
+
+        A sign, this grammar's thousands separators, and zeros after its decimal point are allowed.
+        """
         return f"[+-]?{self._digits}([{self.decimal}]0*)?"
 
     @property
     def float(self) -> str:
-        """The pattern of a decimal number."""
+        """The regular expression of a text cell that is a number with this grammar's decimal point, also as in 1e-5."""
         point = f"[{self.decimal}]"
         return f"[+-]?({self._digits}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?"
 
     @property
     def _digits(self) -> str:
+        """The regular expression of a number's digits before the decimal point, plain or with thousands separators."""
         grouped = f"|[0-9]{{1,3}}([{self.thousands}][0-9]{{3}})+" if self.thousands else ""
         return f"([0-9]+{grouped})"
 
 
 PLAIN_CELLS = CellGrammar()
-"""Numbers with a point and no groups, dates that begin with the year, and no words for empty cells."""
+"""The default grammar: decimal point, no thousands separators, dates that begin with the year, no words for null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFunctions:
-    """What the conversions need of an engine's SQL, as templates; the rest is the same in DuckDB and in Spark."""
+    """The SQL templates of one engine (DuckDB or Spark) that convert text cells to numbers, dates and other types.
+
+    `types` are the names of the engine's SQL types by kind. `trimmed`, `matches` and `earlier` are templates for
+    `str.format`, whose arguments are SQL expressions: a text without blanks around it, whether a text as a whole
+    matches a pattern, and the timestamp that is a number of minutes before a timestamp. `literal` quotes a text for
+    SQL.
+    """
 
     types: Mapping[Kind, tuple[str, ...]]
-    """The types of the engine's dialect."""
     trimmed: str
-    """A cell without the `BLANKS` around it."""
     matches: str
-    """Whether a text as a whole matches a pattern, which is a literal."""
     literal: Callable[[str], str]
-    """A text as a literal."""
     earlier: str
-    """A timestamp a number of minutes before another."""
 
     def try_cast(self, text: str, kind: Kind) -> str:
-        """Return the text as the engine's type of that kind, or null."""
+        """Return a SQL expression that casts the SQL `text` to the engine's type for `kind`; null if that fails."""
         return f"TRY_CAST({text} AS {self.types[kind][0]})"
 
 
 def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Return the kinds that columns are to be read as, or raise unless text can be read so."""
+    """Return `types` (column name to type) with every type as a `Kind`.
+
+    Raises: `InvalidParameter` for a type as which a text column cannot be read.
+    """
     for name, kind in types.items():
         if kind not in list(CONVERTIBLE):
             allowed = ", ".join(CONVERTIBLE)
@@ -141,23 +153,30 @@ def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
 
 
 def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column, ...]:
-    """Return the columns of text that are to be read as another kind, or raise unless the types fit the table."""
-    found = []
+    """Return the text columns that are to be read as another type, each as a `Column` of that type.
+
+    `types` maps names of columns to the types that the data holder declared, and `schema` has the columns as they are
+    stored. A column that is stored in its declared type is not returned.
+
+    Raises: `UnknownColumn` for a column that the table does not have, and `UnsuitableTable` for a column that is stored
+    neither as text nor in its declared type.
+    """
+    conversions = []
     for name, kind in types.items():
         if name not in schema.names:
             raise UnknownColumn(f"the table has no column {name!r}; it has {schema.listing()}")
         column = schema.column(name)
         if column.kind is Kind.TEXT and kind is not Kind.TEXT:
-            found.append(Column(name=name, kind=kind, from_text=True))
+            conversions.append(Column(name=name, kind=kind, from_text=True))
         elif column.kind is not kind:
             raise UnsuitableTable(f"column {name!r} holds {column.kind} values: only text can be read as {kind}")
-    return tuple(found)
+    return tuple(conversions)
 
 
-def converted(cell: str, kind: Kind, functions: TextFunctions, grammar: CellGrammar = PLAIN_CELLS) -> str:
-    """Return SQL for a cell of text as a value of the kind, or null if the cell is outside the grammar.
+def convert_cell(cell: str, kind: Kind, functions: TextFunctions, grammar: CellGrammar = PLAIN_CELLS) -> str:
+    """Return a SQL expression that converts a text cell to `kind`; null if the cell is not written as `grammar` says.
 
-    `cell` is SQL for the text.
+    `cell` is the SQL expression of the cell, and `functions` are the engine's SQL templates.
     """
     text = functions.trimmed.format(cell)
     match kind:
@@ -182,8 +201,12 @@ def converted(cell: str, kind: Kind, functions: TextFunctions, grammar: CellGram
     return f"CASE WHEN {functions.matches.format(text, functions.literal(matches))} THEN {value} END"
 
 
-def filled(cell: str, functions: TextFunctions, words: Sequence[str]) -> str:
-    """Return SQL for a cell of text, null where the cell is one of the words for an empty cell."""
+def null_if_word(cell: str, functions: TextFunctions, words: Sequence[str]) -> str:
+    """Return a SQL expression for a text cell that is null if the cell, without blanks around it, is one of `words`.
+
+    `cell` is the SQL expression of the cell, `functions` are the engine's SQL templates, and `words` are the words that
+    stand for an empty cell, such as NA.
+    """
     if not words:
         return cell
     listed = ", ".join(functions.literal(word) for word in words)
@@ -191,7 +214,10 @@ def filled(cell: str, functions: TextFunctions, words: Sequence[str]) -> str:
 
 
 def date_pattern(date_format: str) -> str:
-    """Return the pattern of a date that is written in a format, with its three parts as groups."""
+    """Return the regular expression of a date written in `date_format`, such as %d.%m.%Y.
+
+    Its three groups capture day, month and year, in the order in which the format has them.
+    """
     pieces = re.split("%(.)", date_format)
     between, letters = pieces[0::2], pieces[1::2]
     parts = [f"({_DATE_PARTS[letter]})" for letter in letters]
@@ -199,16 +225,21 @@ def date_pattern(date_format: str) -> str:
 
 
 def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
-    """Return SQL for a number with a decimal point and without anything between thousands."""
+    """Return a SQL expression that rewrites a number with a point for decimals and without thousands separators.
+
+    `text` is the SQL expression of the number, which is written as `grammar` says.
+    """
     if grammar.thousands:
         text = f"replace({text}, {functions.literal(grammar.thousands)}, '')"
     return text if grammar.decimal == "." else f"replace({text}, '{grammar.decimal}', '.')"
 
 
 def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
-    """Return SQL for a moment that begins as 2024-01-02, from one whose date is written as the holder says.
+    """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
-    A moment that begins with four digits of a year is left as it is, unless the holder's format begins so itself.
+    `text` is the SQL expression of a text cell, and `grammar.date_format` the format of its date; without a format,
+    `text` is returned. A cell that does not match the format is left unchanged, because dates that begin with the year
+    are also read. But if the format itself begins with the year, a cell that does not match it becomes null.
     """
     if grammar.date_format is None:
         return text
@@ -218,6 +249,10 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     places = {letter: place for place, letter in enumerate(letters, start=1)}
 
     def part(letter: str) -> str:
+        """Return a SQL expression that extracts one part of the date in the cell: its digits, or its month name.
+
+        `letter` names the part as the date format does: d for the day, m or b for the month, Y or y for the year.
+        """
         return f"regexp_extract({text}, {functions.literal(pattern)}, {places[letter]})"
 
     year = part("Y") if "Y" in places else f"concat(CASE WHEN {part('y')} < '69' THEN '20' ELSE '19' END, {part('y')})"
@@ -225,24 +260,33 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     if not month:
         named = " ".join(f"WHEN '{name}' THEN '{number:02}'" for number, name in enumerate(MONTHS, start=1))
         month = f"CASE lower({part('b')}) {named} ELSE '00' END"
-    rest = f"regexp_extract({text}, {functions.literal(pattern)}, 4)"
-    written = f"concat({year}, '-', {month}, '-', lpad({part('d')}, 2, '0'), {rest})"
+    remainder = f"regexp_extract({text}, {functions.literal(pattern)}, 4)"
+    rewritten = f"concat({year}, '-', {month}, '-', lpad({part('d')}, 2, '0'), {remainder})"
     matched = functions.matches.format(text, functions.literal(f"{day}.*"))
     other = "NULL" if letters[0] in "Yy" else text
-    return f"(CASE WHEN {matched} THEN {written} ELSE {other} END)"
+    return f"(CASE WHEN {matched} THEN {rewritten} ELSE {other} END)"
 
 
 def _has_year(text: str) -> str:
+    """Return a SQL condition that the year of the date `text` (SQL of a text such as 2024-01-02) is not 0000."""
     return f"substr({text}, 1, 4) <> '0000'"
 
 
 def _day(text: str) -> str:
-    """Return the day of a moment, as 2024-01-02."""
+    """Return a SQL expression that rewrites a date such as 2024/01/02 or 20240102 as 2024-01-02.
+
+    `text` is the SQL expression of the date. A time of day that follows the date is dropped.
+    """
     digits = f"replace(replace(substr({text}, 1, 10), '-', ''), '/', '')"
     return f"concat(substr({digits}, 1, 4), '-', substr({digits}, 5, 2), '-', substr({digits}, 7, 2))"
 
 
 def _timestamp(text: str, functions: TextFunctions) -> str:
+    """Return a SQL expression that converts a text such as 2024-01-02T03:04:05+01:00 to a timestamp without time zone.
+
+    A time with an offset is converted to UTC. `text` is the SQL expression of the text, and `functions` are the
+    engine's SQL templates. The result is null if the conversion fails or the year is not in 1 to 9999.
+    """
     after = f"substr({text}, CASE WHEN substr({text}, 5, 1) IN ('-', '/') THEN 11 ELSE 9 END)"
     clock = f"substr(regexp_extract({after}, '^[ T]([0-9:.]+)', 1), 1, 15)"
     offset = f"regexp_extract({after}, '([+-][0-9:]+)$', 1)"

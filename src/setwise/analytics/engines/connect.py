@@ -1,45 +1,45 @@
-"""Open a source with its engine: from a path, an address or a table in memory; and where it is on disk.
+"""Opens a table, given by a path, an address or an object in memory, on its engine, and finds its local files.
 
-A new engine is chosen in `open_engine`.
+The engines themselves are listed in registry.py.
 """
 
-import importlib
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.csv_format import COMPRESSIONS
-from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, check_format, described, files_of, lake_folder
-from setwise.analytics.engines.joins import Join, NamedTable, ServerJoin
+from setwise.analytics.engines.files import (
+    CsvOptions,
+    lake_folder,
+    local_files,
+    stored_files,
+)
+from setwise.analytics.engines.joins import Join, NamedTable
+from setwise.analytics.engines.object_store import (
+    is_stored,
+    objects_version,
+    split_address,
+    split_version,
+)
 from setwise.analytics.engines.prepared import read_prepared
+from setwise.analytics.engines.registry import SPARK, OpenRequest, TableSource, engine_type, is_server
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
-if TYPE_CHECKING:
-    from setwise.analytics.engines.duckdb.tables import DuckDBTable
-    from setwise.analytics.engines.spark.tables import SparkSource
-
 Source: TypeAlias = str | Path | object
 """A path, a glob, a directory, `database-file::table`, the name of a table, or a table in memory."""
 
-Opened = TypeVar("Opened")
-
-_POSTGRESQL = ("postgresql://", "postgres://")
-_MASTERS = ("spark://", "local", "yarn", "k8s://")
-_CLICKHOUSE = ("clickhouse://", "chdb://")
-_DUCKDB_MAGIC = b"DUCK"
-_SQLITE_MAGIC = b"SQLite format 3\0"
-_PARQUET_MAGIC = b"PAR1"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """The tables that may be joined to a private one, by name: public ones, and private ones with its user column."""
+class JoinableTables:
+    """The tables that may be joined to a private table, by name, as the data holder declares them.
+
+    `public` tables may be joined on any column; `private` ones must have the same user column and are joined on it.
+    """
 
     public: Mapping[str, Source] = field(default_factory=dict)
     private: Mapping[str, Source] = field(default_factory=dict)
@@ -54,50 +54,44 @@ class Beside:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the tables."""
+        """The names of all joinable tables, the public ones first."""
         return (*self.public, *self.private)
 
     @property
     def all(self) -> dict[str, Source]:
-        """The sources of the tables, by name."""
+        """The sources (paths, addresses or objects in memory) of all joinable tables, by name."""
         return {**self.public, **self.private}
 
     def check(self, joins: Sequence[Join]) -> None:
-        """Raise unless every table of the joins is known."""
+        """Raise `InvalidParameter` if a table that `joins` names was not declared as joinable."""
         for join in joins:
             if join.table not in self.names:
-                there = ", ".join(map(repr, self.names)) or "none"
+                declared = ", ".join(map(repr, self.names)) or "none"
                 raise InvalidParameter(
-                    f"no table is called {join.table!r} to be joined: declare it as public, or as private if it has "
-                    f"users ({there} declared so far)"
+                    f"no table is called {join.table!r} to be joined: declare its file, with --table {join.table}=FILE "
+                    f"if its rows belong to users and with --public {join.table}=FILE if they do not; in Python with "
+                    f"private= or public= where the table is opened ({declared} declared so far)"
                 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The joins of a source, what it is called in them, its user column, and the tables that may be joined to it.
+    """Which tables are joined to a private table, and what is then derived from the joined rows.
 
-    `derivation` is what is derived of the rows after they are joined.
+    `joins` are the joins, each of a table that `beside` declares as joinable. `name` is the name by which `joins` refer
+    to the private table, and `user` its user column. `derivation` (computed columns, filters, groups per user) is
+    applied to the joined rows.
     """
 
     joins: Sequence[Join] = ()
     name: str = ""
     user: str = ""
-    beside: Beside = field(default_factory=Beside)
+    beside: JoinableTables = field(default_factory=JoinableTables)
     derivation: Derivation = field(default_factory=Derivation)
 
 
 NOT_JOINED = Joined()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
-    """A source, and how it is to be read."""
-
-    source: Source
-    table: str | None = None
-    types: Mapping[str, Kind] = field(default_factory=dict)
-    csv: CsvOptions = field(default_factory=CsvOptions)
+"""A private table without joins and without a derivation."""
 
 
 def open_engine(
@@ -111,235 +105,100 @@ def open_engine(
     progress: Progress = quiet,
     joined: Joined = NOT_JOINED,
 ) -> Engine:
-    """Return an engine that reads the source, with the tables that are joined to it.
+    """Return an engine that reads the table `source`, and the tables that are joined to it.
 
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
-    "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
-    "postgresql://...", "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a
-    table inside a database file; `file::table` says the same. `types` says which columns of text, as all of a CSV file
-    are, hold something else; those of the other tables as TABLE.COLUMN. `csv` says how CSV files are written. `memory`
-    limits DuckDB, as in "4GiB".
+    "spark://host:7077" or "local[4]" (for files, catalogue tables and Spark's own data frames), or "postgresql://...",
+    "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a table inside a database
+    file; `file::table` does the same. `types` maps text columns, such as all columns of a CSV file, to the types as
+    which they are read; a column of a joined table is named TABLE.COLUMN. `csv` says how CSV files are written.
+    `joined` names the tables that are joined, and what is derived from the joined rows. `memory` is DuckDB's memory
+    limit, as in "4GiB". `progress` is called with the share of work done while a query runs.
+
+    Raises: `InvalidParameter` for an unknown engine, `MissingExtra` if its driver is not installed, `UnsuitableTable`
+    or `UnknownColumn` for a table that cannot be read, `EngineFailed` for a server that cannot be reached.
     """
-    tables = _tables(_Described(source=source, table=table, types=types or {}, csv=csv or CsvOptions()), joined)
-    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
-        names = _each(tables, _table_name)
-        join = ServerJoin(tables=names, joins=joined.joins, user=joined.user)
-        return _server_engine(engine, join if joined.joins else names[0].table, joined.derivation)
-    if engine == "duckdb" and not _is_spark_frame(source):
-        from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-        from setwise.analytics.engines.duckdb.tables import DuckDBDerivedTable, JoinedTable
-
-        local = _each(tables, lambda each: duckdb_table(each.source, each.table, each.types, each.csv))
-        found = JoinedTable(local, joined.joins, joined.user) if joined.joins else local[0].table
-        if joined.derivation:
-            found = DuckDBDerivedTable(found, joined.derivation)
-        derived = bool(joined.joins or joined.derivation)
-        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) and not derived else None
-        return DuckDBEngine(found, memory=memory, progress=progress, manifest=manifest)
-    if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
-        from setwise.analytics.engines.spark.engine import open_spark
-
-        sources = _each(tables, _spark_source)
-        return open_spark(sources, joined.joins, joined.user, _master(engine), progress, joined.derivation)
-    raise InvalidParameter(
-        "engine must be duckdb, spark, a Spark master such as spark://host:7077, postgresql://..., clickhouse://... or "
-        f"chdb:///folder, not {without_password(engine)!r}"
+    kind = SPARK if engine == "duckdb" and _is_spark_frame(source) else engine_type(engine)
+    if kind is None:
+        raise InvalidParameter(
+            "engine must be duckdb, spark, a Spark master such as spark://host:7077, postgresql://..., "
+            f"clickhouse://... or chdb:///folder, not {without_password(engine)!r}"
+        )
+    main = TableSource(source=source, table=table, types=types or {}, csv=csv or CsvOptions())
+    request = OpenRequest(
+        address=engine,
+        tables=_all_tables(main, joined),
+        joins=joined.joins,
+        user=joined.user,
+        derivation=joined.derivation,
+        memory=memory,
+        progress=progress,
     )
+    return kind.open_tables(request)
 
 
-def _tables(main: _Described, joined: Joined) -> list[NamedTable[_Described]]:
-    """Return a source, with the types of its own columns, and the tables that are joined to it with theirs."""
-    beside = joined.beside
-    beside.check(joined.joins)
-    others = tuple(f"{name}." for name in beside.names)
-    own = {name: kind for name, kind in main.types.items() if not (others and name.startswith(others))}
-    tables = [NamedTable(name=joined.name, table=replace(main, types=own), private=True)]
+def _all_tables(main: TableSource, joined: Joined) -> list[NamedTable[TableSource]]:
+    """Return the private table `main` and the tables joined to it, in the order of `joined.joins`.
+
+    `main.types` maps text columns of all tables to the types as which they are read, with TABLE.COLUMN for a column of
+    a joined table. Each returned table has only the types of its own columns.
+    """
+    joinable = joined.beside
+    joinable.check(joined.joins)
+    prefixes = tuple(f"{name}." for name in joinable.names)
+    main_types = {name: kind for name, kind in main.types.items() if not (prefixes and name.startswith(prefixes))}
+    tables = [NamedTable(name=joined.name, table=replace(main, types=main_types), private=True)]
     for join in joined.joins:
-        private = join.table in beside.private
-        found = beside.private[join.table] if private else beside.public[join.table]
         prefix = f"{join.table}."
         types = {name.removeprefix(prefix): kind for name, kind in main.types.items() if name.startswith(prefix)}
-        tables.append(NamedTable(name=join.table, table=_Described(source=found, types=types), private=private))
+        table = TableSource(source=joinable.all[join.table], types=types)
+        tables.append(NamedTable(name=join.table, table=table, private=join.table in joinable.private))
     return tables
 
 
-def _each(tables: Sequence[NamedTable[_Described]], how: Callable[[_Described], Opened]) -> list[NamedTable[Opened]]:
-    return [NamedTable(name=each.name, table=how(each.table), private=each.private) for each in tables]
-
-
-def _server_engine(address: str, source: str | ServerJoin, derivation: Derivation) -> Engine:
-    if address.startswith(_POSTGRESQL):
-        from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
-
-        return PostgresqlEngine(address, source, derivation=derivation)
-    from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
-
-    return ClickHouseEngine(address, source, derivation=derivation)
-
-
-def _table_name(given: _Described) -> str:
-    """Return the name of a server's table, or raise `InvalidParameter` for what only files take."""
-    if given.types:
-        raise InvalidParameter("types are for columns of text in files: a table of a server has types of its own")
-    if not isinstance(given.source, str | Path):
-        raise InvalidParameter(f"a server reads tables of its own, by name, not {type(given.source).__name__}")
-    return given.table or str(given.source)
-
-
-def _spark_source(given: _Described) -> "SparkSource":
-    from setwise.analytics.engines.spark.tables import SparkSource
-
-    types, csv = described(given.source, given.types, given.csv)
-    return SparkSource(source=given.source, types=types, csv=csv)
-
-
-def _master(engine: str) -> str | None:
-    """Return the master of a Spark engine's address; None is the session that is active, or the machine's own."""
-    return None if engine in ("duckdb", "spark") else engine
-
-
 def _is_spark_frame(source: Source) -> bool:
+    """Return whether `source` is a Spark data frame in memory, judged by the module of its class."""
     return type(source).__module__.partition(".")[0] == "pyspark"
 
 
 def without_password(address: str) -> str:
-    """Return the address of an engine as it may be printed.
+    """Return the address of an engine without its password and without options that are passwords, for printing.
 
     >>> without_password("postgresql://ada:secret@host/shop?sslpassword=other&sslmode=require")
     'postgresql://ada@host/shop?sslmode=require'
     """
-    scheme, separator, rest = address.partition("://")
+    scheme, separator, location = address.partition("://")
     if not separator:
         return address
-    user, at, host = rest.rpartition("@")
+    user, at, host = location.rpartition("@")
     place, _, query = host.partition("?")
     kept = "&".join(part for part in query.split("&") if part and "password" not in part.partition("=")[0].lower())
     return f"{scheme}://{user.partition(':')[0]}{at}{place}{'?' if kept else ''}{kept}"
 
 
-def duckdb_table(
-    source: Source, table: str | None, types: Mapping[str, Kind], csv: CsvOptions | None = None
-) -> "DuckDBTable":
-    """Return what DuckDB is to read."""
-    from setwise.analytics.engines.duckdb.tables import TypedTable
-
-    types, how = described(source, types, csv or CsvOptions())
-    match source:
-        case str() | Path():
-            found = _file_table(str(source), table, how)
-        case _:
-            found = _frame_table(source)
-    return TypedTable(found, types, how.cells) if types or how.null else found
-
-
-def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable":
-    from setwise.analytics.engines.duckdb.files import CsvFiles, ParquetFiles
-    from setwise.analytics.engines.duckdb.tables import DatabaseTable, SqliteTable
-
-    path, separator, named = source.partition("::")
-    table = named if separator else table
-    if "://" in path:
-        raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
-    lake = lake_folder(path)
-    if lake is not None:
-        from setwise.analytics.engines.duckdb.lake import LakeTable
-
-        return LakeTable(lake)
-    files = files_of(path)
-    check_format(files[0], csv)
-    stems = {csv.suffix_of(file) for file in files}
-    magics = {magic_of(file) for file in files}
-    if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
-        if not table:
-            raise UnsuitableTable(f"{path} is a database: name one of its tables, as in {path}::TABLE")
-        database = DatabaseTable if _DUCKDB_MAGIC in magics else SqliteTable
-        return database(files[0], table)
-    if stems <= set(PARQUET_SUFFIXES) or magics == {_PARQUET_MAGIC}:
-        return ParquetFiles(files, os.path.abspath(path))
-    if len(stems) > 1:
-        raise UnsuitableTable(f"the files of {path} are of several formats: name those of one, as in {path}/*.csv")
-    (suffix,) = stems
-    if csv.is_csv(suffix):
-        return CsvFiles(files, os.path.abspath(path), csv.format_of(suffix))
-    raise UnsuitableTable(
-        f"{path} is no Parquet, DuckDB or SQLite file, and its name does not tell how it is written: give --format csv "
-        "or tsv, or --separator; setwise check shows which"
-    )
-
-
-def magic_of(file: Path) -> bytes | None:
-    """Return the mark by which a Parquet file or a database is known, or None for text."""
-    try:
-        with file.open("rb") as opened:
-            start = opened.read(16)
-    except OSError:
-        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
-    for magic, found in (
-        (_PARQUET_MAGIC, start[:4]),
-        (_SQLITE_MAGIC, start),
-        (_DUCKDB_MAGIC, start[8:12]),
-    ):
-        if magic == found:
-            return magic
-    return None
-
-
 def pin_version(source: Source, engine: str) -> Source:
-    """Return the folder of a lake table with its current version after it, as in `events@7`; other sources as they are.
+    """Return `source`, a lake table or an address of an object store, with its version appended, as in `events@7`.
 
-    Everything that is opened later under the pinned name reads the same version, whatever is written meanwhile.
+    It is the current version. Every later opening of the returned name reads the same version, even if the table is
+    written to meanwhile: a lake table (Delta Lake or Iceberg) keeps its versions, and a query of other stored objects
+    is refused once they were written again. Other sources, sources that name a version already, and all sources of
+    another `engine` than "duckdb" are returned unchanged.
     """
-    lake = lake_folder(str(source)) if isinstance(source, str | Path) and engine == "duckdb" else None
-    if lake is None or lake.version is not None:
+    if not isinstance(source, str | Path) or engine != "duckdb":
         return source
-    from setwise.analytics.engines.duckdb.lake import current_version
+    if is_stored(source) and split_version(str(source))[1] is not None:
+        return source
+    lake = lake_folder(str(source))
+    if lake is not None:
+        if lake.version is not None:
+            return source
+        from setwise.analytics.engines.duckdb.lake import current_version
 
-    return f"{source}@{current_version(lake)}"
-
-
-def _frame_table(source: object) -> "DuckDBTable":
-    """Return a table in memory as DuckDB reads it: Arrow, pandas or Polars, told by their modules."""
-    from setwise.analytics.engines.duckdb.arrow_cells import from_pandas
-    from setwise.analytics.engines.duckdb.tables import ArrowTable
-
-    library = type(source).__module__.partition(".")[0]
-    arrow = importlib.import_module("pyarrow")
-    failed = False
-    try:
-        match library, type(source).__name__:
-            case "pyarrow", "Table":
-                return ArrowTable(source)
-            case "pyarrow", "RecordBatch":
-                return ArrowTable(arrow.Table.from_batches([source]))
-            case "pandas", "DataFrame":
-                return ArrowTable(from_pandas(source))
-            case "polars", "DataFrame":
-                return ArrowTable(source.to_arrow())  # type: ignore[attr-defined]
-            case "polars" | "duckdb" | "_duckdb", "LazyFrame" | "DuckDBPyRelation":
-                return ArrowTable(_computed(source))
-            case _:
-                pass
-    except (arrow.ArrowException, TypeError, ValueError):
-        failed = True  # the message would quote a value
-    if failed:
-        raise UnsuitableTable("the frame has a column of a type that Arrow cannot hold: convert it to text or numbers")
-    raise InvalidParameter(
-        "a source must be a path, an Arrow table, a pandas or Polars frame, or a DuckDB relation, not "
-        f"{type(source).__name__}"
-    )
-
-
-def _computed(source: Any) -> Any:  # noqa: ANN401 - what its library makes of it
-    """Return a lazy frame or relation as an Arrow table: computed once and whole, before any question is asked.
-
-    Computed with each question, a row that fails to convert would decide whether one is answered.
-    """
-    failed = ""
-    try:
-        return source.collect().to_arrow() if type(source).__name__ == "LazyFrame" else source.to_arrow_table()
-    except Exception as error:
-        failed = type(error).__name__  # the message would quote a value
-    raise UnsuitableTable(f"the source could not be computed ({failed}): run it by itself to see why")
+        return f"{str(source).rstrip('/')}@{current_version(lake)}"
+    if not is_stored(source):
+        return source
+    place = str(source).rstrip("/")
+    return f"{place}@{objects_version(stored_files(place))}"
 
 
 _WILDCARDS = frozenset("*?[")
@@ -347,30 +206,36 @@ _WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """The local files of a table, with those it was `prepared` from, and its name: empty for a table in memory."""
+    """Where a table is: its `name` ("" for a table in memory), and the local files that hold it.
+
+    `prepared` says that the table is a prepared dataset (contributions ranked and stored in advance); `files` then also
+    holds the files that it was prepared from.
+    """
 
     name: str
     files: tuple[Path, ...] = ()
     prepared: bool = False
 
     def holds(self, path: Path) -> bool:
-        """Return whether a path leads to one of the files, by whatever name or link."""
-        return any(_same(path, file) for file in self.files)
+        """Return whether `path` leads to one of this location's files, even by another name or a link."""
+        return any(_is_same_file(path, file) for file in self.files)
 
     def with_files(self, others: Iterable["Location"]) -> "Location":
-        """Return the location with the files of others."""
+        """Return this location with the files of the locations `others` added."""
         return replace(self, files=(*self.files, *(file for each in others for file in each.files)))
 
 
 IN_MEMORY = Location(name="")
-"""The location of a table in memory, or of one that only a service can see."""
+"""The location of a table in memory, or of a table that only a service can read."""
 
 
 def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
-    """Return the location of what `open_engine` would open.
+    """Return the name and the local files of the table that `open_engine` would open.
 
-    A table of a database is known by its own name, a file by its name without endings, a folder or glob by the name of
-    the folder, and what was prepared by the name of what it was prepared from.
+    `source`, `engine` and `table` are the arguments of `open_engine`.
+
+    A table of a database has its own name, a file its name without endings, a folder or glob the name of the folder,
+    and a prepared dataset the name of the table it was prepared from. A table in an object store has no local files.
 
     >>> [location_of(path).name for path in ("shop.duckdb::main.visits", "logs/visits.csv.gz", "visits/*.csv")]
     ['visits', 'visits', 'visits']
@@ -379,8 +244,11 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
         return IN_MEMORY
     path, separator, named = str(source).partition("::")
     table = named if separator else table
-    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
+    if is_server(engine):
         return Location(name=_last_part(table or path))
+    if is_stored(path):
+        bucket, key = split_address(split_version(path)[0])
+        return Location(name=_stem(Path(key).name) if key else bucket)
     files = _files(path)
     prepared = read_prepared(Path(path)) if Path(path).is_dir() else None
     if prepared is not None:
@@ -390,16 +258,22 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
 
 
 def _files(path: str) -> tuple[Path, ...]:
+    """Return the local files that a path or glob names; an empty tuple if it names none."""
     try:
-        return files_of(path)
+        return local_files(path)
     except UnsuitableTable:
         return ()
 
 
 def _name_of(path: str, engine: str) -> str:
+    """Return the name of the table that `open_engine` would open for `path` on `engine`.
+
+    It is the name of a lake table (Delta Lake or Iceberg), of the folder if `path` is a folder or a glob, of a
+    catalogue table (not on DuckDB), or of the file without its ending.
+    """
     lake = lake_folder(path)
     if lake is not None:
-        return lake.path.name
+        return lake.name
     place = Path(path)
     if wild := [index for index, part in enumerate(place.parts) if _WILDCARDS & set(part)]:
         return Path(*place.parts[: wild[0]]).absolute().name
@@ -407,14 +281,22 @@ def _name_of(path: str, engine: str) -> str:
         return place.absolute().name
     if engine != "duckdb" and not place.exists() and "/" not in path:
         return _last_part(path)
-    return Path(place.stem).stem if place.suffix.lower() in COMPRESSIONS else place.stem
+    return _stem(place.name)
+
+
+def _stem(name: str) -> str:
+    """Return the name of a file without its ending, and without a compression ending: visits for visits.csv.gz."""
+    plain = Path(name)
+    return Path(plain.stem).stem if plain.suffix.lower() in COMPRESSIONS else plain.stem
 
 
 def _last_part(table: str) -> str:
+    """Return the last part of a dotted table name such as shop."visits", without quotes."""
     return table.rpartition(".")[2].strip('"`')
 
 
-def _same(path: Path, file: Path) -> bool:
+def _is_same_file(path: Path, file: Path) -> bool:
+    """Return whether two paths lead to the same file; False if one of them cannot be read."""
     try:
         return path.samefile(file)
     except OSError:

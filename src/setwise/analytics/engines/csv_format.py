@@ -1,6 +1,7 @@
-"""How CSV files are written, as their holder says, and their bytes in one form: UTF-8 with one byte between cells.
+"""How CSV files are written, as the data holder declares it, and conversion of their bytes to one common form.
 
-The `csv_*` modules import nothing else of Setwise, because Spark sends them to its executors.
+That form is UTF-8 with one byte between cells. The `csv_*` modules import nothing else of Setwise, because Spark sends
+them to its executors.
 """
 
 import codecs
@@ -12,23 +13,32 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+"""The compressions that are read, by the ending of a file's name."""
 UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-"""The byte order marks of UTF-16, and which order each tells."""
+"""The byte order marks of UTF-16, and the encoding that each shows."""
 UNIT_SEPARATOR = "\x1f"
-"""What stands for a separator of several characters; bytes of this value that a file has itself become `_NO_TEXT`."""
+"""The character that replaces a separator of several characters.
+
+A byte of this value that the file itself contains becomes `_NO_TEXT`.
+"""
 _NO_TEXT = b"\xff"
+"""A byte that is never valid UTF-8, so that its cell is read as null."""
 _LONGEST_SEPARATOR = 8
+"""The most characters of a separator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvFormat:
-    """How a table is written as CSV.
+    """How the CSV files of a table are written.
 
-    `columns` are the names of the columns of files without a header; their lines may end either way. `encoding` is
-    UTF-8, UTF-16 or one of a byte per character that holds ASCII: in others a damaged byte could shift all that follow.
-    `skip_lines` says how many lines stand above the header, or above the first row. `certain` says that the first line
-    is a header even if it looks like a row. `compression` is that of every file; None goes by their names.
+    `separator` is the text between cells, of one to eight characters. `columns` are the names of the columns of files
+    without a header; None means that the files have a header. A carriage return before a line feed belongs to the line
+    end if the header ends with both, or if there is no header. `encoding` is UTF-8, UTF-16, or an encoding of one byte
+    per character that contains ASCII: in other encodings a damaged byte could shift all characters after it.
+    `skip_lines` is the number of lines above the header, or above the first row. `certain` says that the first line is
+    a header even if it looks like a row. `compression` is that of every file; None means that the endings of their
+    names decide. Bad values raise ValueError.
 
     >>> CsvFormat(separator=";", encoding="cp1252").separator
     ';'
@@ -65,61 +75,84 @@ class CsvFormat:
 
     @property
     def mark(self) -> str:
-        """The one character between cells in what `opened` returns."""
+        """The one character between cells in the UTF-8 streams that `CsvFormat.opened` returns.
+
+        It is the separator of the CSV files, or `UNIT_SEPARATOR` if that separator has several characters.
+        """
         return self.separator if len(self.separator) == 1 else UNIT_SEPARATOR
 
     def decompressed(self, file: BinaryIO, name: str) -> BinaryIO:
-        """Return the bytes of a file of that name without its compression."""
-        found = COMPRESSIONS.get(os.path.splitext(name)[1].lower()) if self.compression is None else self.compression
-        return cast(BinaryIO, pa.CompressedInputStream(file, found)) if found else file
+        """Return a stream of the decompressed bytes of `file`.
+
+        If this format names no compression, the ending of the file's name `name`, such as .gz, decides; without a known
+        ending `file` is returned unchanged.
+        """
+        compression = (
+            COMPRESSIONS.get(os.path.splitext(name)[1].lower()) if self.compression is None else self.compression
+        )
+        return cast(BinaryIO, pa.CompressedInputStream(file, compression)) if compression else file
 
     def opened(self, file: BinaryIO, name: str) -> BinaryIO:
-        """Return a file of that name decompressed, in UTF-8, with `mark` between cells."""
+        """Return a stream of `file` decompressed and in UTF-8, with the one character `mark` between cells.
+
+        `name` is the file's name, whose ending may show the compression.
+        """
         plain = self.decompressed(file, name)
         encoding = codec_name(self.encoding)
         if encoding in UTF_16:
-            plain = cast(BinaryIO, _Changed(plain, _Utf16(encoding)))
+            plain = cast(BinaryIO, _ConvertedStream(plain, _Utf16Converter(encoding)))
         elif encoding != "utf-8":
-            plain = cast(BinaryIO, _Changed(plain, _single_byte(_characters(encoding) or {})))
+            plain = cast(BinaryIO, _ConvertedStream(plain, _single_byte_converter(_characters(encoding) or {})))
         if len(self.separator) > 1:
-            plain = cast(BinaryIO, _Changed(plain, _OneMark(self.separator.encode())))
+            plain = cast(BinaryIO, _ConvertedStream(plain, _SeparatorReplacer(self.separator.encode())))
         return plain
 
 
-class _Changed:
-    """A file whose bytes are changed as they are read; `change` gets b"" at the end of the file."""
+class _ConvertedStream:
+    """A byte stream of the blocks of `file`, each of which is converted by the function `change`.
+
+    At the end of the file `change` gets b"", to return the bytes that it held back from earlier blocks.
+    """
 
     def __init__(self, file: BinaryIO, change: Callable[[bytes], bytes]) -> None:
         self._file = file
         self._change = change
-        self._left = b""  # changed and not yet returned
+        self._converted = b""  # converted bytes that were not returned yet
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, and none only at the end."""
-        while not self._left and (read := self._file.read(size)):
-            self._left = self._change(read)
-        found = self._left or self._change(b"")
-        self._left = found[size:]
-        return found[:size]
+        """Return at most `size` bytes of the converted stream; b"" only at the end of the file."""
+        while not self._converted and (read := self._file.read(size)):
+            self._converted = self._change(read)
+        converted = self._converted or self._change(b"")
+        self._converted = converted[size:]
+        return converted[:size]
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file whose bytes this stream converts."""
         self._file.close()
 
-    def __enter__(self) -> "_Changed":
+    def __enter__(self) -> "_ConvertedStream":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _single_byte(characters: dict[int, str]) -> Callable[[bytes], bytes]:
-    """Return the change of a single-byte encoding to UTF-8; a byte that is no character becomes one that is no text."""
+def _single_byte_converter(characters: dict[int, str]) -> Callable[[bytes], bytes]:
+    """Return a function that converts bytes of a single-byte encoding to UTF-8.
+
+    `characters` maps each byte to its character, or to a lone surrogate if it has none; such a byte becomes a byte that
+    is not valid UTF-8.
+    """
     return lambda read: read.decode("latin-1").translate(characters).encode("utf-8", "surrogateescape")
 
 
-class _Utf16:
-    """The change of UTF-16 to UTF-8; half a pair of surrogates becomes bytes that are no text."""
+class _Utf16Converter:
+    """A callable that converts a UTF-16 byte stream to UTF-8, one block of bytes per call; b"" ends the stream.
+
+    `encoding` is Python's name of the variant of UTF-16. A byte order mark is removed. A lone surrogate becomes bytes
+    that are not valid UTF-8.
+    """
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
@@ -137,13 +170,17 @@ class _Utf16:
             self._decoder = codecs.getincrementaldecoder(order)("surrogatepass")
         try:
             return self._decoder.decode(read, final=not read).encode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:  # a byte too few at the end
+        except UnicodeDecodeError:  # the file ends in the middle of a character
             self._decoder.reset()
             return _NO_TEXT
 
 
-class _OneMark:
-    """The change of a separator of several characters to the unit separator, wherever reads begin and end."""
+class _SeparatorReplacer:
+    """A callable that replaces `separator`, which has several characters, by the one character `UNIT_SEPARATOR`.
+
+    It is called with one block of bytes of a stream after the other. If the bytes at the end of a block may be the
+    beginning of a separator, they are returned by a later call; b"" ends the stream.
+    """
 
     def __init__(self, separator: bytes) -> None:
         self._separator = separator
@@ -163,7 +200,7 @@ class _OneMark:
 
 
 def codec_name(encoding: str) -> str:
-    """Return an encoding's usual name, or as it was given if there is none of that name."""
+    """Return Python's usual name of `encoding`, such as utf-8 for UTF8; an unknown name is returned unchanged."""
     try:
         return codecs.lookup(encoding).name.removesuffix("-sig")
     except LookupError:
@@ -171,22 +208,26 @@ def codec_name(encoding: str) -> str:
 
 
 def distinct(names: tuple[str, ...]) -> bool:
-    """Return whether there are names, each of them different and none empty."""
+    """Return whether there is at least one name, all `names` are different, and none of them is empty."""
     return bool(names) and len(set(names)) == len(names) and all(names)
 
 
 def _characters(encoding: str) -> dict[int, str] | None:
-    """Return the character of every byte of a single-byte encoding that holds ASCII, or None for other encodings."""
-    every = range(256)
+    """Return the character of each byte 0 to 255 in a single-byte `encoding`; None for other encodings.
+
+    None also for an encoding that is not ASCII for bytes below 128. A byte without a character maps to a lone
+    surrogate.
+    """
+    all_bytes = range(256)
     try:
-        characters = {byte: bytes([byte]).decode(encoding, "replace") for byte in every}
-        pairs = bytes(byte for first in every for second in every for byte in (first, second)).decode(
+        characters = {byte: bytes([byte]).decode(encoding, "replace") for byte in all_bytes}
+        pairs = bytes(byte for first in all_bytes for second in all_bytes for byte in (first, second)).decode(
             encoding, "replace"
         )
     except (LookupError, UnicodeError):
         return None
-    if pairs != "".join(characters[first] + characters[second] for first in every for second in every):
-        return None  # some bytes are one character together
+    if pairs != "".join(characters[first] + characters[second] for first in all_bytes for second in all_bytes):
+        return None  # two bytes together can form one character
     if any(characters[byte] != chr(byte) for byte in range(128)):
         return None
     return {byte: "\udcff" if character == "\ufffd" else character for byte, character in characters.items()}

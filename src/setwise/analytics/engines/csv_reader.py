@@ -1,10 +1,11 @@
-"""CSV files as batches of text: one rule for every engine, under which no line decides about another (`csv_records`).
+"""CSV files as Arrow batches of text, read by one rule on every engine, so that no line affects another.
 
-Empty cells, quoted or not, are null, and so are cells that are not text in the file's encoding.
+Empty cells, quoted or not, are null, and so are cells that are not text in the file's encoding. `csv_records` says how
+a file is split into records.
 
-The holder says by the options which lines stand above the rows. For the names of columns these lines alone are looked
-at, never a row. So a file without a header must be called one: its first line would be taken for names, and its first
-user would be lost.
+The data holder declares which lines stand above the rows. Only these lines are read to find the names of the columns,
+never a row. So the data holder must declare that a file has no header: otherwise its first line would be taken for
+names, and the row of its first user would be lost.
 """
 
 import csv
@@ -12,6 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -22,9 +24,9 @@ from setwise.analytics.engines.csv_format import MARKS, UNIT_SEPARATOR, CsvForma
 from setwise.analytics.engines.csv_records import Layout, Records
 
 LONGEST_HEADER = 1_000_000
-"""Bytes of a CSV file within which its header must end."""
+"""The number of bytes of a CSV file within which its header must end."""
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", "::": "double colons", ",": "commas"}
-"""The usual separators, and what a message calls them."""
+"""The usual separators, and their names in messages."""
 _BOM = b"\xef\xbb\xbf"
 _ARCHIVES = {
     b"\x1f\x8b": "it is compressed with gzip: end its name in .gz, or give --format csv.gz",
@@ -42,12 +44,16 @@ _VALUES = {
 
 
 class UnreadableHeader(ValueError):
-    """A first line that is no header; the message says why, and which option reads the file."""
+    """Raised if the first line of a CSV file is not a header; the message says why, and which option to give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The names of the columns, where the first row begins in bytes, and whether lines end in CR LF."""
+    """The header of a CSV file: its column `names`, and how the lines after it are read.
+
+    `start` is the byte offset of the first row. `crlf` says whether a carriage return before a line feed belongs to the
+    line end.
+    """
 
     names: tuple[str, ...]
     start: int
@@ -55,7 +61,13 @@ class Header:
 
 
 def read_header(file: BinaryIO, form: CsvFormat) -> Header:
-    """Return the header of a file that `form` has opened, or raise `UnreadableHeader`; an empty file has no names."""
+    """Return the header of the CSV format `form` from `file`, a stream that `form.opened` returned.
+
+    An empty file has a header without names. If `form` names the columns, the header has these names, and no line of
+    the file is read for it.
+
+    Raises: `UnreadableHeader` if the first line is not a header of distinct names.
+    """
     start = _start_of(file, form.skip_lines + (form.columns is None))
     place = _line_end(start, form.skip_lines)
     if form.columns is not None:
@@ -69,38 +81,46 @@ def read_header(file: BinaryIO, form: CsvFormat) -> Header:
     if not form.certain and (problem := value_among(names) or _other_separator(names, form)):
         raise UnreadableHeader(problem)
     if not distinct(names):
-        raise UnreadableHeader(_unnamed(names, form))
+        raise UnreadableHeader(_bad_names_message(names, form))
     return Header(names=names, start=end, crlf=line.endswith(b"\r\n"))
 
 
 def value_among(names: Sequence[str]) -> str:
-    """Return what to say of names that look like the values of a row, or ""; no value is repeated."""
+    """Return an error message if one of the header's `names` looks like a value, such as a number; otherwise "".
+
+    The file then seems to have no header. The message does not repeat the value, which may be private.
+    """
     for place, name in enumerate(names, start=1):
         for kind, pattern in _VALUES.items():
             if pattern.fullmatch(name):
+                columns = ",".join(f"NAME_{number}" for number in range(1, len(names) + 1))
                 return (
                     f"cell {place} of its first line is {kind}, so that line looks like a row and not like a header: "
-                    "give --no-header --columns A,B,... for a file without a header, --skip-lines N for lines above "
-                    "the header, or --header if these are the names"
+                    f"give --no-header --columns {columns}, with a name for each column, for a file without a header, "
+                    "--skip-lines N for lines above the header, or --header if these are the names"
                 )
     return ""
 
 
 def suggested_names(names: Sequence[str]) -> list[str]:
-    """Return names for columns that can stand after --columns: as they are where they can, and distinct.
+    """Return distinct names that can be given to --columns, as close to `names` as possible.
 
     >>> suggested_names(["", "user", "user", "a,b"])
     ['column_1', 'user', 'user_3', 'a_b']
     """
-    found: list[str] = []
+    suggestions: list[str] = []
     for place, name in enumerate(names, start=1):
         plain = re.sub(r"[^\w .:/()-]+", "_", name).strip("_ ") or f"column_{place}"
-        found.append(plain if plain not in found else f"{plain}_{place}")
-    return found
+        suggestions.append(plain if plain not in suggestions else f"{plain}_{place}")
+    return suggestions
 
 
 def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
-    """Return the cells of a header line, without blanks around them, or raise `UnreadableHeader`."""
+    """Return the cells of the header `line` of a CSV file as column names, without blanks around them.
+
+    `form` is the CSV format of the file.
+    Raises: `UnreadableHeader` if the line is compressed, in another encoding, has an open quote, or is too long.
+    """
     for archive, remedy in _ARCHIVES.items():
         if line.startswith(archive):
             raise UnreadableHeader(remedy)
@@ -110,10 +130,10 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
     try:
         text = line.removeprefix(_BOM).decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        given = codec_name(form.encoding)
+        encoding = codec_name(form.encoding)
         raise UnreadableHeader(
-            f"its header is not {'UTF-8' if given == 'utf-8' else given}: give --encoding cp1252 (Western European), "
-            "or the encoding it was written in"
+            f"its header is not {'UTF-8' if encoding == 'utf-8' else encoding}: give --encoding cp1252 (Western "
+            "European), or the encoding it was written in"
         ) from None
     if text.count('"') % 2:
         raise UnreadableHeader(
@@ -130,23 +150,32 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
 
 
 def _other_separator(names: tuple[str, ...], form: CsvFormat) -> str:
-    """Return what to say of one name with another separator in it, or ""."""
+    """Return an error message if `names`, the header, is only one name that contains another common separator.
+
+    `form` is the CSV format that was tried. The message suggests to declare that separator. Returns "" if there are
+    several names, or no other separator.
+    """
     if len(names) != 1:
         return ""
-    found = max(SEPARATORS, key=lambda separator: (names[0].count(separator), len(separator)))
-    if found == form.separator or found not in names[0]:
+    likely = max(SEPARATORS, key=lambda separator: (names[0].count(separator), len(separator)))
+    if likely == form.separator or likely not in names[0]:
         return ""
     return (
-        f"its header has one name with {SEPARATORS[found]}: give --separator {written(found)}, or --header if it is one"
+        f"its header has one name with {SEPARATORS[likely]}: give --separator {written(likely)}, "
+        "or --header if it is one"
     )
 
 
 def written(separator: str) -> str:
-    """Return a separator as it is written on the command line."""
+    """Return `separator` as a person types it on the command line: quoted for the shell, and "tab" for a tab."""
     return "tab" if separator == "\t" else shlex.quote(separator)
 
 
-def _unnamed(names: tuple[str, ...], form: CsvFormat) -> str:
+def _bad_names_message(names: tuple[str, ...], form: CsvFormat) -> str:
+    """Return the error message for a CSV header whose `names` have an empty name or the same name twice.
+
+    `form` is the CSV format of the file. The message names the options that read the file.
+    """
     if not any(names):
         return (
             f"its header line is blank: give --skip-lines {form.skip_lines + 1}, or more if the header is further down"
@@ -162,7 +191,10 @@ def _unnamed(names: tuple[str, ...], form: CsvFormat) -> str:
 
 
 def _start_of(file: BinaryIO, lines: int) -> bytes:
-    """Return the start of a file: at least `lines` lines where it has them."""
+    """Return the beginning of a file: at least `lines` lines, or the whole file if it has fewer.
+
+    At most 8 KiB more than `LONGEST_HEADER` bytes are read.
+    """
     start = b""
     while len(start) < LONGEST_HEADER and start.count(b"\n") < lines and (read := file.read(2**13)):
         start += read
@@ -170,7 +202,10 @@ def _start_of(file: BinaryIO, lines: int) -> bytes:
 
 
 def _line_end(start: bytes, lines: int) -> int:
-    """Return where a number of lines ends."""
+    """Return the byte offset in `start`, the beginning of a file, after its first `lines` lines.
+
+    If `start` has fewer lines, return its length, but at most `LONGEST_HEADER`.
+    """
     place = 0
     for _ in range(lines):
         end = start.find(b"\n", place) + 1
@@ -181,12 +216,14 @@ def _line_end(start: bytes, lines: int) -> int:
 
 
 OpenFile = Callable[[], BinaryIO]
+"""Function that opens a file from its beginning."""
 
 
 class CsvFile:
-    """One CSV file, whose header is read at once and whose records as often as they are asked for.
+    """One CSV file: its header is read at once, and its records can be read any number of times.
 
-    Raises `UnreadableHeader` unless the file begins with a header of distinct names; an empty file has no names.
+    `open_file` opens the file from its beginning, decompressed and in UTF-8, and `form` is its CSV format.
+    Raises: `UnreadableHeader` unless the file begins with a header of distinct names; an empty file has no names.
     """
 
     def __init__(self, open_file: OpenFile, form: CsvFormat) -> None:
@@ -197,37 +234,67 @@ class CsvFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """The names of the CSV file's columns, in order; empty for an empty file."""
         return self._header.names
 
     def batches(self, columns: Sequence[str], layout: Layout | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the chosen columns as text, in the order of the file."""
+        """Yield Arrow batches of the columns named `columns` as text, with records in the order of the file.
+
+        Malformed records are left out. `layout` (number of cells, separator, block sizes) is for tests; None means the
+        layout that follows from the header and the CSV format.
+        """
         if not self.names:
             return
+        parse, parse_kept = partial(self._parse, columns=columns), partial(self._parse_kept, columns=columns)
+        for table in self._records(layout).blocks(parse, parse_kept):
+            batches = table.to_batches()
+            yield from map(self._with_separators, batches) if len(self._format.separator) > 1 else batches
+
+    def count_lines(self) -> tuple[int, int]:
+        """Return (lines, kept lines): how many lines below the header are not blank, and how many of these are read.
+
+        The lines of malformed records do not count as read. The numbers have no noise, so they are for the data holder
+        alone.
+        """
+        return self._records().count_lines() if self.names else (0, 0)
+
+    def _records(self, layout: Layout | None = None) -> Records:
+        """Return the records of the file.
+
+        `layout` is for tests; None means the layout that follows from the header and the CSV format.
+        """
         layout = layout or Layout(width=len(self.names), separator=ord(self._format.mark), crlf=self._header.crlf)
-        records = Records(self._open, self._header.start, layout)
-        for block, settled in records.blocks():
-            batches = self._parsed(records, block, settled, columns)
-            quoted = len(self._format.separator) > 1 and b'"' in block
-            yield from map(self._with_separators, batches) if quoted else batches
+        return Records(self._open, self._header.start, layout)
 
     def _with_separators(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return cells with the separator as it was written: in quotes it is part of them."""
+        """Return `batch` with the separator of the CSV files in place of each `UNIT_SEPARATOR` in a cell.
+
+        `CsvFormat.opened` replaces a separator of several characters by `UNIT_SEPARATOR` everywhere, also inside quoted
+        cells, where it is part of the text.
+        """
         cells = [pc.replace_substring(column, UNIT_SEPARATOR, self._format.separator) for column in batch.columns]
         return pa.RecordBatch.from_arrays(cells, names=batch.schema.names)
 
-    def _parsed(self, records: Records, block: bytes, settled: bool, columns: Sequence[str]) -> list[pa.RecordBatch]:
+    def _parse(self, block: bytes, columns: Sequence[str]) -> pa.Table | None:
+        """Return the columns named `columns` of a block of CSV lines as text.
+
+        None if a line has another number of cells than the header, or a cell is not UTF-8.
+        """
         try:
-            return list(self._table(block, columns, pa.string()).to_batches())
-        except pa.ArrowInvalid:  # a line of another width, or a cell that is not UTF-8
-            kept = block if settled else records.kept(block)[0]
-        if not kept:
-            return []
-        table = self._table(kept, columns, pa.binary())
-        texts = [decoded(column) for column in table.columns]
-        return list(pa.table(texts, names=list(columns)).to_batches())
+            return self._table(block, columns, pa.string())
+        except pa.ArrowInvalid:
+            return None
+
+    def _parse_kept(self, records: bytes, columns: Sequence[str]) -> pa.Table:
+        """Return the columns named `columns` of well-formed CSV records as text; cells that are not UTF-8 are null."""
+        parsed = self._parse(records, columns)
+        if parsed is not None:
+            return parsed
+        table = self._table(records, columns, pa.binary())
+        return pa.table([decoded(column) for column in table.columns], names=list(columns))
 
     def _table(self, data: bytes, columns: Sequence[str], kind: pa.DataType) -> pa.Table:
+        """Return the columns named `columns` of the CSV bytes `data` as an Arrow table, all of Arrow type `kind`."""
         return pa_csv.read_csv(
             pa.py_buffer(data),
             read_options=pa_csv.ReadOptions(column_names=list(self.names), block_size=len(data) + 1),
@@ -245,13 +312,13 @@ class CsvFile:
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return bytes as text, null where they are not UTF-8."""
+    """Return an Arrow column of bytes as a column of text, with null for bytes that are not UTF-8."""
     chunks = [pa.array([utf8_text(cell) for cell in chunk.to_pylist()], pa.string()) for chunk in column.chunks]
     return pa.chunked_array(chunks, pa.string())
 
 
 def utf8_text(cell: bytes | None) -> str | None:
-    """Return bytes as text, None where they are not UTF-8."""
+    """Return bytes as text; None for None and for bytes that are not UTF-8."""
     try:
         return None if cell is None else cell.decode()
     except UnicodeDecodeError:

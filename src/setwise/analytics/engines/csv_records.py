@@ -1,14 +1,14 @@
-"""CSV bytes to whole records, such that a damaged line loses itself and nothing else.
+"""CSV bytes split into records, so that of a damaged record only the first line is lost.
 
 The format is RFC 4180, strictly. A line ends at a line feed; a carriage return before it belongs to the line end only
-in files whose lines end so, and is data everywhere else. A cell is free of quotes, or stands in quotes as a whole with
-its own quotes doubled, and may then hold separators and line ends. A record has as many cells as there are columns. Of
-a record that is not well-formed the first line is lost, and reading goes on with the next line.
+in files whose lines end in CR LF, and is data everywhere else. A cell is free of quotes, or stands in quotes as a whole
+with its own quotes doubled, and may then hold separators and line ends. A record has as many cells as there are
+columns. If a record is not well-formed, its first line is lost, and reading goes on with the next line.
 
-Why lines decide. A well-formed record has an even number of quotes, and a place is inside quotes exactly when an odd
-number of them stands before it. So a record of several lines begins at a line with an odd number of quotes and ends at
-the *next* such line. An odd line is tried together with the lines up to the next odd one; unless these are one
-well-formed record, the first line alone is lost.
+Why lines suffice to find records: a well-formed record has an even number of quotes, and a position is inside quotes
+exactly if an odd number of quotes stands before it. So a record of several lines begins at a line with an odd number of
+quotes and ends at the *next* such line. An odd line is tried together with the lines up to the next odd one; if these
+are not one well-formed record, only the first line is lost.
 
 The `csv_*` modules import nothing else of Setwise, because Spark sends them to its executors.
 """
@@ -17,13 +17,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 LF, CR, QUOTE = b'\n\r"'
 
+T = TypeVar("T")
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -31,24 +32,38 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How the records of a file are written, and how much of it is held at a time, in bytes."""
+    """How the records of a CSV file are written, and how many bytes of the file are held in memory at a time.
+
+    `width` is the number of cells of a record, `separator` the byte between cells, and `crlf` says whether lines end in
+    CR LF. `block`, `step` and `longest` are numbers of bytes. The file is read `block` bytes at a time. If a record
+    goes on after a block, `step` bytes are read first to find its end, then twice as many, and so on. A record of more
+    than `longest` bytes is lost.
+    """
 
     width: int
-    """Cells of a record."""
+    """The number of cells of a record."""
     separator: int
-    """The byte between cells."""
+    """The byte that separates cells."""
     crlf: bool
     """Whether a carriage return before a line feed belongs to the line end."""
     block: int = 2**23
-    """What is read at a time."""
+    """Bytes that are read at a time."""
     step: int = 2**16
-    """What is read first to find the end of a record that a block does not hold; then twice as much each time."""
+    """Bytes that are read first to find the end of a record beyond a block; doubled with every further read."""
     longest: int = 2**26
-    """The longest record; a longer one is lost, wherever blocks begin: the rows of others move them."""
+    """The most bytes of a record; a longer record is lost.
+
+    The limit does not depend on where blocks begin, because that depends on the rows of others.
+    """
 
 
 class Records:
-    """The records of a file, which is read forwards once, and a second time where records cross blocks."""
+    """The well-formed records of a CSV file, read in blocks of bytes.
+
+    `open_file` opens the file from its beginning, `start` is the byte offset of the first record, and `layout` says how
+    records are written. The file is read forwards once. If a record goes on after the end of a block, the bytes after
+    the block are read ahead to find the record's end, and so are read twice.
+    """
 
     def __init__(self, open_file: Callable[[], BinaryIO], start: int, layout: Layout) -> None:
         self._open = open_file
@@ -57,73 +72,120 @@ class Records:
         separator = re.escape(bytes([layout.separator]))
         self._cell = re.compile(rb'"(?:[^"]|"")*"|[^' + separator + rb'"\n]+')
 
-    def blocks(self) -> Iterator[tuple[bytes, bool]]:
-        """Yield (bytes, settled) of whole lines; what is settled holds nothing but well-formed records."""
+    def blocks(self, parse: Callable[[bytes], T | None], parse_kept: Callable[[bytes], T]) -> Iterator[T]:
+        """Yield, block by block in order, the results of the two functions for the file's well-formed records.
+
+        `parse` gets a block of whole lines in which every quote opens or closes a cell. It returns None if a line has a
+        wrong number of cells or a cell is not UTF-8. If it returns None, or if a quote is misplaced, malformed records
+        are removed from the block, and `parse_kept` gets the remaining records. Malformed records are searched for only
+        in these blocks, because the search takes several times as long as parsing.
+        """
         layout = self._layout
-        with _Forward(self._open) as file, _Forward(self._open) as ahead:
+        with _ForwardReader(self._open) as file, _ForwardReader(self._open) as ahead:
             file.skip_to(self._start)
-            rest = b""  # the beginning of a line
+            unfinished = b""  # the beginning of a line whose end was not read yet
             while True:
                 read = file.read(layout.block)
-                block = rest + read
+                block = unfinished + read
                 if not block:
                     return
                 if not read and block[-1] != LF:
                     block += b"\n"
                 cut = block.rfind(b"\n") + 1
                 if cut == 0:
-                    rest = block if len(block) <= layout.longest else self._after_long_line(block, file, ahead)
+                    unfinished = block if len(block) <= layout.longest else self._after_long_line(block, file, ahead)
                     continue
-                whole, rest = block[:cut], block[cut:]
-                if self._plain(whole):
-                    yield whole, False
+                whole, unfinished = block[:cut], block[cut:]
+                parsed = parse(whole) if self._is_regular(whole) else None
+                if parsed is not None:
+                    yield parsed
                     continue
-                kept, opened = self.kept(whole)
-                end = None if opened is None else self._end(block[opened:], file, ahead)
-                if opened is not None and end is not None:
-                    kept, _ = self.kept(whole[:opened])
-                if kept:
-                    yield kept, True
-                if opened is not None and end is not None:
-                    rest = b""
+                well_formed, open_at = self.kept(whole)
+                end = None if open_at is None else self._end(block[open_at:], file, ahead)
+                if open_at is not None and end is not None:
+                    well_formed, _ = self.kept(whole[:open_at])
+                if well_formed:
+                    yield parse_kept(well_formed)
+                if open_at is not None and end is not None:
+                    unfinished = b""
                     if end <= layout.longest:
-                        record = block[opened:] + file.read(end - (len(block) - opened))
-                        yield self._requoted(record if record.endswith(b"\n") else record + b"\n"), True
+                        record = block[open_at:] + file.read(end - (len(block) - open_at))
+                        yield parse_kept(self._add_quotes(record if record.endswith(b"\n") else record + b"\n"))
                     else:
-                        file.skip_to(file.place + end - (len(block) - opened))
+                        file.skip_to(file.place + end - (len(block) - open_at))
+
+    def count_lines(self) -> tuple[int, int]:
+        """Return (lines, kept lines): how many lines after the header are not blank, and how many of these are kept.
+
+        The kept lines are those of well-formed records; all other lines are lost.
+        """
+        with _ForwardReader(self._open) as file:
+            file.skip_to(self._start)
+            lines = count_filled_lines(iter(lambda: file.read(self._layout.block), b""))
+        kept = count_filled_lines(self.blocks(parse=lambda _: None, parse_kept=lambda records: records))
+        return lines, min(lines, kept)
 
     def kept(self, block: bytes) -> tuple[bytes, int | None]:
-        """Return the lines that are records, and where an odd line begins that this block does not settle.
+        """Return the well-formed records of `block`, and the byte position of its undecided line, or None.
 
-        The lines after that one are judged as if it were lost.
+        A line is undecided if its number of quotes is odd and its record may end after the block; there is at most one.
+        The lines after it are judged as if its record were malformed.
         """
         if not block:
             return b"", None
         lines = _Lines(np.frombuffer(block, np.uint8), self._layout)
         keep, bare, opened = lines.records()
         starts = np.concatenate(([0], lines.ends[:-1]))
-        kind = (keep * (1 + bare)).astype(np.int8)  # 0 lost, 1 as it is, 2 to be put in quotes
+        kind = (keep * (1 + bare)).astype(np.int8)  # 0: lost, 1: kept unchanged, 2: kept, with quotes to be added
         changes = np.flatnonzero(np.diff(np.concatenate(([0], kind, [0]))))
         pieces = []
         for first, last in pairwise(changes):
             if kind[first]:
                 piece = block[starts[first] : lines.ends[last - 1]]
-                pieces.append(piece if kind[first] == 1 else self._requoted(piece))
+                pieces.append(piece if kind[first] == 1 else self._add_quotes(piece))
         return b"".join(pieces), None if opened is None else int(starts[opened])
 
-    def _plain(self, block: bytes) -> bool:
-        """Whether every line is a record of its own, if its number of cells is right."""
-        if len(block) > self._layout.longest or b'"' in block:
+    def _is_regular(self, block: bytes) -> bool:
+        """Return whether a wrong number of cells is the only way in which a line of `block` can be malformed.
+
+        False for a block with a quote that neither opens nor closes a quoted cell, with a quoted cell that goes on
+        after the block, with a carriage return that does not end a line, or with more bytes than the longest record may
+        have. The first quote of a block opens a cell, the second closes it, and so on; a doubled quote inside a cell
+        closes the cell and opens it again.
+        """
+        if len(block) > self._layout.longest:
             return False
         returns = block.count(b"\r")
-        return returns == 0 or (self._layout.crlf and returns == block.count(b"\r\n"))
+        if returns and not (self._layout.crlf and returns == block.count(b"\r\n")):
+            return False
+        if b'"' not in block:
+            return True
+        data = np.frombuffer(block, np.uint8)
+        quotes = np.flatnonzero(data == QUOTE)
+        if len(quotes) % 2:
+            return False
+        around = np.zeros(256, np.bool_)
+        around[[self._layout.separator, LF, QUOTE]] = True
+        if not around[data[quotes[0::2] - 1]].all():  # a quote at the start follows the line feed at the block's end
+            return False
+        around[CR] = True  # a line feed follows it
+        return bool(around[data[quotes[1::2] + 1]].all())
 
-    def _end(self, begun: bytes, file: "_Forward", ahead: "_Forward") -> int | None:
-        """Return the length of the well-formed record that begins with these bytes and goes on in the file, or None."""
+    def _end(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> int | None:
+        """Return the length in bytes of the record that begins with the bytes `begun`; None if it is malformed.
+
+        `begun` are the last bytes that were read from `file`, and the record may go on after them. The next bytes are
+        read through `ahead`, a second reader of the same file, so that the position of `file` does not move.
+        """
         return record_length(chain([begun], ahead.pieces(file.place, self._layout)), self._layout)
 
-    def _after_long_line(self, begun: bytes, file: "_Forward", ahead: "_Forward") -> bytes:
-        """Skip a line that is too long to be held, or the record it begins, and return what was read after it."""
+    def _after_long_line(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> bytes:
+        """Skip a line that is too long to be held in memory; return the bytes after it that were already read.
+
+        `begun` are the bytes of the line read so far from `file`; `ahead` is a second reader of the file. If a
+        well-formed record of several lines begins with the line, the whole record is skipped. Then, and at the end of
+        the file, b"" is returned.
+        """
         end = self._end(begun, file, ahead)
         if end is not None:
             file.skip_to(file.place + end - len(begun))
@@ -134,37 +196,44 @@ class Records:
                 return after
         return b""
 
-    def _requoted(self, records: bytes) -> bytes:
-        """Return records in which cells with a carriage return stand in quotes, as the parser of cells expects them."""
+    def _add_quotes(self, records: bytes) -> bytes:
+        """Return CSV `records` with quotes around cells that contain a carriage return, as Arrow's parser requires."""
 
-        def quoted(found: re.Match[bytes]) -> bytes:
-            cell = found[0]
+        def quoted(match: re.Match[bytes]) -> bytes:
+            """Return the matched cell, in quotes if it contains a carriage return that is not part of the line end.
+
+            A cell that has quotes already is returned unchanged.
+            """
+            cell = match[0]
             if cell[0] == QUOTE or b"\r" not in cell:
                 return cell
-            ended = self._layout.crlf and cell.endswith(b"\r") and records[found.end() : found.end() + 1] == b"\n"
+            ended = self._layout.crlf and cell.endswith(b"\r") and records[match.end() : match.end() + 1] == b"\n"
             inner, ending = (cell[:-1], b"\r") if ended else (cell, b"")
             return (b'"' + inner + b'"' if b"\r" in inner else inner) + ending
 
         return self._cell.sub(quoted, records)
 
 
-class _Forward:
-    """A file that is only read forwards, such as a compressed one; opened when it is first needed."""
+class _ForwardReader:
+    """A file that can only be read forwards, such as a compressed one; it is opened at the first read.
+
+    The function `open_file` opens the file from its beginning, and `place` is the byte offset of the next read.
+    """
 
     def __init__(self, open_file: Callable[[], BinaryIO]) -> None:
         self._open = open_file
         self._file: BinaryIO | None = None
-        self._held = b""  # bytes read but not yet taken, from `place` on
+        self._held = b""  # bytes that were read from the file but not returned yet; they begin at `place`
         self.place = 0
 
-    def __enter__(self) -> "_Forward":
+    def __enter__(self) -> "_ForwardReader":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._close()
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes; fewer than `size` at the end of the file only."""
+        """Return the next `size` bytes; fewer only at the end of the file."""
         if self._file is None:
             self._file = self._open()
         pieces, missing = [self._held[:size]], size - len(self._held)
@@ -177,14 +246,18 @@ class _Forward:
         return read
 
     def skip_to(self, place: int) -> None:
-        """Go to a place; backwards only by reading once more from the start."""
+        """Move to the byte offset `place`; to move backwards, the file is read again from the start."""
         if place < self.place:
             self._close()
         while self.place < place and self.read(min(2**23, place - self.place)):
             pass
 
     def pieces(self, place: int, layout: Layout) -> Iterator[bytes]:
-        """Yield what stands from a place on; the last piece is kept, because the next search begins within it."""
+        """Yield the bytes of the file from offset `place` on, in pieces whose sizes double from `layout.step`.
+
+        The position moves past a piece only when the next piece is requested. So if a caller stops early, the position
+        is before the last piece, and a later search that begins inside this piece need not read the file again.
+        """
         self.skip_to(place)
         size = layout.step
         while piece := self.read(size):
@@ -194,13 +267,21 @@ class _Forward:
             size = min(2 * size, layout.block)
 
     def _close(self) -> None:
+        """Close the file, so that the next `read` opens it again and begins at its start."""
         if self._file is not None:
             self._file.close()
         self._file, self._held, self.place = None, b"", 0
 
 
 class _Lines:
-    """The lines of a block, each judged twice: from its start [0], and as the continuation of an open quote [1]."""
+    """Arrays with one entry for each line of `block`, CSV bytes, from which `records` finds the records.
+
+    `layout` says how records are written. `ends` are the positions after the lines and `odd` flags lines with an odd
+    number of quotes. `sound`, `separators` and `bare` are lists of two arrays: [0] is right if the line begins outside
+    quotes, [1] if it begins inside a quoted cell. `sound` flags lines whose quotes all open or close a cell properly,
+    `separators` counts separators outside quotes, and `bare` flags lines with a carriage return outside quotes that
+    does not end the line.
+    """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:
         self._layout = layout
@@ -211,12 +292,12 @@ class _Lines:
         feeds = np.flatnonzero(kinds == LF)
         self.ends = places[feeds] + 1
         is_quote = kinds == QUOTE
-        quotes = np.cumsum(is_quote, dtype=np.int32)  # up to and including each special byte
+        quotes = np.cumsum(is_quote, dtype=np.int32)  # number of quotes up to and including each special byte
         at_end = quotes[feeds]
         before_line = np.concatenate(([0], at_end[:-1])).astype(np.int32)
         self.odd = ((at_end - before_line) & 1).astype(np.bool_)
         lengths = np.diff(feeds, prepend=-1)
-        parity = ((quotes - np.repeat(before_line, lengths)) & 1).astype(np.bool_)  # after each special byte
+        parity = ((quotes - np.repeat(before_line, lengths)) & 1).astype(np.bool_)  # inside quotes after each byte
         opens, closes = _roles(block, places[is_quote], layout)
         is_separator, bare = kinds == layout.separator, kinds == CR
         returns = bool(bare.any())
@@ -225,7 +306,7 @@ class _Lines:
         none = np.zeros(len(feeds), np.bool_)
         self.sound, self.separators, self.bare = [], [], []
         for entered in (False, True) if self.odd.any() else (False,):
-            inside = ~parity if entered else parity  # after the byte; a quote that leaves us inside has opened
+            inside = ~parity if entered else parity  # inside quotes after the byte: such a quote opens a cell
             wrong = np.zeros(len(kinds), np.bool_)
             wrong[is_quote] = ~np.where(inside[is_quote], opens, closes)
             self.sound.append(_per_line(wrong, feeds) == 0)
@@ -233,7 +314,12 @@ class _Lines:
             self.bare.append(_per_line(bare & ~inside, feeds) > 0 if returns else none)
 
     def records(self) -> tuple[Flags, Flags, int | None]:
-        """Return the lines of records, those of them with a bare return in their record, and the odd line left open."""
+        """Return (kept, bare, undecided): two arrays of flags, one per line of the block, and a line number or None.
+
+        `kept` flags the lines of well-formed records. `bare` flags those among them whose record has a carriage return
+        that does not end a line, so that cells must be quoted for the parser. The line `undecided` has an odd number of
+        quotes, and its record may end after the block.
+        """
         wanted, longest = self._layout.width - 1, self._layout.longest
         starts = np.concatenate(([0], self.ends[:-1]))
         keep = ~self.odd & self.sound[0] & (self.separators[0] == wanted) & (self.ends - starts <= longest)
@@ -246,7 +332,7 @@ class _Lines:
         a, b = odd[:-1], odd[1:]
         record = self.sound[0][a] & (unsound[b + 1] == unsound[a + 1])
         record &= self.separators[0][a] + within[b + 1] - within[a + 1] == wanted
-        # Of a run of odd lines in which each could end a record of the one before, every other one begins a record.
+        # In a run of odd lines that could each end the record of the line before, every second one begins a record.
         place = np.arange(len(record))
         run = np.maximum.accumulate(np.where(record, -1, place)) if len(record) else place
         begins = record & (((place - run) & 1) == 1)
@@ -265,7 +351,10 @@ class _Lines:
 
 
 def record_length(pieces: Iterable[bytes], layout: Layout) -> int | None:
-    """Return how long the well-formed record is that begins with the first of the bytes, or None if there is none."""
+    """Return the length in bytes of the record with which `pieces` begin; None if the record is malformed.
+
+    `pieces` are bytes of a CSV file in order. A record without exactly `layout.width` cells is malformed, too.
+    """
     place, quotes_before, separators_before = 0, 0, 0
     for block, first, last in _in_context(pieces):
         quotes = np.flatnonzero(block[first:last] == QUOTE) + first
@@ -289,26 +378,53 @@ def record_length(pieces: Iterable[bytes], layout: Layout) -> int | None:
     return None
 
 
+def count_filled_lines(pieces: Iterable[bytes]) -> int:
+    """Return the number of lines that are not blank in `pieces`, the bytes of a file in order.
+
+    A line with only a carriage return is blank. A last line without a line feed counts.
+    """
+    lines, before = 0, b"\n\n"
+    for piece in pieces:
+        block = np.frombuffer(before + piece, np.uint8)
+        feeds = np.flatnonzero(block[2:] == LF) + 2
+        last, second_last = block[feeds - 1], block[feeds - 2]
+        lines += len(feeds) - int(((last == LF) | ((last == CR) & (second_last == LF))).sum())
+        before = block[-2:].tobytes()
+    return lines + (before[-1] != LF and before != b"\n\r")
+
+
 def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
-    """Yield (block, first, last): bytes to judge, one byte before them and two after; line feeds stand at both ends."""
-    before, rest = b"\n", b""
+    """Yield (block, first, last): an array of bytes, and the range of positions in it that are to be examined.
+
+    The ranges cover all bytes of `pieces`, the contents of a file, in order. A block also has one byte before its range
+    and two bytes after it, because the meaning of a quote depends on them; at both ends of the file these are line
+    feeds.
+    """
+    before, remaining = b"\n", b""
     for piece in chain(pieces, [b"\n\n\n"]):
-        block = before + rest + piece
+        block = before + remaining + piece
         last = len(block) - 2
         if last > 1:
             yield np.frombuffer(block, np.uint8), 1, last
-            before, rest = block[last - 1 : last], block[last:]
+            before, remaining = block[last - 1 : last], block[last:]
         else:
-            rest = block[1:]
+            remaining = block[1:]
 
 
 def _per_line(flags: Flags, feeds: Places) -> npt.NDArray[np.int32]:
-    """Return how many of the special bytes of each line are flagged."""
+    """Return, for each line of a block, how many of its special bytes (quotes, separators, line ends) are flagged.
+
+    `flags` has one entry for each special byte of the block. `feeds` are the indices in `flags` of the line feeds, each
+    of which ends a line.
+    """
     return np.diff(np.cumsum(flags, dtype=np.int32)[feeds], prepend=np.int32(0))
 
 
 def _roles(block: Bytes, quotes: Places, layout: Layout) -> tuple[Flags, Flags]:
-    """Return which quotes may open a cell, and which may close one; a doubled quote closes and opens again."""
+    """Return two arrays of flags, one entry per quote: may it open a quoted cell, and may it close one.
+
+    `quotes` are the positions of the quotes in `block`. A quote next to another quote may do both.
+    """
     before, after = block[quotes - 1], block[quotes + 1]
     opens = (before == layout.separator) | (before == LF) | (before == QUOTE)
     opens |= quotes == 0  # a block begins with a line

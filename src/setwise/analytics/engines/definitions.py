@@ -1,9 +1,9 @@
 """Which views and row filters of a database may be read: those whose expressions cannot fail on any row.
 
-A database computes a view, a row policy or a generated column as it reads the table. If such an expression fails on
-one row (`CAST(s AS INTEGER)` on 'x', a division by zero), the whole question fails, and whether a question is answered
-would reveal whether such a row is there. So a view is read only if it selects plain columns of one table or view, with
-a condition that compares columns with constants. Everything else is refused by its definition, before rows are read.
+A database evaluates a view, a row policy or a generated column while it reads the table. If the expression fails on one
+row (`CAST(s AS INTEGER)` on 'x', a division by zero), the whole query fails, so that the failure would reveal that such
+a row exists. Therefore a view is read only if it selects plain columns of one table or view, with a condition that
+compares columns with constants. Every other view is refused by its definition, before rows are read.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,9 +19,11 @@ ColumnKinds: TypeAlias = Mapping[str, Kind]
 """The kinds of the columns of a table or view, by name."""
 
 ReadableColumns: TypeAlias = Callable[[str, str], ColumnKinds | None]
-"""Returns the columns of the table or view of a schema (empty for the view's own) and name that may be read.
+"""Function that returns the columns of a table or view, given its schema and its name.
 
-None if there is no such table; raises `UnsuitableTable` if the table may not be read."""
+An empty schema means the schema of the view that refers to the table. The function returns None if there is no such
+table, and raises `UnsuitableTable` if the table may not be read.
+"""
 
 _NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL})
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
@@ -30,7 +32,10 @@ _CLAUSES = frozenset({"expressions", "from_", "where"})
 
 
 def refuse_view(name: str, remedy: str) -> UnsuitableTable:
-    """Return the error for a view that computes something: `remedy` says how to store its rows instead."""
+    """Return the error that refuses the view `name`, because it computes values and so could fail on a row.
+
+    `remedy` is the part of the message that says how to store the view's rows in a table instead.
+    """
     return UnsuitableTable(
         f"the view {name!r} computes what it shows, so one row could make every question fail: {remedy}, or define the "
         "view by plain columns of one table and comparisons with constants"
@@ -38,9 +43,11 @@ def refuse_view(name: str, remedy: str) -> UnsuitableTable:
 
 
 def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dict[str, str] | None:
-    """Return which column of the table below each column of a view shows, or None if the view computes anything.
+    """Return a dict from the names of a view's columns to the names of the table's columns that they show.
 
-    `statement` is the view's SELECT or its CREATE VIEW, in sqlglot's `dialect`.
+    `statement` is the SELECT or the CREATE VIEW statement of the view, in sqlglot's `dialect`, and `columns_of` returns
+    the types of the columns of the table that the view reads. Returns None if the view computes anything, if its
+    condition could fail on a row, if it cannot be parsed, or if its table is not found.
     """
     try:
         statements = parse(statement, read=dialect)
@@ -67,7 +74,7 @@ def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dic
         return None
     qualifiers = {"", table.name.lower(), table.alias.lower()}
     if any(column.args.get("db") or column.table.lower() not in qualifiers for column in parsed.find_all(exp.Column)):
-        return None  # a field of a nested column, not a column of the table
+        return None  # the qualifier is not the table, so this is a field of a nested column
     kinds = columns_of(table.db, table.name)
     if kinds is None:
         return None
@@ -81,7 +88,10 @@ def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dic
 
 
 def _shown_columns(select: exp.Select, kinds: ColumnKinds) -> dict[str, str] | None:
-    """Return the columns of the table that a SELECT shows, by their new names, or None if it shows anything else."""
+    """Return a dict from the names of a view's columns to the names of the table's columns that they show.
+
+    `select` is the view's SELECT, and `kinds` maps the table's columns to their types. None if any column is computed.
+    """
     shown: dict[str, str] = {}
     for item in select.expressions:
         if isinstance(item, exp.Star):
@@ -98,7 +108,7 @@ def _shown_columns(select: exp.Select, kinds: ColumnKinds) -> dict[str, str] | N
 
 
 def parsed_condition(condition: str, dialect: str) -> exp.Expression | None:
-    """Return a condition as a syntax tree, or None if it cannot be parsed."""
+    """Return the syntax tree of a SQL `condition` in sqlglot's `dialect`, or None if it cannot be parsed."""
     try:
         statements = parse(f"SELECT 1 WHERE {condition}", read=dialect)
     except (SqlglotError, RecursionError):
@@ -110,10 +120,11 @@ def parsed_condition(condition: str, dialect: str) -> exp.Expression | None:
 
 
 def cannot_fail(condition: exp.Expression, kinds: ColumnKinds) -> bool:
-    """Return whether a condition on the rows of a table gives true, false or null for every row that there could be.
+    """Return whether `condition` gives true, false or null, and never an error, on every possible row.
 
-    Text compared with a number is converted to a number first, and fails where it is none, so numbers may be compared
-    only with numbers. A constant in quotes is converted to the kind of the column, once for the whole statement.
+    `kinds` maps the table's columns to their types. Text compared with a number is first converted to a number, which
+    fails for some texts, so numbers may be compared only with numbers. A constant in quotes may be compared with any
+    column: it is converted to the column's type once, whatever the rows hold.
     """
     match condition:
         case exp.And() | exp.Or():
@@ -146,7 +157,11 @@ def cannot_fail(condition: exp.Expression, kinds: ColumnKinds) -> bool:
 
 
 def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnKinds) -> bool:
-    """Return whether a comparison of a column with a constant converts nothing but the constant."""
+    """Return whether the database can compare `column` with `constant` without converting the column's values.
+
+    A conversion of the column could fail on a row. The constant may be converted, because that happens once for the
+    statement and does not depend on rows. `kinds` maps the table's columns to their types.
+    """
     name = _column_name(column, kinds)
     if name is None or kinds[name] is Kind.OTHER:
         return False
@@ -158,7 +173,7 @@ def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnK
         case exp.Literal() if constant.this.isdigit():
             return kinds[name] in _NUMBERS
         case exp.Literal():
-            # Compared with a fraction, a decimal column is converted to more places, which may overflow.
+            # A decimal column compared with a fraction is converted to more decimal places, which can overflow.
             return kinds[name] is Kind.FLOAT
         case exp.Boolean():
             return kinds[name] is Kind.BOOLEAN
@@ -169,7 +184,11 @@ def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnK
 
 
 def _column_name(expression: exp.Expression, kinds: ColumnKinds) -> str | None:
-    """Return the name of the column that an expression is, in the table's spelling, or None if it is anything else."""
+    """Return the name, as the table spells it, of the column that `expression` names; None if it names none.
+
+    A column of exactly this spelling is preferred; otherwise upper and lower case are not distinguished, and None is
+    returned unless exactly one column matches. `kinds` maps the table's columns to their types.
+    """
     while isinstance(expression, exp.Paren):
         expression = expression.this
     if not isinstance(expression, exp.Column) or not isinstance(expression.this, exp.Identifier):

@@ -1,98 +1,183 @@
-"""What the shared statements need of an engine's SQL: standard SQL, and the places where engines differ from it."""
+"""The places where the SQL of engines differs: `Dialect` gives standard SQL, and each engine overrides parts of it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import date
+from fractions import Fraction
 from typing import ClassVar
 
 from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
+from setwise.errors import InvalidParameter
+
+DAY_MICROSECONDS = 86_400_000_000
+"""Microseconds per day."""
+
+EPOCH_DAYS = date(1970, 1, 1).toordinal() - 1
+"""Days from 0001-01-01, from which computed times are counted, to 1970-01-01, from which engines count them."""
 
 
 class Dialect(ABC):
-    """The SQL of one engine; all expressions are given and returned as SQL text."""
+    """How one engine writes SQL. Methods take and return SQL text, unless their descriptions say otherwise.
+
+    `types` are the engine's type names of each kind. The other fields say what the engine can do: `materializes` common
+    table expressions, collect a user's groups as a set (`collects_sets`), hash integer labels without collisions
+    (`hashes_integers_apart`), fail on underflow (`underflow_fails`). `iso_weekday` is the field of EXTRACT for the
+    weekday.
+    """
 
     types: ClassVar[Mapping[Kind, tuple[str, ...]]]
-    """The types of each kind; constants are cast to the first."""
+    """The engine's type names of each kind; constants are cast to the first of them."""
 
     materializes: ClassVar[bool] = False
-    """Whether a part of a statement that is read twice can be held in between."""
+    """Whether the engine can materialise a common table expression that is read twice."""
+
+    hashes_integers_apart: ClassVar[bool] = False
+    """Whether `rank_hash` of one user never gives two different integer labels the same hash."""
+
+    collects_sets: ClassVar[bool] = False
+    """Whether `SqlEngineQuery._kept_pairs` collects each user's groups as a set, which is quicker than a window."""
 
     underflow_fails: ClassVar[bool] = False
-    """Whether a product or quotient that is too near to 0 for floating point fails the statement."""
+    """Whether a product or quotient that underflows in floating point fails the statement."""
 
     iso_weekday: ClassVar[str] = "ISODOW"
-    """What EXTRACT calls the day of the week, from Monday."""
+    """The field of EXTRACT that gives the day of the week, 1 for Monday."""
 
     @classmethod
     def kind_of(cls, native: str) -> Kind:
-        """Return the kind of a type."""
+        """Return the `Kind` of the SQL type that this engine calls `native`; `Kind.OTHER` if the name is not known."""
         return next((kind for kind, types in cls.types.items() if native in types), Kind.OTHER)
 
     @abstractmethod
     def name(self, identifier: str) -> str:
-        """Return an identifier in quotes."""
+        """Return `identifier`, such as the name of a column, as quoted SQL text."""
 
     @abstractmethod
     def placeholder(self, parameter: str) -> str:
-        """Return where the parameter of that name stands."""
+        """Return the SQL placeholder for the statement parameter named `parameter`."""
 
     @abstractmethod
     def user(self, column: Column) -> str:
-        """Return the column such that equal means the same user."""
+        """Return SQL for the user column `column`; two values of it are equal if and only if the user is the same."""
 
     @abstractmethod
     def label(self, column: Column) -> str:
-        """Return the column as text or integer, compared by code points."""
+        """Return a SQL expression for a row's group label from `column`: an integer or text.
+
+        It is an integer for an integer column. Texts are compared by code point, so that all engines agree on which
+        labels are equal and on their order.
+        """
 
     def label_constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a label of the column."""
+        """Return a SQL expression that casts a statement parameter to integer or text, the type of `column`'s labels.
+
+        `placeholder` is the SQL placeholder of the parameter.
+        """
         return self._cast(placeholder, Kind.INTEGER if column.kind is Kind.INTEGER else Kind.TEXT)
 
     def not_null(self, value: str) -> str:
-        """Return the user or the label of rows where it is not null, as a value that need not be looked at for that."""
+        """Return a SQL expression equal to the SQL `value`, in a type without null if the engine has such types.
+
+        The caller has filtered out nulls. Some engines group values of such types faster.
+        """
         return value
 
     @abstractmethod
     def number(self, column: Column, least: str, most: str) -> str:
-        """Return a column of numbers in floating point, clipped, such that no row can fail; null where it is none.
+        """Return a SQL expression for a numeric column as a float, clipped to `least` .. `most`; null for NaN.
 
-        What is nearer to 0 than 1e-150 may be taken for 0, so that no quotient underflows where that is an error.
+        `least` and `most` are SQL constants. No row can make the expression fail. A number nearer to 0 than 1e-150 may
+        become 0, so that no later quotient underflows on an engine where that is an error.
         """
 
     def integer(self, column: Column) -> str:
-        """Return a column of integers in 64 bits, null where they do not fit."""
+        """Return a SQL expression for an integer column as a 64-bit integer; null for values that do not fit."""
         return self._cast(self.name(column.name), Kind.INTEGER)
 
     def real(self, number: str) -> str:
-        """Return a number in floating point of 64 bits."""
+        """Return a SQL expression that casts the SQL expression `number` to a 64-bit float."""
         return self._cast(number, Kind.FLOAT)
 
     def text(self, value: str) -> str:
-        """Return a value as text that is compared by code points."""
+        """Return a SQL expression that casts the SQL expression `value` to text, compared by code point."""
         return self._cast(value, Kind.TEXT)
 
     def decimal_text(self, units: str, places: int) -> str:
-        """Return a whole number of 10^-places as text with that many decimals."""
+        """Return a SQL expression for `units` * 10^-`places` as text with exactly `places` decimals.
+
+        `units` is the SQL expression of an integer.
+        """
         return self.text(scaled_decimal(units, places))
 
     @abstractmethod
     def day(self, column: Column) -> str:
-        """Return the date of a moment, in UTC where the column has a time zone; null outside the years 1 to 9999."""
+        """Return a SQL expression for the date of a date or time column; null outside the years 1 to 9999.
+
+        A time with a time zone is converted to UTC first.
+        """
 
     @abstractmethod
     def hour(self, column: Column) -> str:
-        """Return the hour of a moment, in UTC where the column has a time zone."""
+        """Return a SQL expression for the hour, 0 to 23, of a time column, in UTC if the column has a time zone."""
 
     def date_part(self, unit: TimeUnit, day: str) -> str:
-        """Return the year, quarter, month, ISO week, day of the month or ISO weekday of a date as an integer."""
+        """Return a SQL expression for a part of a date, as an integer; `day` is the SQL expression of the date.
+
+        `unit` is year, quarter, month, ISO week, day of the month or ISO weekday (1 for Monday).
+        """
         return self.whole(f"EXTRACT({self.iso_weekday if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})")
 
     def days_before(self, day: str, days: str) -> str:
-        """Return the date `days` days before another."""
+        """Return a SQL expression for the date that is `days` days before the date `day`, both SQL expressions."""
         return f"{day} - CAST({days} AS INTEGER)"
 
+    def date_constant(self, day: date) -> str:
+        """Return a SQL expression for the Python date `day` as a constant."""
+        return f"DATE '{day.isoformat()}'"
+
+    def day_number(self, day: str) -> str:
+        """Return a SQL expression for the number of days, a 64-bit integer, from 0001-01-01 to the SQL date `day`."""
+        return self.whole(f"{day} - DATE '0001-01-01'")
+
+    def numbered_day(self, number: str) -> str:
+        """Return a SQL expression for the date that is `number` days after 0001-01-01.
+
+        `number` is the SQL expression of an integer; it is null, or the result is in the years 1 to 9999.
+        """
+        return f"(DATE '0001-01-01' + CAST({number} AS INTEGER))"
+
+    def first_of_month(self, year: str, month: str) -> str:
+        """Return a SQL expression for the first day of a month, as a date.
+
+        `year` and `month` are SQL expressions of integers or null.
+        """
+        return f"MAKE_DATE(CAST({year} AS INTEGER), CAST({month} AS INTEGER), 1)"
+
+    @abstractmethod
+    def months_later(self, day: str, months: int) -> str:
+        """Return a SQL expression for the date `months` months after the SQL date `day`, or before it if negative.
+
+        If that month has no such day (31 April), the result is the month's last day. The caller guarantees that the
+        result is in the years 1 to 9999.
+        """
+
+    @abstractmethod
+    def microseconds(self, column: Column) -> str:
+        """Return a SQL expression for the microseconds from 0001-01-01 to the time in `column`, in 64 bits.
+
+        A time with a time zone is converted to UTC first. Null outside the years 1 to 9999.
+        """
+
+    def quotient(self, number: str, divisor: int) -> str:
+        """Return a SQL expression for the 64-bit SQL integer `number` divided by `divisor`, rounded towards 0."""
+        return f"({number} / {divisor})"
+
     def operand(self, column: Column) -> str:
-        """Return the column as it is compared with `constant`, such that no row can fail to convert."""
+        """Return a SQL expression for `column` in the form in which filters compare it with a constant.
+
+        No value of the column makes the expression fail.
+        """
         match column.kind:
             case Kind.TEXT:
                 return self.label(column)
@@ -102,61 +187,171 @@ class Dialect(ABC):
                 return self.name(column.name)
 
     def constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a value of the column's type."""
-        assert column.kind is not Kind.IDENTIFIER  # the parser compares none
+        """Return a SQL expression that casts a statement parameter to the type of `column`, to be compared with it.
+
+        `placeholder` is the SQL placeholder of the parameter.
+        """
+        assert column.kind is not Kind.IDENTIFIER  # the filter parser refuses to compare identifiers
         if column.kind is Kind.DECIMAL:
             return f"CAST({placeholder} AS {column.native})"
         return self._cast(placeholder, column.kind)
 
     def pattern(self, written: str) -> str:
-        """Return a pattern as `like` takes it: a backslash stands for the next character itself."""
+        """Return the LIKE pattern `written` as the parameter value that is sent with the SQL condition of `like`.
+
+        In `written` a backslash stands for itself. Engines read it as an escape character, so backslashes are doubled.
+        """
         return written.replace("\\", "\\\\")
 
     @abstractmethod
     def like(self, operand: str, placeholder: str) -> str:
-        """Return whether text matches what `pattern` returned."""
+        """Return a SQL condition that the text with the SQL expression `operand` matches a LIKE pattern.
+
+        `placeholder` is the SQL placeholder of a parameter whose value `Dialect.pattern` returned.
+        """
 
     def total(self, number: str, largest: int | None) -> str:
-        """Return the exact sum of whole numbers, none greater than `largest`; None is the range of 64 bits."""
-        del largest  # what is added up is wider than 64 bits
+        """Return a SQL aggregate for the exact sum of `number`, the SQL expression of an integer.
+
+        `largest` is the greatest absolute value that the integer can have; None allows any 64-bit integer. An engine
+        may sum in 64 bits if that cannot overflow.
+        """
+        del largest  # standard SQL sums 64-bit integers in a wider type, which cannot overflow
         return f"SUM({number})"
 
     @abstractmethod
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return the exact sum of whole numbers of at most 2^62, each taken `weight` times; a row count is the most."""
+        """Return a SQL aggregate for the exact sum of `number` * `weight`, two SQL expressions.
+
+        `number` is an integer of at most 2^62, and `weight` a number of users.
+        """
 
     def whole(self, number: str) -> str:
-        """Return a number that is known to fit as a 64-bit integer."""
+        """Return a SQL expression that casts the SQL `number`, which fits into 64 bits, to a 64-bit integer."""
         return self._cast(number, Kind.INTEGER)
 
     def truth(self, condition: str) -> str:
-        """Return a condition as a value of the type of truth values."""
+        """Return a SQL expression for the SQL `condition` as a value of the engine's boolean type."""
         return condition
 
     def text_constant(self, value: str) -> str:
-        """Return text as a constant, by its bytes in hexadecimal digits: what people type does not stand in SQL."""
+        """Return a SQL expression for the Python text `value`, written as the hexadecimal digits of its UTF-8 bytes.
+
+        So no text that people type becomes part of a statement.
+        """
         return f"decode(unhex('{value.encode().hex()}'), 'UTF-8')"
 
     def translated(self, text: str, characters: str, others: str) -> str:
-        """Return text with some ASCII characters replaced by others, one by one."""
+        """Return a SQL expression for the SQL `text` with its characters in `characters` replaced by those in `others`.
+
+        `characters` and `others` are ASCII texts of equal length; each character is replaced by the one at its
+        position.
+        """
         return f"TRANSLATE({text}, '{characters}', '{others}')"
 
     def substring(self, text: str, first: int, length: int | None = None) -> str:
-        """Return the characters of a text from the one numbered `first` on, at most `length` of them."""
+        """Return a SQL expression for the characters of the SQL `text` from position `first` on, counted from 1.
+
+        The result has at most `length` characters; None means no limit.
+        """
         return f"SUBSTRING({text}, {first}{'' if length is None else f', {length}'})"
 
     def text_length(self, text: str) -> str:
-        """Return how many characters a text has."""
+        """Return a SQL expression for the number of characters of the SQL `text`."""
         return f"CHAR_LENGTH({text})"
+
+    def value_in_row(self, function: str, value: str, rows: int) -> str:
+        """Return a SQL window function, without its OVER clause, for `value` (a SQL expression) in another row.
+
+        `function` is LAG or LEAD, for the row that is `rows` rows before or after the current row, or FIRST_VALUE,
+        which ignores `rows`. The result is null if there is no such row, or if the value in that row is null.
+        """
+        return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
+
+    def tie_order(self, column: Column) -> tuple[str, ...]:
+        """Return SQL sort keys for `column` in which two values are equal only if no statement tells them apart.
+
+        Null differs from every value, NaN and infinities differ from each other and from null, and texts are compared
+        by their bytes. -0.0 and 0.0 are equal. For a column of a type that statements cannot compute with
+        (`Kind.OTHER`) the only key is whether the value is null.
+        """
+        name = self.name(column.name)
+        is_null = f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END"
+        match column.kind:
+            case Kind.OTHER:
+                return (is_null,)
+            case Kind.TEXT:
+                return is_null, self.user(column)
+            case Kind.FLOAT:
+                return is_null, one_zero(name)
+            case _:
+                return is_null, name
 
     @abstractmethod
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the salted hash of a user's item by which it is ranked among that user's items."""
+        """Return SQL sort keys that put the items of one user into a uniformly random order: a salted hash.
+
+        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
+        """
+
+    def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
+        """Return the list of a SELECT with GROUP BY that gives, for each group, the rows with the smallest `order`.
+
+        It gives `number` rows per group, with the `columns` named; `order` is a SQL expression. None, the default,
+        means that a window function must rank the rows, because the engine has no aggregate for this, or only one whose
+        memory grows with the size of a group.
+        """
+        del columns, order, number
+        return None
 
     def _cast(self, value: str, kind: Kind) -> str:
+        """Return a SQL CAST of the SQL expression `value` to the engine's type for `kind`."""
         return f"CAST({value} AS {self.types[kind][0]})"
 
 
 def scaled_decimal(units: str, places: int) -> str:
-    """Return SQL for a whole number of 10^-places, of at most 18 digits, as a decimal with that many places."""
+    """Return a SQL expression for `units` * 10^-`places` as a decimal.
+
+    `units` is the SQL expression of an integer of at most 18 digits.
+    """
     return f"CAST({units} AS DECIMAL(18, 0)) * CAST({10.0**-places:.{places}f} AS DECIMAL({places}, {places}))"
+
+
+def real_constant(number: Fraction | float) -> str:
+    """Return `number` as the text of a SQL floating-point constant, in parentheses if it is negative."""
+    written = f"{float(number):.17e}"
+    return f"({written})" if written.startswith("-") else written
+
+
+def one_zero(number: str) -> str:
+    """Return a SQL expression for the SQL float `number` in which -0.0 becomes 0.0; NaN and infinities stay."""
+    return f"({number} + {real_constant(0.0)})"
+
+
+LONGEST_SQL = 100_000
+"""The most characters of SQL text for one expression, and for all expressions of one step together.
+
+ROUND repeats its argument three times and LEAST repeats it twice, so that the text of nested calls grows exponentially.
+"""
+
+
+def check_length(characters: int) -> None:
+    """Raise `InvalidParameter` if SQL text with this number of `characters` exceeds `LONGEST_SQL`."""
+    if characters > LONGEST_SQL:
+        raise InvalidParameter(
+            f"the expressions of a SELECT become more than {LONGEST_SQL:,} characters of SQL for the engine: nest "
+            "ROUND, LEAST, GREATEST, CASE and the like less deeply, or compute inner values in a subquery"
+        )
+
+
+def null_beyond(number: str, end: float) -> str:
+    """Return a SQL expression equal to the SQL float `number`, but null if its absolute value is at least `end`.
+
+    `number` occurs only once in the result, so that nested expressions stay short.
+    """
+    return null_at_ends(f"GREATEST(LEAST({number}, {real_constant(end)}), {real_constant(-end)})", end)
+
+
+def null_at_ends(number: str, end: float) -> str:
+    """Return a SQL expression equal to the SQL expression `number`, but null if that is exactly `end` or -`end`."""
+    return f"NULLIF(NULLIF({number}, {real_constant(end)}), {real_constant(-end)})"

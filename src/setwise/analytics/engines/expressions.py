@@ -1,8 +1,9 @@
-"""What is computed of single columns: the labels of groups, and the whole numbers that users add.
+"""SQL expressions computed from single columns: the labels of groups, and the integers by which rows are summed.
 
-A user's numbers are added up as integers, so that what one user adds does not depend on the order in which an engine
-happened to read rows, nor on the rows of others. Integers are added as they are. Other numbers become whole multiples
-of a unit of 2^-20 steps first.
+A measure is the number that each user adds to a group, such as a sum of a column. It is computed in integers, so that
+one user's contribution depends neither on the order in which the engine reads rows nor on the rows of others. Integer
+columns are summed as they are; other numbers first become integer multiples of a unit, 2^-20 of the step to which the
+measure is rounded.
 """
 
 from collections.abc import Hashable, Sequence
@@ -12,23 +13,27 @@ from math import log, nextafter
 from typing import assert_never
 
 from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit, Width
-from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.dialect import Dialect, real_constant
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.mechanisms.doubling_bounds import LARGEST_EXPONENT, LEAST_EXPONENT
 
 UNITS = 2**20
-"""Units of a step in which numbers that are no integers are added up."""
+"""Units per step in which numbers that are not integers are summed."""
 
 LARGEST_REAL_WHOLE = 2**53
-"""Up to here floating point of 64 bits holds every whole number, and orders it with all that are larger."""
+"""Up to this absolute value a 64-bit float holds every integer exactly and orders it correctly among larger numbers."""
 
 LARGEST_UNITS = 2**62
-"""How far from its origin a single number can be, in units; what is farther is clipped."""
+"""The greatest distance of a single number from its origin, in units; numbers farther away are clipped."""
 
 
 def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
-    """Return the label of a row: the column's value, or its bin; null where there is none."""
+    """Return a SQL expression for the label of a row's group: the value of a column, or the bin that holds it.
+
+    `group` names the column and the kind of bins, and `schema` are the columns of the table. The label is null if the
+    value is null, or if no bin holds it.
+    """
     column = schema.column(group.column)
     match group.bin:
         case None:
@@ -47,7 +52,11 @@ def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
 
 
 def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str:
-    """Return the lower end of the bin of a number: an integer, or text where the width is none."""
+    """Return a SQL expression for the lower end of the bin that holds the number in column `name`.
+
+    All bins have the width `width`. The lower end is an integer, or text if the width is not an integer; it is null for
+    numbers beyond `LARGEST_BINNED`.
+    """
     column = schema.column(name)
     scale = 10**width.decimals
     units = int(width.width * scale)
@@ -56,9 +65,9 @@ def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str
         end = f"{number} - MOD(MOD({number}, {units}) + {units}, {units})"
         return f"CASE WHEN {number} BETWEEN -{LARGEST_BINNED} AND {LARGEST_BINNED} THEN {end} END"
     most = LARGEST_BINNED // scale
-    number = dialect.number(column, _real(-2 * most), _real(2 * most))
-    # 0.29 / 0.01 is a little less than 29 in floating point: what is that near to the next end belongs to it.
-    bins = dialect.whole(f"FLOOR({number} * {_real(scale)} / {_real(units)} + 1e-9)")
+    number = dialect.number(column, real_constant(-2 * most), real_constant(2 * most))
+    # In floating point 0.29 / 0.01 is slightly below 29, so a number just below the next bin is put into that bin.
+    bins = dialect.whole(f"FLOOR({number} * {real_constant(scale)} / {real_constant(units)} + 1e-9)")
     end = f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {bins} * {units} END"
     if scale == 1:
         return end
@@ -66,6 +75,11 @@ def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str
 
 
 def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
+    """Return a SQL expression for the period that holds the date or time in column `name`, as text.
+
+    For each `unit` the text is: year 2026, quarter 2026-Q1, month 2026-01, week 2026-01-05 (its Monday), day
+    2026-01-05, hour 2026-01-05 13:00.
+    """
     column = schema.column(name)
     day = dialect.day(column)
     year = f"LPAD({dialect.text(dialect.date_part(TimeUnit.YEAR, day))}, 4, '0')"
@@ -91,9 +105,11 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The expressions of measures: v0, v1, .. of rows, and what a user's rows in a group add.
+    """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
-    Measures of a column share what its rows add up, unless they clip every value by itself, or count values.
+    A measure is a number that each user adds to a group. It is computed from one number per row, the row value, which
+    stands in one of the SQL columns v0, v1, ... Measures of the same table column share a column of row values, unless
+    they clip every value by itself or count values. `schema` are the columns of the table.
     """
 
     measures: Sequence[Measure]
@@ -101,16 +117,20 @@ class Measures:
     dialect: Dialect
 
     def row_values(self) -> list[str]:
-        """Return for each source of numbers what its rows add up: integers, or null."""
+        """Return the SQL expressions of the row values v0, v1, ..., from which measures are computed.
+
+        A row value is an integer or null (or, for measures that count distinct values, the value itself), and one or
+        several measures read it.
+        """
         return [self._row_value(measures) for measures in self._sources().values()]
 
     def user_sums(self, over: str = "") -> dict[str, str]:
-        """Return what `user_values` are computed of, by name, so that no engine adds it up or converts it twice.
+        """Return the SQL aggregates over one user's rows in one group, as a dict by column name.
 
-        n is the number of a user's rows in a group, c0, c1, .. that of the values of each source, and t0, t1, .. their
-        sum: in floating point, unless measures tell sums apart that floating point does not; l0, h0, .. are the least
-        and the greatest value, where a measure takes them. They are aggregates of the
-        rows that are grouped together, or of the rows of a window (`over`).
+        n is the number of rows. For the row value v<i>, c<i> is the number of rows where it is not null, t<i> its sum
+        (a float, unless a measure needs every digit), and l<i> and h<i> its least and greatest value; only those that
+        some measure needs are returned. `user_values` refers to these names, so that no engine sums or converts a
+        column twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
         """
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):
@@ -128,19 +148,30 @@ class Measures:
         return sums
 
     def user_values(self) -> dict[int, str]:
-        """Return the whole number that a user adds to a group by each measure that is one number, null for none."""
+        """Return SQL expressions of the integers that a user adds to a group, by the position of the measure.
+
+        They are computed from the columns of `user_sums`. An expression is null for a user who adds nothing. A measure
+        by which one user adds to several cells (integers whose users are counted) of a group is left out, because it is
+        not one number per user.
+        """
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
     def row_name(self, measure: Measure) -> str:
-        """Return the name of the column of rows that a measure reads."""
+        """Return the name of the SQL column (v0, v1, ...) that holds, for each row, the number that `measure` reads."""
         return f"v{self._place(measure)}"
 
     def user_rows(self, measure: Measure) -> str:
-        """Return how many values of a user in a group count for a measure by rows."""
+        """Return a SQL expression for how many values of one user in one group count for `measure`.
+
+        It is the number of the user's values that are not null, but at most `measure.rows`.
+        """
         return self.dialect.whole(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
-        """Return the measures that read the same numbers of rows."""
+        """Return the measures that read a column, in lists of those that are computed from the same number of each row.
+
+        That number stands in a SQL column v<i>. The lists are in the order of v0, v1, ..., and keyed by `_source`.
+        """
         sources: dict[Hashable, list[Measure]] = {}
         for each in self.measures:
             if each.column is not None:
@@ -148,9 +179,14 @@ class Measures:
         return sources
 
     def _place(self, measure: Measure) -> int:
+        """Return the i of the SQL column v<i> that holds, for each row, the number from which `measure` is computed."""
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
+        """Return SQL for the number (in most cases an integer or null) of a row from which `measures` are computed.
+
+        `measures` are all measures that read the same SQL column v<i>.
+        """
         first = measures[0]
         assert first.column is not None
         column = self.schema.column(first.column)
@@ -159,75 +195,82 @@ class Measures:
         if first.distinct is not None:
             return self.dialect.user(column)
         if first.weight is not None:
-            least, most = (_real(first.origin + end * first.step) for end in (first.least, first.most))
-            distance = f"({self.dialect.number(column, least, most)} - {_real(first.origin)}) / {_real(first.step)}"
-            return self.dialect.whole(f"FLOOR({distance} + 0.5)")  # the number is clipped, and both ends are whole
+            least, most = (real_constant(first.origin + end * first.step) for end in (first.least, first.most))
+            offset = f"{self.dialect.number(column, least, most)} - {real_constant(first.origin)}"
+            distance = f"({offset}) / {real_constant(first.step)}"
+            return self.dialect.whole(f"FLOOR({distance} + 0.5)")  # stays between the bounds, which are integers
         if column.kind is Kind.INTEGER and first.rows is None:
             return self.dialect.name(column.name)
         origin, unit = _units(measures)
         ends = (-LARGEST_UNITS, LARGEST_UNITS) if first.rows is None else (first.least * UNITS, first.most * UNITS)
-        number = self.dialect.number(column, *(_real(_reached(origin, unit, end)) for end in ends))
-        units = f"FLOOR(({number} - {_real(origin)}) / {_real(unit)} + 0.5)"
-        if first.squared:  # of whole units, because the square of a tiny number underflows, which is an error on some
-            most = _real(first.most * UNITS)
+        number = self.dialect.number(column, *(real_constant(_reachable_end(origin, unit, end)) for end in ends))
+        units = f"FLOOR(({number} - {real_constant(origin)}) / {real_constant(unit)} + 0.5)"
+        if first.squared:  # in integer units: the square of a tiny number underflows, which fails on some engines
+            most = real_constant(first.most * UNITS)
             units = f"FLOOR(2 * {units} * {units} / {most} - {most} + 0.5)"
         return self.dialect.whole(units)
 
     def _user_value(self, measure: Measure) -> str:
-        if measure.column is None and measure.doubling:
-            return self.dialect.whole(_doubled(self.dialect.real("n")))
-        if measure.column is None:  # of a number of groups, the least: how many there are is not known here
+        """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing."""
+        if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
             return self.dialect.whole(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
         total, values = (f"{name}{self._place(measure)}" for name in (_EXTREMES.get(measure.extreme, "t"), "c"))
-        if measure.counted and measure.doubling:
-            counted = self.dialect.real(values)
-            return f"CASE WHEN {values} > 0 THEN {self.dialect.whole(_doubled(counted))} END"
         if measure.counted:
             return self.dialect.whole(f"LEAST({values}, {measure.most})")
         whole = self.schema.column(measure.column).kind is Kind.INTEGER and measure.rows is None
         source = self._sources()[_source(measure)]
-        ends = (_real(measure.least), _real(measure.most))  # not every engine compares integers with reals
+        # The bounds are written as floats, because some engines cannot compare floats with integers.
+        ends = (real_constant(measure.least), real_constant(measure.most))
         if measure.averaged or not whole or measure.step != 1:
             origin, unit = (Fraction(0), Fraction(1)) if whole else _units(source)
             added = self.dialect.real(total) + (f" / {values}" if measure.averaged else "")
             shift = (origin - measure.origin) / measure.step
             if measure.doubling:
-                doubled = _doubled(f"{added} * {_real(unit)}")
+                doubled = _doubling_bin(f"{added} * {real_constant(unit)}")
                 return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.whole(doubled)} END"
-            number = _clipped(f"{added} * {_real(unit / measure.step)} + {_real(shift)}", *ends)
+            number = _clip(f"{added} * {real_constant(unit / measure.step)} + {real_constant(shift)}", *ends)
             if measure.rows is not None:
                 number = f"{number} * {self.user_rows(measure)}"
-            number = f"FLOOR({number} + 0.5)"  # both ends are whole, so it stays between them
+            number = f"FLOOR({number} + 0.5)"  # rounding keeps it between the bounds, which are integers
         elif _needs_every_digit(source):
-            number = _clipped(total, str(measure.least), str(measure.most))
+            number = _clip(total, str(measure.least), str(measure.most))
         else:
-            number = _clipped(total, *ends)
+            number = _clip(total, *ends)
         return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.whole(number)} END"
 
 
 _EXTREMES = {-1: "l", 1: "h"}
-"""The letters of a user's least and greatest value of a source: l0, h0, l1, .."""
+"""The letters of the columns for a user's least (l0, l1, ...) and greatest (h0, h1, ...) value."""
 
 
-def _doubled(number: str) -> str:
-    """Return the place of a number among the bins of `DoublingBounds`; an end belongs to the bin nearer to 0."""
+def _doubling_bin(number: str) -> str:
+    """Return a SQL expression for the number, -60 to 60, of the bin that holds the SQL number `number`.
+
+    The ends of these bins (`DoublingBounds`) are powers of 2 and their negatives. Bin 0 holds the numbers around 0, and
+    a boundary belongs to the bin nearer to 0.
+    """
 
     def place(positive: str) -> str:
-        exponent = f"CEIL(LN({positive}) / {_real(log(2))} - 1e-9)"
+        """Return a SQL expression for the number, 1 to 60, of the bin of the SQL number `positive`, above bin 0."""
+        exponent = f"CEIL(LN({positive}) / {real_constant(log(2))} - 1e-9)"
         least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT
         return f"GREATEST(LEAST({exponent}, {most}), {least}) - {LEAST_EXPONENT}"
 
-    small = _real(Fraction(2) ** LEAST_EXPONENT)
+    small = real_constant(Fraction(2) ** LEAST_EXPONENT)
     above = f"WHEN {number} > {small} THEN {place(number)}"
     return f"CASE {above} WHEN {number} < -{small} THEN -({place(f'-({number})')}) ELSE 0 END"
 
 
 def _needs_every_digit(measures: Sequence[Measure]) -> bool:
-    """Whether whole numbers beyond those that floating point holds one by one are told apart."""
+    """Return whether sums must be computed in integers, because one of `measures` has a bound beyond 2^53.
+
+    Beyond 2^53 floats do not hold every integer.
+    """
     return any(max(abs(each.least), abs(each.most)) > LARGEST_REAL_WHOLE for each in measures)
 
 
 def _source(measure: Measure) -> Hashable:
+    """Return a key that is equal for two measures if and only if both are computed from the same SQL column v<i>."""
     if measure.is_spread:
         return measure
     if measure.rows is None:
@@ -236,16 +279,19 @@ def _source(measure: Measure) -> Hashable:
 
 
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
-    """Return from where and in which unit numbers that are no integers are counted."""
+    """Return (origin, unit): a number x of a row is counted as the integer (x - origin) / unit, rounded.
+
+    Sums of these integers are exact. `measures` are all measures that read the same SQL column v<i> of row values.
+    """
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
     return origin, min(each.step for each in measures) / UNITS
 
 
-def _reached(origin: Fraction, unit: Fraction, units: int) -> float:
-    """Return the number that is `units` from the origin, or the last before it whose units engines can hold.
+def _reachable_end(origin: Fraction, unit: Fraction, units: int) -> float:
+    """Return the float of `origin` + `units` * `unit`, moved towards `origin` until it is less than 2^63 units away.
 
-    They subtract and divide in floating point. Where that has no number between the origin and one that is more than
-    2^63 units away, clipping to the latter would fail on a row.
+    Engines compute distances from `origin` in floating point. Where floats are sparse, a distance could come out as
+    2^63 units or more, and its conversion to a 64-bit integer would fail on a row.
     """
     start, end = float(origin), float(origin + units * unit)
     while abs(end - start) / float(unit) >= 2 * LARGEST_UNITS:
@@ -253,11 +299,6 @@ def _reached(origin: Fraction, unit: Fraction, units: int) -> float:
     return end
 
 
-def _clipped(number: str, least: str, most: str) -> str:
+def _clip(number: str, least: str, most: str) -> str:
+    """Return a SQL expression that clips `number` to `least` .. `most`, all three SQL expressions."""
     return f"GREATEST(LEAST({number}, {most}), {least})"
-
-
-def _real(number: Fraction | float) -> str:
-    """Return a constant of floating point, in parentheses where it has a sign."""
-    written = f"{float(number):.17e}"
-    return f"({written})" if written.startswith("-") else written

@@ -1,8 +1,8 @@
-"""The files of a table: which ones a path names, their fingerprint, how they are written, and the columns they share.
+"""The files of a table: which files a path names, their fingerprint, how they are written, and their columns.
 
-How a file is written may be kept beside it: `ratings.dat.toml` describes `ratings.dat`. Its holder writes it, by hand
-or with `setwise check --save`, so it is no part of the data and may decide how that is read. Options that are given
-where the file is opened take its place.
+A description of how a file is written can be kept beside it: `ratings.dat.toml` describes `ratings.dat`. The data
+holder writes it, by hand or with `setwise check --save`, so it is not private data and may decide how the file is read.
+Options that are given when the file is opened replace the whole description.
 
     separator = "::"
     columns = ["user", "movie", "rating", "time"]
@@ -17,59 +17,115 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from setwise.analytics.engines.cells import CellGrammar
 from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, OpenFile, UnreadableHeader
+from setwise.analytics.engines.object_store import (
+    SCHEME,
+    StoredObject,
+    TableFile,
+    describe_objects,
+    is_stored,
+    list_keys,
+    list_names,
+    objects_version,
+    split_version,
+)
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 CSV_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 FORMATS = ("parquet", *(f"{suffix[1:]}{ending}" for suffix in CSV_SEPARATORS for ending in ("", *COMPRESSIONS)))
-"""What files can be said to be: the endings that tell it."""
+"""The formats that files can be declared to have, named by their file endings."""
+PARQUET_MAGIC, SQLITE_MAGIC, DUCKDB_MAGIC = b"PAR1", b"SQLite format 3\0", b"DUCK"
+"""The bytes that mark Parquet and SQLite files (at byte 0) and DuckDB files (at byte 8)."""
 TAIL_BYTES = 65536
-"""How much of a file's end is read for its fingerprint: a Parquet file keeps its metadata there."""
+"""Bytes at the end of a file that enter its fingerprint: a Parquet file keeps its metadata there."""
 
 
-def files_of(path: str) -> tuple[Path, ...]:
-    """Return the files that a path, a glob or a directory names, sorted, or raise `UnsuitableTable`.
+def files_of(path: str) -> tuple[TableFile, ...]:
+    """Return the files that a path, a glob, a directory or an address in an object store names, sorted.
 
-    Of the folder of a lake table these are all files in it; which of them are read, its metadata tells.
+    A directory or prefix gives its Parquet files, or its CSV files if it has no Parquet files. The folder of a lake
+    table (Delta, Iceberg or Hudi) gives all Parquet files in it; the table's metadata decides which of them are read.
+    An address may name a version, as in `s3://lake/events@0123456789abcdef`.
+
+    Raises: `UnsuitableTable` if there is no such file, if the files are part of a lake table that is not named itself,
+    or if objects have another version than the one that is named.
+    """
+    return stored_files(path) if is_stored(path) else local_files(path)
+
+
+def local_files(path: str) -> tuple[Path, ...]:
+    """Return the absolute paths of the local files that a path, a glob or a directory names, sorted.
+
+    A directory is read as in `files_of`.
+    Raises: `UnsuitableTable` if there is no such file, or if the files are part of a lake table that is not named
+    itself.
     """
     lake = lake_folder(path)
     if lake is not None:
         return tuple(sorted(file for suffix in PARQUET_SUFFIXES for file in lake.path.rglob(f"*{suffix}")))
     place = Path(path)
     if place.is_dir():
-        found = sorted(file for suffix in PARQUET_SUFFIXES for file in place.rglob(f"*{suffix}"))
-        if not found:
-            found = sorted(file for file in place.rglob("*") if suffix_of(file) in CSV_SEPARATORS and file.is_file())
-        if not found:
+        files = sorted(file for suffix in PARQUET_SUFFIXES for file in place.rglob(f"*{suffix}"))
+        if not files:
+            files = sorted(file for file in place.rglob("*") if suffix_of(file) in CSV_SEPARATORS and file.is_file())
+        if not files:
             raise UnsuitableTable(f"the directory {path} holds no Parquet or CSV files")
-        _check_no_lake(path, found)
+        _check_no_lake(path, files)
     elif place.is_file():
-        found = [place]
+        files = [place]
     else:
-        found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
-        if not found:
+        files = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
+        if not files:
             raise UnsuitableTable(f"there is no file {path}")
-        _check_no_lake(path, found)
-    return tuple(file.absolute() for file in found)
+        _check_no_lake(path, files)
+    return tuple(file.absolute() for file in files)
+
+
+def stored_files(address: str) -> tuple[StoredObject, ...]:
+    """Return the objects of an object store that `address` names, sorted: one object, or all under a prefix.
+
+    Raises: `UnsuitableTable`, as `files_of` does.
+    """
+    lake = lake_folder(address)
+    if lake is not None:
+        bucket, keys = list_keys(lake.place)
+        return describe_objects(bucket, [key for key in keys if key.lower().endswith(PARQUET_SUFFIXES)])
+    place, version = split_version(address)
+    if version is not None and version.isdecimal() and len(version) != len("0123456789abcdef"):
+        place, version = address, None  # only lake tables have versions that are plain numbers
+    bucket, keys = list_keys(place)
+    if not keys:
+        raise UnsuitableTable(f"there is no object {place}, and none under it as a prefix")
+    if f"{SCHEME}{bucket}/{keys[0]}" != place.rstrip("/"):
+        chosen = [key for key in keys if key.lower().endswith(PARQUET_SUFFIXES)]
+        chosen = chosen or [key for key in keys if suffix_of(Path(key)) in CSV_SEPARATORS]
+        if not chosen:
+            raise UnsuitableTable(f"the prefix {place} holds no Parquet or CSV objects")
+        _check_no_stored_lake(place, bucket, chosen)
+        keys = tuple(chosen)
+    objects = describe_objects(bucket, keys)
+    if version is not None and objects_version(objects) != version:
+        raise UnsuitableTable(f"the objects of {place} were written since the version {version} was read: ask again")
+    return objects
 
 
 _REMEDIES = {
-    "JSON": "python -c \"import pandas; pandas.read_json('{file}', lines=True).to_parquet('{stem}.parquet')\"",
-    "a spreadsheet": 'save the sheet as CSV UTF-8, or python -c "import pandas; '
+    "JSON": "python -c \"import duckdb; duckdb.read_json('{file}').write_parquet('{stem}.parquet')\"",
+    "a spreadsheet": 'save the sheet as CSV UTF-8, or pip install pandas openpyxl and python -c "import pandas; '
     "pandas.read_excel('{file}').to_parquet('{stem}.parquet')\"",
     "ORC": "python -c \"import pandas; pandas.read_orc('{file}').to_parquet('{stem}.parquet')\"",
     "Arrow": "python -c \"import pandas; pandas.read_feather('{file}').to_parquet('{stem}.parquet')\"",
     "Avro": "duckdb -c \"COPY (FROM read_avro('{file}')) TO '{stem}.parquet'\"",
     "a zip archive": "unzip it, and give the files that were in it",
 }
-"""How files of formats that are not read become files that are."""
+"""For each format that is not read, a command or an instruction that converts the file."""
 _OTHER_FORMATS = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "JSON"),
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "a spreadsheet"),
@@ -82,8 +138,11 @@ _OTHER_MAGICS = {b"PK\x03\x04": "a spreadsheet", b"\xd0\xcf\x11\xe0": "a spreads
 _OTHER_MAGICS |= {b"Obj\x01": "Avro", b"ARROW1": "Arrow"}
 
 
-def check_format(file: Path, csv: "CsvOptions") -> None:
-    """Raise `UnsuitableTable` with the remedy for a file of a format that is not read, by its ending or first bytes."""
+def check_format(file: TableFile, csv: "CsvOptions") -> None:
+    """Raise `UnsuitableTable` if the ending or the first bytes of `file` show a format that is not supported.
+
+    The message says how to convert the file. A file whose format or separator `csv` states is not checked.
+    """
     if csv.format is not None or csv.separator is not None:
         return
     try:
@@ -91,36 +150,75 @@ def check_format(file: Path, csv: "CsvOptions") -> None:
             start = opened.read(8)
     except OSError:
         raise UnsuitableTable(f"{file} cannot be opened for reading") from None
-    found = _OTHER_FORMATS.get(suffix_of(file))
-    if found is None:
-        found = next((name for magic, name in _OTHER_MAGICS.items() if start.startswith(magic)), None)
-    if found is not None:
-        remedy = _REMEDIES[found].format(file=file.name, stem=file.stem)
-        raise UnsuitableTable(f"{file.name} is {found}, which is not read, as Parquet and CSV are: {remedy}")
+    format_name = _OTHER_FORMATS.get(suffix_of(file))
+    if format_name is None:
+        format_name = next((name for magic, name in _OTHER_MAGICS.items() if start.startswith(magic)), None)
+    if format_name is not None:
+        whole = str(file)
+        remedy = _REMEDIES[format_name].format(file=whole, stem=whole.removesuffix(file.suffix))
+        raise UnsuitableTable(f"{file.name} is {format_name}, which is not read, as Parquet and CSV are: {remedy}")
+
+
+def magic_of(file: TableFile) -> bytes | None:
+    """Return the magic bytes that mark a file as Parquet, SQLite or DuckDB; None for any other file.
+
+    Raises: `UnsuitableTable` if the file cannot be opened.
+    """
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(16)
+    except OSError:
+        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+    places = {PARQUET_MAGIC: start[:4], SQLITE_MAGIC: start, DUCKDB_MAGIC: start[8:12]}
+    return next((magic for magic, stored in places.items() if stored == magic), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeFolder:
-    """The folder of a lake table, its format, and the version that is named; None for the current one."""
+    """The folder of a lake table, its `format` (Delta, Iceberg or Hudi), and the version to read.
 
-    path: Path
+    `place` is the absolute path of the folder, or its address in an object store without a slash at the end. `version`
+    None means the current version.
+    """
+
+    place: str
     format: str
     version: int | None = None
 
+    @property
+    def name(self) -> str:
+        """The name of the lake table: the last part of its folder's path or address."""
+        return self.place.rstrip("/").rpartition("/")[2]
+
+    @property
+    def path(self) -> Path:
+        """The path of the lake table's folder, which must be on this machine and not in an object store."""
+        return Path(self.place)
+
 
 def lake_folder(path: str) -> LakeFolder | None:
-    """Return the lake table that a path is the folder of, as in `events` or `events@7`, or None."""
-    place, mark, version = path.rpartition("@")
-    if not (mark and version.isdecimal() and Path(place).is_dir()):
-        place, version = path, ""
-    found = lake_format(Path(place)) if Path(place).is_dir() else None
+    """Return the lake table's folder at a path or address such as `events` or `events@7` (version 7).
+
+    None if no lake table is there.
+    """
+    if is_stored(path):
+        place, named = split_version(path)
+        place = place.rstrip("/")
+        version = named if named is not None and named.isdecimal() else ""
+        found = _stored_lake_format(place)
+    else:
+        place, mark, version = path.rpartition("@")
+        if not (mark and version.isdecimal() and Path(place).is_dir()):
+            place, version = path, ""
+        found = lake_format(Path(place)) if Path(place).is_dir() else None
+        place = str(Path(place).absolute())
     if found is None:
         return None
-    return LakeFolder(path=Path(place).absolute(), format=found, version=int(version) if version else None)
+    return LakeFolder(place=place, format=found, version=int(version) if version else None)
 
 
 def lake_format(folder: Path) -> str | None:
-    """Return the format of a lake table whose metadata a folder holds, or None."""
+    """Return "Delta", "Hudi" or "Iceberg" if `folder` holds the metadata of such a lake table, otherwise None."""
     if (folder / "_delta_log").is_dir():
         return "Delta"
     if (folder / ".hoodie").is_dir():
@@ -130,17 +228,51 @@ def lake_format(folder: Path) -> str | None:
     return None
 
 
+def _stored_lake_format(prefix: str) -> str | None:
+    """Return the format of the lake table under the address `prefix` of an object store; None if none is there.
+
+    The format is "Delta", "Hudi" or "Iceberg". It is recognised by the names of the objects that hold the metadata.
+    """
+    names = list_names(prefix)
+    if "_delta_log" in names:
+        return "Delta"
+    if ".hoodie" in names:
+        return "Hudi"
+    if "metadata" in names and any(name.endswith(".metadata.json") for name in list_names(f"{prefix}/metadata")):
+        return "Iceberg"
+    return None
+
+
 def _check_no_lake(path: str, files: Sequence[Path]) -> None:
-    """Raise `UnsuitableTable` for files of a lake table: those that its metadata has removed lie beside the others."""
+    """Raise `UnsuitableTable` if any of `files` belongs to a lake table; `path` is what the caller named.
+
+    Files that the lake table has removed still lie in its folder, so reading the files directly gives wrong rows.
+    """
     folders = {folder for parent in {file.absolute().parent for file in files} for folder in (parent, *parent.parents)}
     for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
-        found = lake_format(folder)
+        format_name = lake_format(folder)
+        if format_name is not None:
+            raise UnsuitableTable(lake_refusal(path, format_name))
+
+
+def _check_no_stored_lake(place: str, bucket: str, keys: Sequence[str]) -> None:
+    """Raise `UnsuitableTable` if any object with one of `keys` in `bucket` belongs to a lake table.
+
+    A lake table's removed files are still stored, so reading its objects directly gives wrong rows. `place` is the
+    address that the caller named, for the message.
+    """
+    folders = {str(folder) for key in keys for folder in PurePosixPath(key).parents} - {"."}
+    for folder in sorted(folders, key=len, reverse=True):
+        found = _stored_lake_format(f"{SCHEME}{bucket}/{folder}")
         if found is not None:
-            raise UnsuitableTable(lake_refusal(path, found))
+            raise UnsuitableTable(lake_refusal(place, found))
 
 
 def lake_refusal(path: str, lake: str) -> str:
-    """Return what is said about the files of a lake table."""
+    """Return the error message that refuses to read files of a lake table directly.
+
+    `path` is the path that the caller named, and `lake` the format of the table, such as Delta.
+    """
     return (
         f"{path} holds files of a {lake} table, also those that the table has removed, so they are not read as they "
         "are: give the folder of the table itself, which DuckDB reads by its metadata (Delta and Iceberg), or a table "
@@ -149,41 +281,57 @@ def lake_refusal(path: str, lake: str) -> str:
 
 
 FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]
+"""For each file its inode, its size in bytes and its time of modification in nanoseconds."""
 
 
-def files_version(files: Sequence[Path]) -> FilesVersion:
-    """Return what changes when a file is written again, without reading it: inodes, sizes and times of change."""
+def files_version(files: Sequence[TableFile]) -> FilesVersion:
+    """Return (inode, size, modification time) of each file; they differ after a file was written again.
+
+    The size is in bytes and the time in nanoseconds. For an object of a store a number made of its ETag replaces the
+    inode.
+
+    Raises: `UnsuitableTable` if a file is gone or cannot be read.
+    """
     try:
-        told = [file.stat() for file in files]
+        stats = [file.stat() for file in files]
     except OSError:
         raise UnsuitableTable("a file of the table is gone or cannot be read") from None
-    return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in told)
+    return tuple((stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats)
 
 
-def files_fingerprint(files: Sequence[Path]) -> str:
-    """Return a digest of the files' paths, sizes, times of change and ends."""
+def files_fingerprint(files: Sequence[TableFile]) -> str:
+    """Return a SHA-256 digest, in hexadecimal, of the files' paths, sizes, modification times and last 64 KiB.
+
+    For an object in a store, the digest covers its address, size, ETag and version id instead.
+
+    Raises: `UnsuitableTable` if a file cannot be read.
+    """
     digest = hashlib.sha256()
     for file in files:
+        if isinstance(file, StoredObject):
+            digest.update(repr((str(file), *file.identity)).encode())
+            continue
         try:
-            told = file.stat()
+            stat = file.stat()
             with file.open("rb") as opened:
-                opened.seek(-min(TAIL_BYTES, told.st_size), os.SEEK_END)
+                opened.seek(-min(TAIL_BYTES, stat.st_size), os.SEEK_END)
                 tail = opened.read()
         except OSError:
             raise UnsuitableTable(f"{file} cannot be read") from None
-        digest.update(f"{str(file)!r} {told.st_size} {told.st_mtime_ns} ".encode())
+        digest.update(f"{str(file)!r} {stat.st_size} {stat.st_mtime_ns} ".encode())
         digest.update(hashlib.sha256(tail).digest())
     return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvOptions:
-    """How the holder of files says they are written.
+    """How CSV files are written, as the data holder declares it.
 
-    `columns` are the names of files without a header, `skip_lines` how many lines stand above the header or the first
-    row, and `header` says that the first line is one even if it looks like a row. `format` is the ending that the names
-    of the files ought to have, such as csv.gz. Without a separator the ending tells it: a comma for .csv, a tab for
-    .tsv. `decimal`, `thousands`, `date_format` and `null` say how cells are written (`CellGrammar` in cells.py).
+    `columns` names the columns of files without a header, and `encoding` is that of the files. `skip_lines` is the
+    number of lines above the header or the first row. `header` set to True says that the first line is a header even if
+    it looks like a row. `format`, such as csv.gz, replaces the ending of the files' names. `separator` is the text
+    between cells; if it is None, the ending decides: a comma for .csv, a tab for .tsv. `decimal`, `thousands`,
+    `date_format` and `null` say how cells are written (`CellGrammar` in cells.py). Bad values raise `InvalidParameter`.
     """
 
     separator: str | None = None
@@ -199,7 +347,7 @@ class CsvOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "null", tuple(self.null))
-        self.cells  # noqa: B018 - raises for what cells cannot be written like
+        self.cells  # noqa: B018 - evaluated because it raises for bad options of cells
         if self.header is not None and self.header == (self.columns is not None):
             raise InvalidParameter("a file without a header needs the names of its columns, and one with a header none")
         if self.format is not None and self.format not in FORMATS:
@@ -207,19 +355,28 @@ class CsvOptions:
 
     @property
     def cells(self) -> CellGrammar:
-        """How cells are written."""
+        """These options' rules for how numbers, dates and empty cells are written, as a `CellGrammar`."""
         return CellGrammar(decimal=self.decimal, thousands=self.thousands, date_format=self.date_format, null=self.null)
 
-    def suffix_of(self, file: Path) -> str:
-        """Return the ending that tells a file's format, without that of its compression."""
+    def suffix_of(self, file: TableFile) -> str:
+        """Return the ending that decides the format of `file`, such as ".csv", in lower case, without .gz or .zst.
+
+        It is that of the option `format` if it is set, otherwise that of the file's name.
+        """
         return suffix_of(file if self.format is None else Path(f"table.{self.format}"))
 
     def is_csv(self, suffix: str) -> bool:
-        """Return whether files with this ending are CSV: by the ending, or because a separator is named."""
+        """Return whether files with the ending `suffix` are read as CSV.
+
+        These are .csv and .tsv, and all files if the option `separator` is set.
+        """
         return suffix in CSV_SEPARATORS or self.separator is not None
 
     def format_of(self, suffix: str) -> CsvFormat:
-        """Return the format of files with this ending, or raise `InvalidParameter`."""
+        """Return the `CsvFormat` for files with the ending `suffix`, such as ".csv", by these options.
+
+        Raises: `InvalidParameter` for options that cannot be used.
+        """
         problem = ""
         try:
             return CsvFormat(
@@ -235,10 +392,12 @@ class CsvOptions:
         raise InvalidParameter(problem)
 
 
-def open_csv(files: Sequence[Path], form: CsvFormat) -> tuple[CsvFile, ...]:
-    """Return the files with their headers read, or raise `UnsuitableTable` unless these have the same names.
+def open_csv(files: Sequence[TableFile], form: CsvFormat) -> tuple[CsvFile, ...]:
+    """Return the CSV files `files`, written as `form` says, with their headers read.
 
-    The order of the names may differ from file to file. An empty file among others has no rows.
+    The order of the columns may differ from file to file. An empty file among others contributes no rows.
+
+    Raises: `UnsuitableTable` if a header cannot be read, or if headers have different names.
     """
     opened = [_open_csv(file, form) for file in files]
     check_headers(list(map(str, files)), [each if isinstance(each, str) else each.names for each in opened])
@@ -246,9 +405,11 @@ def open_csv(files: Sequence[Path], form: CsvFormat) -> tuple[CsvFile, ...]:
 
 
 def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]) -> tuple[str, ...]:
-    """Return the columns that files share, in the order of the first, or raise `UnsuitableTable`.
+    """Return the column names that all files share, in the order of the first file that is not empty.
 
-    The header of a file is a text that says why it cannot be read, or has no names where the file is empty.
+    `files` are the names of the files, for messages. `headers` has one entry for each file: its column names, or () for
+    an empty file, or a text that says why the header cannot be read.
+    Raises: `UnsuitableTable` if a header cannot be read, if headers have different names, or if all files are empty.
     """
     named = [(file, header) for file, header in zip(files, headers, strict=True) if header != ()]
     for file, header in named:
@@ -264,17 +425,27 @@ def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]
 
 
 def columns_of(opened: Sequence[CsvFile]) -> tuple[str, ...]:
-    """Return the names that CSV files share, in the order of the first of them."""
+    """Return the column names of CSV files of one table, in the order of the first file that is not empty.
+
+    The result is empty if all files are empty.
+    """
     return next((csv_file.names for csv_file in opened if csv_file.names), ())
 
 
-def _open_csv(file: Path, form: CsvFormat) -> CsvFile | str:
-    """Return the file with its header read, or why that cannot be done."""
+def _open_csv(file: TableFile, form: CsvFormat) -> CsvFile | str:
+    """Return `file` as a CSV file with its header read, or a text that says why the header cannot be read.
+
+    `form` is the CSV format of the file.
+    """
     return csv_file(lambda: form.opened(file.open("rb"), file.name), form)
 
 
 def csv_file(open_file: OpenFile, form: CsvFormat) -> CsvFile | str:
-    """Return a CSV file with its header read, or why that cannot be done."""
+    """Return a CSV file with its header read, or a text that says why the header cannot be read.
+
+    The function `open_file` opens the file from its beginning, converted by `CsvFormat.opened`, and `form` is its CSV
+    format.
+    """
     try:
         return CsvFile(open_file, form)
     except UnreadableHeader as problem:
@@ -283,8 +454,8 @@ def csv_file(open_file: OpenFile, form: CsvFormat) -> CsvFile | str:
         return "it cannot be opened and decompressed; --format csv reads one that its name calls compressed and is not"
 
 
-def suffix_of(file: Path) -> str:
-    """Return the ending that tells a file's format, without that of its compression."""
+def suffix_of(file: TableFile) -> str:
+    """Return the ending of a file's name in lower case, without a compression ending: ".csv" for visits.csv.gz."""
     return Path(file.stem).suffix.lower() if file.suffix.lower() in COMPRESSIONS else file.suffix.lower()
 
 
@@ -301,54 +472,73 @@ _WORDS: dict[str, type] = {
     "null": list,
     "types": dict,
 }
+"""The keys that a description may have, with the types of their values."""
 
 
-def described(source: object, types: Mapping[str, Kind], csv: CsvOptions) -> tuple[Mapping[str, Kind], CsvOptions]:
-    """Return types and options as given, or where no options are as the description beside the first file says."""
+def apply_description(
+    source: object, types: Mapping[str, Kind], csv: CsvOptions
+) -> tuple[Mapping[str, Kind], CsvOptions]:
+    """Return the column types and CSV options to use for `source`.
+
+    A description file (FILE.toml) beside the first file of `source` states both. It is used if `csv` has only defaults;
+    a type given in `types` then overrides the type in the description. Otherwise `types` and `csv` are returned
+    unchanged.
+    Raises: the errors of `read_description`.
+    """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):
         return types, csv
     path = str(source).partition("::")[0]
     lake = lake_folder(path)
     try:
-        place = description_of(files_of(path)[0] if lake is None else lake.path)
+        place = description_of(local_files(path)[0] if lake is None else lake.path)
     except UnsuitableTable:
         return types, csv
     if not place.is_file():
         return types, csv
-    told_types, told = read_description(place)
-    return {**told_types, **types}, told
+    description_types, description_options = read_description(place)
+    return {**description_types, **types}, description_options
 
 
 def description_of(file: Path) -> Path:
-    """Return where the description of a file is."""
+    """Return the path of the description file of `file`, FILE.toml beside it, whether it exists or not.
+
+    A description file states column types and CSV options.
+    """
     return file.with_name(f"{file.name}.toml")
 
 
 def read_description(place: Path) -> tuple[dict[str, Kind], CsvOptions]:
-    """Return the types and options in a description, or raise `InvalidParameter`."""
+    """Return (column types by name, CSV options) that the description file at `place` states.
+
+    Raises: `InvalidParameter` if the file cannot be read, or has an unknown key or a value of the wrong type.
+    """
     try:
-        found: dict[str, Any] = tomllib.loads(place.read_text(encoding="utf-8"))
+        settings: dict[str, Any] = tomllib.loads(place.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidParameter(f"the description {place.name} cannot be read: {error}") from None
-    for name, value in found.items():
+    for name, value in settings.items():
         if name not in _WORDS:
             raise InvalidParameter(f"the description {place.name} may have {', '.join(_WORDS)}, not {name!r}")
         if not isinstance(value, _WORDS[name]):
             raise InvalidParameter(f"{name} in the description {place.name} cannot be {value!r}")
-    types = found.pop("types", {})
+    types = settings.pop("types", {})
     unknown = next((kind for kind in types.values() if kind not in list(Kind)), None)
     if unknown is not None:
         raise InvalidParameter(
             f"a type in the description {place.name} must be one of {', '.join(Kind)}, not {unknown!r}"
         )
     for name in ("columns", "null"):
-        if name in found:
-            found[name] = tuple(map(str, found[name]))
-    return {name: Kind(kind) for name, kind in types.items()}, CsvOptions(**found)
+        if name in settings:
+            settings[name] = tuple(map(str, settings[name]))
+    return {name: Kind(kind) for name, kind in types.items()}, CsvOptions(**settings)
 
 
 def write_description(file: Path, csv: CsvOptions, types: Mapping[str, Kind]) -> Path:
-    """Write the description of a file beside it, and return where; one that is there is replaced."""
+    """Write a description file (`types` of columns and CSV options `csv`) beside `file`, and return its path.
+
+    An earlier description is replaced.
+    Raises: `InvalidParameter` if the description cannot be written.
+    """
     lines = [f"# How Setwise reads {file.name}."]
     for field in fields(csv):
         value = getattr(csv, field.name)

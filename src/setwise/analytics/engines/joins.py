@@ -1,22 +1,23 @@
-"""Joins: tables beside a private one, such that every row of the result belongs to one user.
+"""Joins of a private table with others, such that every row of the result belongs to exactly one user.
 
-A public table may be joined on any column: each of its rows goes to the user of the row it meets. Another private table
-has users of its own, so it may be joined on the user column alone. What one user adds is bounded after the join, so it
-does not matter how many rows a key meets.
+A public table may be joined on any column: each of its rows then belongs to the user of the private row that it
+matches. Another private table has users of its own, so it may be joined on the user column only. Contributions are
+bounded after the join, so the number of rows that match a key does not matter for privacy.
 
-What is allowed, how columns are called and the SQL are here, for every engine. An engine opens the tables one by one,
-describes each as a `Part` (its public tables of text read as `types_of_keys` says, where it can convert text so that no
-cell fails), and asks about `JoinedTables.statement` as it asks about a table. Its dialect gives its quotes, and
-the forms in which keys are compared: `user` for users, `label` for text, `operand` for others.
+The rules, the names of the result's columns and the SQL are here, for every engine. An engine opens the tables one by
+one and describes each as a `Part`. It then reads the SQL of `JoinedTables.statement` as it would read a table. An
+engine that can convert text without failing converts text keys of public tables to the types of `types_of_keys`. The
+SQL compares keys in the form of `Dialect.user` for users, `Dialect.label` for text, and `Dialect.operand` for other
+types.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import Manifest
-from setwise.analytics.engines.row_sql import DerivedTable
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
@@ -24,9 +25,9 @@ from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A column of an earlier table and one of the joined table that must be equal; null equals nothing.
+    """A condition of a join: `column` of an earlier table must equal `joined`, a column of the table that is joined.
 
-    `earlier` names the earlier table; None is whichever has the column.
+    A null matches nothing. `earlier` names the earlier table; None means the only earlier table that has `column`.
     """
 
     column: str
@@ -36,7 +37,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A table by its name, and the keys by which its rows are found; `keeps_all` keeps rows that find none."""
+    """One join: the name of the table to join (`table`), and the `keys` by which rows are matched.
+
+    `keeps_all` makes a LEFT JOIN: rows of the earlier tables without a match are kept.
+    """
 
     table: str
     keys: tuple[Key, ...]
@@ -58,7 +62,10 @@ Table = TypeVar("Table")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable(Generic[Table]):
-    """A table as an engine opens it, by the name it has in joins, and whether its rows are about users."""
+    """A table of a join: the object by which an engine reads it (`table`), and its name in the SQL statement.
+
+    `private` says that its rows belong to users.
+    """
 
     name: str
     table: Table
@@ -67,9 +74,11 @@ class NamedTable(Generic[Table]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """What a server reads: what stands after FROM, its columns, and about how many rows it has.
+    """A table or join on a database server: its SQL `text` after FROM, and its columns (`schema`).
 
-    A prepared dataset has a `manifest`; `origin` is the name of a table, by which it is found again.
+    `rows` is the approximate number of rows, or None if metadata does not state it. `manifest` describes a prepared
+    dataset, and is None for other tables. `origin` is the name under which a table can be found again, and None for
+    joins and derived tables.
     """
 
     text: str
@@ -79,7 +88,11 @@ class Relation:
     origin: str | None = None
 
     def derived(self, derivation: Derivation, dialect: Dialect) -> "Relation":
-        """Return the table that is derived from this one; what was prepared has no rows to derive it from."""
+        """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this one.
+
+        This relation is returned if the derivation has no steps. `dialect` writes the SQL of the engine.
+        Raises: `UnsuitableTable` for a prepared dataset, which has no rows to derive from.
+        """
         if not derivation:
             return self
         if self.manifest is not None:
@@ -88,14 +101,21 @@ class Relation:
         return Relation(text=table.statement(self.text), schema=table.schema, rows=self.rows)
 
     def check_same(self, now: "Relation") -> None:
-        """Raise `UnsuitableTable` if the relation, looked up again as `now`, has other columns or is another table."""
+        """Raise `UnsuitableTable` if the table was redefined since it was opened.
+
+        `now` is the same table, looked up just now. The table counts as redefined if the SQL text, the columns or the
+        manifest (the description of a prepared dataset) of `now` and of this relation differ.
+        """
         if (self.text, self.schema, self.manifest) != (now.text, now.schema, now.manifest):
             raise UnsuitableTable("the table was redefined since it was opened: open it again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:
-    """A column of the result: its name there, and which column of which table it is."""
+    """A column of a join's result: its `name` in the result, and where it comes from.
+
+    `table` is the position in the join of the table it comes from, and `column` its `Column` in that table.
+    """
 
     name: str
     table: int
@@ -104,7 +124,7 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A table of a join: its name, its columns, and whether its rows are about users."""
+    """One table of a join: its `name`, its columns (`schema`), and whether its rows belong to users (`private`)."""
 
     name: str
     schema: Schema
@@ -112,11 +132,14 @@ class Part:
 
 
 class JoinedTables:
-    """The tables of a join, the first of them private, and the columns of the result, from metadata alone.
+    """A join after its checks: its tables, of which the first is private, and the columns of its result.
 
-    Raise `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot be
-    compared. A name that several tables have, in upper or lower case, is TABLE.COLUMN in the result; keys of one name
-    are one column.
+    `parts` are the tables, `joins` the joins of all but the first, and `user` the user column. If several tables have a
+    column of the same name, ignoring case, the column becomes TABLE.COLUMN in the result; two keys of the same name
+    that are compared with each other become one column. Only metadata is read.
+
+    Raises: `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot
+    be compared.
     """
 
     def __init__(self, parts: Sequence[Part], joins: Sequence[Join], user: str) -> None:
@@ -127,19 +150,21 @@ class JoinedTables:
             if names.count(name) > 1:
                 raise InvalidParameter(f"the table {name!r} is joined twice: join it once")
         self.keys = tuple(self._key_columns(place + 1, join, user) for place, join in enumerate(joins))
-        self.columns = self._named()
+        self.columns = self._name_columns()
 
     @property
     def schema(self) -> Schema:
-        """The columns of the result."""
+        """The columns of the join's result, with the names that they have in it."""
         return Schema(tuple(replace(each.column, name=each.name) for each in self.columns))
 
     def statement(self, relations: Sequence[str], dialect: Dialect, columns: Sequence[str] | None = None) -> str:
-        """Return the SELECT of these columns of the result, by default all, from the relations, one for each table.
+        """Return the SQL text, to stand after FROM, of the join.
 
-        Keys are compared in a form in which no cell can fail to convert, and columns by names that cannot clash.
+        `relations` are the SQL texts after FROM of the tables, in order. The join has the columns named in `columns`,
+        or all if that is None. Keys are compared in forms of the dialect (see `_key_sql`) in which no cell can make the
+        statement fail. Inside the SQL text, columns get new names, so that equal names cannot clash.
         """
-        chosen = list(enumerate(self._chosen(columns)))
+        chosen = list(enumerate(self._select_columns(columns)))
         compared: list[list[tuple[str, str]]] = [[] for _ in self._parts]
         conditions = []
         for number, keys in enumerate(self.keys):
@@ -147,8 +172,8 @@ class JoinedTables:
             private = self._parts[number + 1].private
             for place, (earlier, left, right) in enumerate(keys):
                 name = f"k{number}_{place}"
-                compared[earlier].append((name, _compared(left, dialect, private)))
-                compared[number + 1].append((name, _compared(right, dialect, private)))
+                compared[earlier].append((name, _key_sql(left, dialect, private)))
+                compared[number + 1].append((name, _key_sql(right, dialect, private)))
                 equal.append(f"t{earlier}.{name} = t{number + 1}.{name}")
             conditions.append(" AND ".join(equal))
         text = ""
@@ -165,7 +190,10 @@ class JoinedTables:
         return f"(SELECT {listed} FROM {text}) AS joined"
 
     def needed(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the columns of a table that the keys, and these columns of the result, need; by default all."""
+        """Return which columns of table number `place` are read for the keys and for `columns` of the join's result.
+
+        None for `columns` means all columns of the result.
+        """
         keys = [
             column.name
             for number, key in enumerate(self.keys)
@@ -173,55 +201,76 @@ class JoinedTables:
             for at, column in ((table, left), (number + 1, right))
             if at == place
         ]
-        chosen = [each.column.name for each in self._chosen(columns) if each.table == place]
+        chosen = [each.column.name for each in self._select_columns(columns) if each.table == place]
         return tuple(dict.fromkeys([*chosen, *keys]))
 
-    def _chosen(self, columns: Sequence[str] | None) -> list[JoinedColumn]:
+    def _select_columns(self, columns: Sequence[str] | None) -> list[JoinedColumn]:
+        """Return the columns of the join's result whose names are in `columns`, or all if `columns` is None."""
         return [each for each in self.columns if columns is None or each.name in columns]
 
     def _key_columns(self, place: int, join: Join, user: str) -> tuple[tuple[int, Column, Column], ...]:
-        """Return the table and column of each earlier key with the joined one, or raise what is wrong with them."""
+        """Return (earlier table, its key column, key column of the joined table) for each key of `join`.
+
+        The earlier table is given by its position. `place` is the position of the joined table, and `user` the name of
+        the user column.
+        Raises: `InvalidParameter` or `UnknownColumn` if the join is not allowed.
+        """
         part = self._parts[place]
         if not part.private and user.lower() in map(str.lower, part.schema.names):
             raise InvalidParameter(
                 f"the table {part.name!r} has the user column {user!r}, so it is not public: leave the column out"
+            )
+        if not part.private and any(key.column.lower() == user.lower() for key in join.keys):
+            raise InvalidParameter(
+                f"the table {part.name!r} is joined on the user column {user!r}, so its rows are about users and it is "
+                f"not public: call its column {user!r} as well and give the table as private (on the command line "
+                f"--table {part.name}=FILE), joined USING ({user})"
             )
         if part.private and [(key.column, key.joined) for key in join.keys] != [(user, user)]:
             raise InvalidParameter(
                 f"the private table {part.name!r} is joined on the user column alone, USING ({user}): on any other "
                 "column a row would belong to two users"
             )
-        found = []
+        columns = []
         for key in join.keys:
             table, left = self._earlier(key, place)
             right = column_of(part.name, part.schema, key.joined)
             check_comparable(left, right, key, part)
-            found.append((table, left, right))
-        return tuple(found)
+            columns.append((table, left, right))
+        return tuple(columns)
 
     def _earlier(self, key: Key, place: int) -> tuple[int, Column]:
-        """Return the earlier table that has a key, and its column."""
+        """Return the position of the earlier table that `key` refers to, and the key's column in that table.
+
+        `place` is the position of the table that is joined; earlier tables have lower positions.
+        Raises: `UnknownColumn` if no earlier table has the column, `InvalidParameter` if several have it.
+        """
         merged = {
             (number, each.joined)
             for number, join in enumerate(self._joins, 1)
             for each in join.keys
             if each.column == each.joined
         }
-        found = [
+        candidates = [
             (number, part.schema.column(key.column))
             for number, part in enumerate(self._parts[:place])
             if key.column in part.schema.names
             and key.earlier in (None, part.name)
             and not (key.earlier is None and (number, key.column) in merged)
         ]
-        if not found:
+        if not candidates:
             where = "no earlier table" if key.earlier is None else f"the table {key.earlier!r}"
             raise UnknownColumn(f"{where} has {'a' if key.earlier is None else 'no'} column {key.column!r} to join on")
-        if len(found) > 1:
+        if len(candidates) > 1:
             raise InvalidParameter(f"several tables have the column {key.column!r}: write which, as in ON a.x = b.y")
-        return found[0]
+        return candidates[0]
 
-    def _named(self) -> tuple[JoinedColumn, ...]:
+    def _name_columns(self) -> tuple[JoinedColumn, ...]:
+        """Return all columns of the join's result, with names that are distinct even if case is ignored.
+
+        A name that several tables have becomes TABLE.COLUMN.
+        Raises: `InvalidParameter` if two columns would still have the same name.
+        """
         merged = {
             (number + 1, right.name)
             for number, keys in enumerate(self.keys)
@@ -234,7 +283,7 @@ class JoinedTables:
             for column in part.schema
             if (place, column.name) not in merged
         ]
-        # DuckDB and Spark find a column in either case.
+        # Names are compared without case, because DuckDB and Spark ignore case when they look up a column.
         plain = [column.name.lower() for _, column in kept]
         named = []
         for place, column in kept:
@@ -249,15 +298,23 @@ class JoinedTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerJoin:
-    """Tables of one server by their names there, the first of them private, that it joins."""
+    """A join of tables of one database server, by their names there; the first of `tables` is private.
+
+    `joins` are the joins of the other tables, in order, and `user` is the user column of the private tables.
+    """
 
     tables: Sequence[NamedTable[str]]
     joins: Sequence[Join]
     user: str
 
-    def found(self, look_up: Callable[[str], Relation], dialect: Dialect) -> Relation:
-        """Look up every table, and return the join as a relation."""
-        relations = [look_up(each.table) for each in self.tables]
+    def look_up(self, find_table: Callable[[str], Relation], dialect: Dialect) -> Relation:
+        """Look up every table on the server, and return the join as one relation.
+
+        `find_table` returns the relation of a table by its name.
+        Raises: `UnsuitableTable` if one of the tables is a prepared dataset, `InvalidParameter` or `UnknownColumn` if
+        the join is not allowed.
+        """
+        relations = [find_table(each.table) for each in self.tables]
         if any(each.manifest is not None for each in relations):
             raise UnsuitableTable("what was prepared cannot be joined: join its source")
         parts = [
@@ -269,16 +326,26 @@ class ServerJoin:
         return Relation(text=text, schema=joined.schema, rows=relations[0].rows)
 
 
-def _compared(column: Column, dialect: Dialect, private: bool) -> str:
-    """Return a key as it is compared: users as they are told apart, text where it is UTF-8, the rest as in filters."""
+def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
+    """Return a SQL expression for the key `column` in the form in which the two sides of a join are compared.
+
+    If the joined table is `private`, the key is the user column, and the form is `Dialect.user`, in which two values
+    are equal only for the same user. Otherwise the form is `Dialect.label` for text and `Dialect.operand` for other
+    types.
+    """
     if private:
         return dialect.user(column)
     return dialect.label(column) if column.kind is Kind.TEXT else dialect.operand(column)
 
 
 def types_of_keys(join: Join, earlier: Sequence[Part], schema: Schema) -> dict[str, Kind]:
-    """Return as which kinds the keys of a public table are read that are text there, as all of a CSV file is."""
-    found: dict[str, Kind] = {}
+    """Return the types, by column, to which text key columns of the public table of `join` are converted.
+
+    Each is the type (integer, date or timestamp) of the earlier column that the key is compared with. Every column of a
+    CSV file is text, so its keys could not be compared otherwise. `earlier` are the tables before the joined one, and
+    `schema` the columns of the joined table.
+    """
+    types: dict[str, Kind] = {}
     for key in join.keys:
         kinds = {
             part.schema.column(key.column).kind
@@ -287,19 +354,22 @@ def types_of_keys(join: Join, earlier: Sequence[Part], schema: Schema) -> dict[s
         }
         text = key.joined in schema.names and schema.column(key.joined).kind is Kind.TEXT
         if text and len(kinds) == 1 and (kind := kinds.pop()) in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP):
-            found[key.joined] = kind
-    return found
+            types[key.joined] = kind
+    return types
 
 
 def column_of(table: str, schema: Schema, name: str) -> Column:
-    """Return a column of a table, or raise `UnknownColumn` naming both."""
+    """Return the column `name` of `schema`; raise `UnknownColumn`, which names the `table`, if there is none."""
     if name not in schema.names:
         raise UnknownColumn(f"the table {table!r} has no column {name!r}; it has {schema.listing()}")
     return schema.column(name)
 
 
 def check_comparable(left: Column, right: Column, key: Key, part: Part) -> None:
-    """Raise unless two columns can be compared exactly whatever they hold."""
+    """Raise `InvalidParameter` unless the types of `left` and `right` let any two of their values be compared exactly.
+
+    `key` names the two columns of a join, and `part` is the joined table, for the message.
+    """
     if left.kind is not right.kind:
         raise InvalidParameter(
             f"{key.column!r} holds {left.kind} values and {key.joined!r} of {part.name!r} {right.kind} values, which "

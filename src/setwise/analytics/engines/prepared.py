@@ -1,10 +1,10 @@
-"""Prepared datasets: every user's items ranked once under a secret salt, for any number of questions.
+"""Prepared datasets: every user's items are ranked once under a secret salt and stored for any number of queries.
 
-What is stored is (item, n, rank, users): how much a user contributes under an item, the item's place in a uniformly
-random order of that user's items, and how many users have the same of both. A question keeps `rank <= contributions`
-and counts `users` times `LEAST(n, per_item)`. Who they are is not stored: nothing after the ranking needs it.
-One salt for the lifetime of the dataset is sound, because which items a user keeps depends on that user's rows alone,
-whatever the salt.
+A stored row is (item, n, rank, users): the number n that a user adds to the item, the item's rank in a uniformly random
+order of that user's items, and the number of users with this n and rank. A query keeps `rank <= contributions` and
+counts `users` times `LEAST(n, per_item)`. Users themselves are not stored, because nothing after the ranking needs
+them. One salt for the lifetime of the dataset is sound, because the items that a user keeps depend only on that user's
+rows, whatever the salt.
 """
 
 import json
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MARK = "setwise prepared dataset: "
-"""How the comment of a table that is a prepared dataset begins; the manifest follows."""
+"""The beginning of the comment of a table that is a prepared dataset; the manifest as JSON follows."""
 MANIFEST_NAME = "prepared.json"
+"""The file with the manifest, in the directory of a prepared dataset."""
 CONTRIBUTIONS_NAME = "contributions.parquet"
+"""The file with the stored rows, in the directory of a prepared dataset."""
 VERSION = 2
+"""The version of the format of prepared datasets; a dataset of another version must be prepared again."""
 TAKES_NO_FILTER = (
     "a prepared dataset takes no filter, because its contributions are bounded already: "
     "give the filter when preparing it, or ask the table it was prepared from"
@@ -38,7 +41,13 @@ TAKES_NO_FILTER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a prepared dataset was made of: whose items, by which columns, from which source as it then was."""
+    """Description of a prepared dataset (ranked contributions, stored in advance): its columns, filter and source.
+
+    `user`, `item` and `value` are the columns of the source that were read; `value` is None if rows are counted, not
+    summed. `where` is the text of the filter, `null_item` the label of rows without an item, `origin` the name of the
+    source, and `fingerprint` the digest of the source's data when the dataset was prepared. `source_version` is the
+    version of the lake table or of the objects in a store that were read, and empty for other sources.
+    """
 
     user: Column
     item: Column
@@ -47,13 +56,22 @@ class Manifest:
     null_item: Label | None
     origin: str
     fingerprint: str
+    source_version: str = ""
 
     def schema(self) -> Schema:
-        """Return the columns that questions may name."""
-        return Schema((self.user, self.item) if self.value is None else (self.user, self.item, self.value))
+        """Return the columns that queries may name: user, item and, if the prepared dataset stores sums, value.
+
+        The schema's `version` is that of the source.
+        """
+        columns = (self.user, self.item) if self.value is None else (self.user, self.item, self.value)
+        return Schema(columns, version=self.source_version, prepared=True)
 
     def check(self, aggregation: Aggregation) -> None:
-        """Raise unless the dataset was prepared for this aggregation."""
+        """Raise unless this prepared dataset can answer `aggregation`.
+
+        Raises: `InvalidFilter` if the aggregation has a filter, `UnsuitableTable` if it reads other columns, has
+        another label for missing items, or has measures (sums and other numbers than counts).
+        """
         if aggregation.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
         if aggregation.measures:
@@ -63,8 +81,8 @@ class Manifest:
             )
         check_suitable(aggregation, self.schema())
         value = None if self.value is None else self.value.name
-        asked = (aggregation.user, aggregation.groups, aggregation.value, aggregation.null_item)
-        if asked != (self.user.name, (Group(self.item.name),), value, self.null_item):
+        query_columns = (aggregation.user, aggregation.groups, aggregation.value, aggregation.null_item)
+        if query_columns != (self.user.name, (Group(self.item.name),), value, self.null_item):
             summed = "" if value is None else f", with the value {value!r}"
             missing = "" if self.null_item is None else f", with missing items as {self.null_item!r}"
             raise UnsuitableTable(
@@ -73,54 +91,66 @@ class Manifest:
             )
 
     def check_fresh(self, fingerprint: str) -> None:
-        """Raise unless the source still has the fingerprint it had when the dataset was prepared."""
+        """Raise `UnsuitableTable` if the source has changed since the dataset was prepared.
+
+        `fingerprint` is the current digest of the source, which is compared with the manifest's.
+        """
         if fingerprint != self.fingerprint:
             raise UnsuitableTable(f"{self.origin} has changed since the dataset was prepared: prepare it again")
 
     @classmethod
     def in_comment(cls, comment: str | None) -> "Manifest | None":
-        """Return the manifest in the comment of a table that is a prepared dataset, or None for another table."""
+        """Return the manifest in `comment`, the comment of a server's table; None if the table is not prepared.
+
+        The comment of a prepared dataset begins with `MARK`. `comment` is None if the table has no comment.
+        """
         return cls.read(comment.removeprefix(MARK)) if comment and comment.startswith(MARK) else None
 
     def written(self) -> str:
-        """Return the manifest as JSON text."""
+        """Return the manifest as JSON text, from which `Manifest.read` makes an equal manifest."""
         return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True)
 
     @classmethod
     def read(cls, text: str) -> "Manifest":
-        """Return the manifest of JSON text, or raise `UnsuitableTable`."""
+        """Return the manifest that `written` wrote as the JSON text `text`.
+
+        Raises: `UnsuitableTable` if the text is damaged or was written by another version.
+        """
         try:
-            told = json.loads(text)
-            if told.pop("version") != VERSION:
+            values = json.loads(text)
+            if values.pop("version") != VERSION:
                 raise UnsuitableTable("the dataset was prepared by another version of Setwise: prepare it again")
             for name in ("user", "item", "value"):
-                told[name] = None if told[name] is None else Column(**told[name])
-            return cls(**told)
+                values[name] = None if values[name] is None else Column(**values[name])
+            return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UnsuitableTable("the prepared dataset's manifest is damaged: prepare it again") from None
 
 
 def read_prepared(directory: Path) -> Manifest | None:
-    """Return the manifest of a prepared dataset in a directory, or None if it holds none."""
+    """Return the manifest of the prepared dataset in `directory`; None if the directory holds no prepared dataset."""
     manifest = directory / MANIFEST_NAME
     return Manifest.read(manifest.read_text()) if manifest.is_file() else None
 
 
 def check_destination(path: Path) -> None:
-    """Raise unless nothing is there, or a dataset prepared earlier."""
+    """Raise `InvalidParameter` if `path` exists and is not a prepared dataset; only such a dataset may be replaced."""
     if path.exists() and not (path / MANIFEST_NAME).is_file():
         raise not_replaceable(path)
 
 
 def not_replaceable(destination: str | Path) -> InvalidParameter:
-    """Return the refusal to replace what is no prepared dataset."""
+    """Return the error for a `destination` that must not be overwritten, because it is not a prepared dataset."""
     return InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
 
 
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
-    """Write the parts and the manifest beside the destination, then move them there.
+    """Write `parts`, the rows of a prepared dataset, and its manifest to the directory `destination`.
 
-    A process that dies on the way leaves the dataset that was there before; the directory is open to this user alone.
+    Both are written beside the destination first and then moved there, so that a process that dies while it writes rows
+    leaves the earlier dataset in place. Only this user can read the directory.
+
+    Raises: `EngineFailed` if the files cannot be written, `InvalidParameter` if something else is at `destination`.
     """
     check_destination(destination)
     target = destination.absolute()
@@ -142,6 +172,7 @@ def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", m
 
 
 def _write(file: Path, parts: "Iterable[pa.RecordBatchReader]") -> None:
+    """Write all batches of the Arrow readers `parts` to one new Parquet file `file`."""
     import pyarrow.parquet as pq
 
     writer: pq.ParquetWriter | None = None

@@ -1,4 +1,4 @@
-"""Labels and numbers on their way to an engine and back."""
+"""Conversion of labels to the rows that engines compare with, and of Arrow results to histograms and statistics."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -10,14 +10,20 @@ from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.schema import Column, Schema
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Cell, Label, cell_of
-from setwise.mechanisms.statistics import GroupTable
+from setwise.mechanisms.statistic_release import GroupTable
+from setwise.mechanisms.weighted_rounds import GroupWeights
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column], list[tuple[Cell, ...]]]:
-    """Return the columns of labels, and the labels of the domain that columns of 64-bit integers and text can hold."""
+    """Return (columns, rows): the columns by which rows are grouped, and the domain's labels as tuples of cells.
+
+    The domain of `aggregation` is the list of labels that may be returned, and `schema` are the table's columns. A
+    tuple has one cell per column; without a domain there are no tuples. Labels with an integer beyond 64 bits are left
+    out, because an integer column cannot hold them.
+    """
     columns = [group.labels(schema) for group in aggregation.groups]
     whole = [place for place, column in enumerate(columns) if label_kind(column) is int]
     rows = [tuple(cell_of(label, place) for place in range(len(columns))) for label in aggregation.domain or ()]
@@ -25,21 +31,32 @@ def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column],
 
 
 def label_names(aggregation: Aggregation) -> list[str]:
-    """Return the names of the columns that hold the labels of what is returned."""
+    """Return the names g0, g1, ... of the label columns in a result of `aggregation`, one per group column.
+
+    There is always g0, which holds the one label if all rows form one group.
+    """
     return [f"g{place}" for place in range(aggregation.label_width)]
 
 
 def measure_names(aggregation: Aggregation) -> list[str]:
-    """Return the names of the columns of numbers that `StatementBuilder.statistics` finds."""
-    added = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
-    return ["cell", "measure", "users", *(f"{kind}{place}" for place in added for kind in ("s", "n"))]
+    """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
+
+    They are cell, measure and users, and for each measure i of `aggregation` that is summed s<i> (the sum) and n<i>
+    (the number of users who add).
+    """
+    summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
+    return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
 
 
 def arrow_table(columns: Mapping[str, Sequence[Cell]]) -> "pa.Table":
-    """Return what a driver found, by the names of columns, as an Arrow table."""
+    """Return a driver's result, whose `columns` are sequences of cells by name, as an Arrow table."""
     import pyarrow as pa
 
     def array(cells: Sequence[Cell]) -> pa.Array:
+        """Return the cells of one column as an Arrow array: of text if the first cell is text, otherwise of integers.
+
+        The integers have 64 bits, and are unsigned if one is 2^63 or more.
+        """
         if len(cells) > 0 and isinstance(cells[0], str):
             return pa.array(cells, pa.string())
         try:
@@ -50,20 +67,39 @@ def arrow_table(columns: Mapping[str, Sequence[Cell]]) -> "pa.Table":
     return pa.table({name: array(cells) for name, cells in columns.items()})
 
 
-def arrow_labels(found: "pa.Table", aggregation: Aggregation) -> list[Label]:
-    """Return the labels of the lines of an Arrow table."""
-    return _joined([found.column(name).to_pylist() for name in label_names(aggregation)])
+def arrow_labels(table: "pa.Table", aggregation: Aggregation) -> list[Label]:
+    """Return the group label of each row of the Arrow result `table`.
+
+    A label is one value, or a tuple of values if `aggregation` has several group columns.
+    """
+    return _combine_labels([table.column(name).to_pylist() for name in label_names(aggregation)])
 
 
-def _joined(columns: Sequence[list[Cell]]) -> list[Label]:
-    """Return one label for each line: the cell of the one column, or the cells of several."""
+def _combine_labels(columns: Sequence[list[Cell]]) -> list[Label]:
+    """Return one label per row: the cell of a single label column, or a tuple of the cells of several."""
     return list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-class CellCounts(Mapping[Label, NDArray[np.int64]]):
-    """How many users add each number to each group: kept as the lines that were found, made whole where it is read.
+WEIGHT_COLUMNS = ("weight", "root", "share")
+"""The names of the columns of numbers that `StatementBuilder.weights` returns."""
 
-    `groups` has the place of every label, and `places` that of each line.
+
+def arrow_group_weights(found: "pa.Table", aggregation: Aggregation) -> GroupWeights:
+    """Return the exact sums of users' weights per group, for one round of the discovery of groups.
+
+    `found` is the Arrow result of the SQL statement of `StatementBuilder.weights`.
+    """
+    weights, roots, shares = (found.column(name).to_numpy() for name in WEIGHT_COLUMNS)
+    return GroupWeights(Histogram.of(arrow_labels(found, aggregation), weights), int(roots.sum()), int(shares.sum()))
+
+
+class CellCounts(Mapping[Label, NDArray[np.int64]]):
+    """A mapping from a group's label to an array of counts: how many users add each integer by one measure.
+
+    Entry c of an array counts the users who add c + the measure's least integer. The counts are stored as the rows of a
+    query's result, and expanded to an array when a group is read. `groups` maps each label to its number; `places`,
+    `cells` and `users` give, for each row of the result, the group number, the entry and the number of users; `length`
+    is the number of entries of an array.
     """
 
     def __init__(
@@ -92,12 +128,13 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
         return len(self._groups)
 
 
-def arrow_group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable:
-    """Return what `StatementBuilder.statistics` found in an Arrow table.
+def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
+    """Return the users, sums and cell counts (users per integer) of every group, from an Arrow result.
 
-    Cells are many and labels few: equal ones are found by Arrow, and made Python's once.
+    `table` is the result of the SQL statement of `StatementBuilder.statistics`. It has many rows but few distinct
+    labels, so Arrow encodes the labels by numbers, and each is converted to a Python object once.
     """
-    encoded = [_encoded(found.column(name)) for name in label_names(aggregation)]
+    encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]
     distinct, places = encoded[0]
     number = len(distinct)
     for values, codes in encoded[1:]:
@@ -105,26 +142,30 @@ def arrow_group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable
         number = len(tuples)
     line = np.empty(number, dtype=np.int64)
     line[places] = np.arange(len(places))  # one line of each group
-    labels = _joined([[values[code] for code in codes[line].tolist()] for values, codes in encoded])
-    columns = {name: found.column(name).to_numpy() for name in measure_names(aggregation)}
-    return _table_of_lines({label: place for place, label in enumerate(labels)}, places, columns, aggregation)
+    labels = _combine_labels([[values[code] for code in codes[line].tolist()] for values, codes in encoded])
+    columns = {name: table.column(name).to_numpy() for name in measure_names(aggregation)}
+    return _group_table({label: place for place, label in enumerate(labels)}, places, columns, aggregation)
 
 
-def _encoded(column: "pa.ChunkedArray") -> tuple[list[Cell], NDArray[np.int64]]:
-    """Return the distinct cells of a column, and for each cell its place among them."""
+def _encode_column(column: "pa.ChunkedArray") -> tuple[list[Cell], NDArray[np.int64]]:
+    """Return (values, positions): the distinct cells of an Arrow column, and for each row the position of its cell."""
     encoded = column.dictionary_encode().unify_dictionaries()
     codes = [chunk.indices.to_numpy() for chunk in encoded.chunks]
     values = encoded.chunk(0).dictionary.to_pylist() if codes else []
     return values, np.concatenate([np.zeros(0, dtype=np.int64), *codes])
 
 
-def _table_of_lines(
+def _group_table(
     groups: Mapping[Label, int],
     places: NDArray[np.int64],
     columns: Mapping[str, NDArray[np.int64]],
     aggregation: Aggregation,
 ) -> GroupTable:
-    """Return what was found; `groups` has the place of every label, and `places` that of each line."""
+    """Return the users, sums and cell counts (users per integer) of every group, from the numbers of a result.
+
+    The result is one of `StatementBuilder.statistics`. `groups` maps each label to its group number, `places` gives the
+    group number of each row, and `columns` are the columns of numbers by name.
+    """
     labels = list(groups)
     of_groups = np.flatnonzero(columns["measure"] == -1)
     names = [labels[place] for place in places[of_groups].tolist()]
@@ -133,7 +174,7 @@ def _table_of_lines(
     cells: list[Mapping[Label, NDArray[np.int64]]] = []
     for place, measure in enumerate(aggregation.measures):
         first = aggregation.measures.index(measure)
-        if first < place:  # of equal measures in cells, the first stands for all
+        if first < place:  # equal measures are computed once, for the first of them
             cells.append(cells[first])
         else:
             lines = np.flatnonzero(columns["measure"] == place)
@@ -146,7 +187,7 @@ def _table_of_lines(
             totals.append(dict(zip([labels[at] for at in places[counted].tolist()], values, strict=True)))
             numbers.append(totals[-1])
             continue
-        for kind, found in (("s", totals), ("n", numbers)):
+        for kind, values_by_group in (("s", totals), ("n", numbers)):
             values = [] if measure.in_cells else columns[f"{kind}{place}"][of_groups].tolist()
-            found.append(dict(zip(names, values, strict=not measure.in_cells)))
+            values_by_group.append(dict(zip(names, values, strict=not measure.in_cells)))
     return GroupTable(Histogram.of(names, columns["users"][of_groups]), tuple(totals), tuple(numbers), tuple(cells))

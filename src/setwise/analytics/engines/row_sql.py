@@ -1,32 +1,28 @@
-"""Row expressions and derived tables in the SQL of an engine.
+"""Compiles row expressions (expressions over the columns of one row, as an analyst writes them) to an engine's SQL.
 
-No row can make an expression fail, and all engines compute it alike. Numbers that are computed with are finite and at
-most `LARGEST` either way; a result beyond is null. PostgreSQL also fails on results that underflow, so an operand that
-is nearer to 0 than `SMALLEST` becomes 0 before it is multiplied or divided by another such number. Text constants are
-written in hexadecimal digits, so that nothing that people type stands in a statement.
+No row can make an expression fail, and all engines compute the same value. Numbers are finite and of absolute value at
+most `LARGEST`; a result beyond is null. PostgreSQL also fails on results that underflow, so a number nearer to 0 than
+`SMALLEST` becomes 0 before it is multiplied or divided. Text constants are written in hexadecimal digits, so that no
+text that people type becomes part of a statement.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import assert_never
 
-from setwise.analytics.bins import TimeUnit
-from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.aggregation import type_advice
+from setwise.analytics.engines.dialect import (
+    LONGEST_SQL,
+    Dialect,
+    check_length,
+    null_at_ends,
+    null_beyond,
+    real_constant,
+)
+from setwise.analytics.engines.time_sql import TIMES, TimeCompiler
 from setwise.analytics.filter.expression import Operator
 from setwise.analytics.filter.parser import LONGEST_PATTERN, Token, TokenKind, constant
-from setwise.analytics.rows.derivation import (
-    AddColumns,
-    Derivation,
-    GroupByUser,
-    KeepRows,
-    NamedExpression,
-    SelectColumns,
-    Step,
-    UserAggregate,
-    UserFunction,
-    check_names,
-)
 from setwise.analytics.rows.expression import (
     AllOf,
     AnyOf,
@@ -45,37 +41,37 @@ from setwise.analytics.rows.expression import (
     ReleasedValue,
     RowExpression,
     Start,
-    TimeField,
+    TimeDifference,
     TimePart,
+    TimeShift,
+    TimeText,
+    TimeWord,
     UnitKey,
-    columns_of,
 )
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter
 
 LARGEST = 1e150
 SMALLEST = 1e-150
-"""The range of numbers that are computed with: the product and the quotient of two of them neither over- nor underflow
-in floating point of 64 bits."""
+"""Non-zero numbers in computations have absolute values from `SMALLEST` to `LARGEST`.
+
+The product and the quotient of two such numbers neither overflow nor underflow in 64-bit floats.
+"""
 
 LARGEST_INTEGER = 2**53
-"""From here on, either way, integers that are computed are null: floating point does not hold all of them."""
+"""Computed integers from this absolute value on are null, because 64-bit floats do not represent all of them."""
 
-_UNITS = 2**20
-"""Sums of numbers that are no integers are exact sums of this many units of 1, so that they do not depend on the order
-in which rows are read, which may depend on the rows of other users."""
-
-_LARGEST_SUMMED = 2**42
-"""A number that a user's sum adds up is clipped to this either way, so that its units fit in 62 bits."""
-
-_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
-_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression in SQL: its text, its kind, and whether it may lie nearer to 0 than `SMALLEST` without being 0."""
+    """A row expression compiled to SQL: its SQL text (`sql`) and the type of its values (`kind`).
+
+    `tiny` says that a value may be nearer to 0 than `SMALLEST` without being 0, so that computing with such a value may
+    underflow.
+    """
 
     sql: str
     kind: Kind
@@ -83,202 +79,54 @@ class Value:
 
 
 def compile_expression(expression: RowExpression, schema: Schema, dialect: Dialect) -> Value:
-    """Return an expression in SQL, or raise `InvalidParameter` or `UnknownColumn` where kinds do not fit."""
+    """Return the SQL, in `dialect`, and the type of the row `expression` over a table with the columns of `schema`.
+
+    Raises: `InvalidParameter` if types do not fit, `UnknownColumn` for a column that is not in `schema`.
+    """
     return _Compiler(schema, dialect).value(expression)
 
 
-@dataclass(frozen=True, slots=True)
-class DerivedTable:
-    """A derivation of a table with known columns, in the SQL of an engine; making one checks every kind."""
-
-    derivation: Derivation
-    source: Schema
-    dialect: Dialect
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of the derived table."""
-        schema = self.source
-        for step in self.derivation.steps:
-            schema = _step_schema(step, schema, self.dialect)
-        return schema
-
-    def needed(self, columns: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return the columns of the source that these columns of the derived table need; None is all columns."""
-        if columns is None:
-            return None
-        wanted = set(columns)
-        for step in reversed(self.derivation.steps):
-            wanted = _needed(step, wanted)
-        return tuple(name for name in self.source.names if name in wanted)
-
-    def statement(self, relation: str) -> str:
-        """Return what stands after FROM for the derived table of a relation."""
-        schema = self.source
-        for place, step in enumerate(self.derivation.steps):
-            relation = f"({_step_sql(step, relation, schema, self.dialect)}) AS derived_{place}"
-            schema = _step_schema(step, schema, self.dialect)
-        return relation
-
-
-def _needed(step: Step, wanted: set[str]) -> set[str]:
-    match step:
-        case AddColumns(columns):
-            computed = {each.name for each in columns}
-            return (wanted - computed) | _read(each.expression for each in columns)
-        case KeepRows(condition):
-            return wanted | _read([condition])
-        case SelectColumns(user, columns):
-            return {user} | _read(each.expression for each in columns)
-        case GroupByUser(user, keys, aggregates):
-            arguments = [each.argument for each in aggregates if each.argument is not None]
-            return {user} | _read([*(each.expression for each in keys), *arguments])
-        case _:
-            assert_never(step)
-
-
-def _read(expressions: Iterable[RowExpression]) -> set[str]:
-    return {name for each in expressions for name in columns_of(each)}
-
-
-def _step_schema(step: Step, schema: Schema, dialect: Dialect) -> Schema:
-    match step:
-        case AddColumns(columns):
-            found = (*schema.columns, *(_column(each, schema, dialect) for each in columns))
-        case KeepRows(condition):
-            _check_condition(compile_expression(condition, schema, dialect))
-            found = schema.columns
-        case SelectColumns(columns=columns):
-            found = tuple(_column(each, schema, dialect) for each in columns)
-        case GroupByUser(user, keys, aggregates):
-            kept = [_column(each, schema, dialect) for each in keys]
-            computed = [_aggregate_column(each, schema, dialect) for each in aggregates]
-            found = (_user_column(schema.column(user), dialect), *kept, *computed)
-        case _:
-            assert_never(step)
-    check_names([column.name for column in found])
-    return Schema(found)
-
-
-def _step_sql(step: Step, relation: str, schema: Schema, dialect: Dialect) -> str:
-    def listed(columns: Sequence[NamedExpression]) -> str:
-        return ", ".join(
-            f"{_selected(each.expression, schema, dialect)} AS {dialect.name(each.name)}" for each in columns
-        )
-
-    match step:
-        case AddColumns(columns):
-            return f"SELECT *, {listed(columns)} FROM {relation}"
-        case KeepRows(condition):
-            return f"SELECT * FROM {relation} WHERE {compile_expression(condition, schema, dialect).sql}"
-        case SelectColumns(columns=columns):
-            return f"SELECT {listed(columns)} FROM {relation}"
-        case GroupByUser(user, keys, aggregates):
-            column = schema.column(user)
-            chosen = [f"{dialect.user(column)} AS {dialect.name(user)}"]
-            chosen += [listed([each]) for each in keys]
-            chosen += [f"{_aggregate(each, schema, dialect).sql} AS {dialect.name(each.name)}" for each in aggregates]
-            places = ", ".join(str(place + 1) for place in range(1 + len(keys)))
-            there = f"{dialect.user(column)} IS NOT NULL"
-            return f"SELECT {', '.join(chosen)} FROM {relation} WHERE {there} GROUP BY {places}"
-        case _:
-            assert_never(step)
-
-
-def _selected(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL of a column of a derived table; a plain column stays as it is."""
-    if isinstance(expression, ColumnValue):
-        return dialect.name(schema.column(expression.name).name)
-    value = compile_expression(expression, schema, dialect)
-    return dialect.truth(value.sql) if value.kind is Kind.BOOLEAN else value.sql
-
-
-def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
-    if isinstance(named.expression, ColumnValue):
-        column = schema.column(named.expression.name)
-        return Column(
-            name=named.name,
-            kind=column.kind,
-            native=column.native,
-            precision=column.precision,
-            scale=column.scale,
-            from_text=column.from_text,
-        )
-    kind = compile_expression(named.expression, schema, dialect).kind
-    return Column(name=named.name, kind=kind, native=dialect.types[kind][0])
-
-
-def _user_column(column: Column, dialect: Dialect) -> Column:
-    if column.kind is not Kind.TEXT:
-        return column
-    return Column(name=column.name, kind=Kind.TEXT, native=dialect.types[Kind.TEXT][0])
-
-
-def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect) -> Column:
-    kind = _aggregate(aggregate, schema, dialect).kind
-    return Column(name=aggregate.name, kind=kind, native=dialect.types[kind][0])
-
-
-def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect) -> Value:
-    """Return an aggregate of the rows of one user, in SQL."""
-    if aggregate.argument is None:
-        return Value(dialect.whole("COUNT(*)"), Kind.INTEGER)
-    value = compile_expression(aggregate.argument, schema, dialect)
-    match aggregate.function:
-        case UserFunction.COUNT:
-            return Value(dialect.whole(f"COUNT({value.sql})"), Kind.INTEGER)
-        case UserFunction.COUNT_DISTINCT:
-            return Value(dialect.whole(f"COUNT(DISTINCT {value.sql})"), Kind.INTEGER)
-        case UserFunction.MIN | UserFunction.MAX:
-            if value.kind is Kind.BOOLEAN:
-                raise InvalidParameter(f"{aggregate.function} takes numbers, text or times, not a condition")
-            return Value(f"{aggregate.function}({value.sql})", value.kind, value.tiny)
-        case UserFunction.SUM | UserFunction.AVG:
-            return _user_sum(aggregate.function, value, dialect)
-        case _:
-            assert_never(aggregate.function)
-
-
-def _user_sum(function: UserFunction, value: Value, dialect: Dialect) -> Value:
-    if value.kind not in _NUMBERS:
-        raise InvalidParameter(f"{function} takes numbers, not {value.kind} values")
-    if value.kind is Kind.INTEGER:
-        total, unit = dialect.total(value.sql, None), ""
-    else:
-        ends = _real(_LARGEST_SUMMED), _real(-_LARGEST_SUMMED)
-        near = f"CASE WHEN {value.sql} IS NOT NULL THEN GREATEST(LEAST({value.sql}, {ends[0]}), {ends[1]}) END"
-        total = dialect.total(dialect.whole(f"FLOOR({near} * {_real(_UNITS)} + 0.5)"), None)
-        unit = f" / {_real(_UNITS)}"
-    if function is UserFunction.AVG:
-        number = f"COUNT({value.sql})"
-        return Value(f"{dialect.real(total)}{unit} / NULLIF({number}, 0)", Kind.FLOAT, tiny=True)
-    if value.kind is not Kind.INTEGER:
-        return Value(f"{dialect.real(total)}{unit}", Kind.FLOAT)
-    return Value(dialect.whole(_null_from(dialect.real(total), LARGEST_INTEGER)), Kind.INTEGER)
-
-
 class _Compiler:
-    """Expressions over the columns of a table, in the SQL of an engine."""
+    """Compiles row expressions over the columns `schema` of one table to SQL text in the `dialect` of one engine.
+
+    Methods return SQL text with the type of its value, and raise `InvalidParameter` if a type does not fit.
+    """
 
     def __init__(self, schema: Schema, dialect: Dialect) -> None:
         self._schema = schema
         self._dialect = dialect
+        self._times = TimeCompiler(schema, dialect, self._condition)
+        self._largest_parts = 0
+        """The number of characters of all compiled parts that are longer than a hundredth of `LONGEST_SQL`."""
 
-    def value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
-        """Return an expression in SQL."""
+    def value(self, expression: RowExpression) -> Value:
+        """Return the SQL and the type of any row expression.
+
+        Raises: `InvalidParameter` for types that do not fit and for SQL text that gets too long, `UnknownColumn` for a
+        column that the table does not have.
+        """
+        value = self._value(expression)
+        check_length(len(value.sql))
+        if len(value.sql) > LONGEST_SQL // 100:
+            self._largest_parts += len(value.sql)
+            check_length(self._largest_parts // 10)  # a list of many long arguments is refused before it is joined
+        return value
+
+    def _value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
+        """Return the SQL and the type of any row expression, without a check of the SQL's length."""
         match expression:
             case ColumnValue(name):
                 return self._column(self._schema.column(name))
             case ConstantValue(value):
                 return self._constant(value)
             case ReleasedValue():
-                return Value(_real(0.0), Kind.FLOAT)  # what stands in a plan; replaced before rows are read
+                return Value(real_constant(0.0), Kind.FLOAT)  # placeholder for planning; replaced before rows are read
             case Arithmetic():
                 return self._arithmetic(expression)
             case Compared():
-                return Value(self._compared(expression), Kind.BOOLEAN)
+                return Value(self._comparison(expression), Kind.BOOLEAN)
             case Matched():
-                return Value(self._matched(expression), Kind.BOOLEAN)
+                return Value(self._like(expression), Kind.BOOLEAN)
             case IsNull(value):
                 return Value(f"({self.value(value).sql} IS NULL)", Kind.BOOLEAN)
             case Negated(condition):
@@ -292,35 +140,48 @@ class _Compiler:
             case Call():
                 return self._call(expression)
             case TimePart():
-                return self._time_part(expression)
-            case PeriodStart():
-                return self._period_start(expression)
+                return Value(*self._times.part(expression))
+            case TimeText():
+                return Value(self._times.text(expression), Kind.TEXT)
+            case TimeDifference():
+                return Value(self._times.difference(expression), Kind.INTEGER)
+            case PeriodStart() | TimeShift():
+                return Value(self._times.computed_date(expression), Kind.DATE)
             case UnitKey(user, part):
                 return self._unit_key(user, part)
             case _:
                 assert_never(expression)
 
     def _unit_key(self, user: str, part: RowExpression) -> Value:
-        """Return the user and a value as one text: the value first, which has no line break or tells its length."""
+        """Return the SQL of the text that identifies a unit of privacy, such as one day of a user: `part` and the user.
+
+        `part` is a row expression, such as the day of the row, and `user` the user column. A line break separates the
+        two. A text value is preceded by its length and a line break, so that two texts are equal only if both the
+        values of `part` and the users are equal.
+        """
         value = self.value(part)
         if value.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
             raise InvalidParameter(f"a unit is told apart by text, whole numbers or dates, not {value.kind} values")
-        written, end = self._dialect.text(value.sql), self._text("\n")
+        parts, end = self._dialect.text(value.sql), self._text("\n")
         if value.kind is Kind.TEXT:
             length = self._dialect.text(self._dialect.text_length(value.sql))
-            written = f"{length} || {end} || {written}"
-        who = self._dialect.text(self._dialect.user(self._schema.column(user)))
-        return Value(f"({written} || {end} || {who})", Kind.TEXT)
+            parts = f"{length} || {end} || {parts}"
+        user_text = self._dialect.text(self._dialect.user(self._schema.column(user)))
+        return Value(f"({parts} || {end} || {user_text})", Kind.TEXT)
 
     def _column(self, column: Column) -> Value:
+        """Return the SQL and the type of the value of `column` in a row; numbers beyond `LARGEST` (1e150) are null.
+
+        Raises: `InvalidParameter` for a column of a type that expressions cannot compute with.
+        """
         match column.kind:
             case Kind.TEXT:
                 return Value(self._dialect.label(column), Kind.TEXT)
             case Kind.INTEGER:
                 return Value(self._dialect.integer(column), Kind.INTEGER)
             case Kind.FLOAT | Kind.DECIMAL:
-                number = self._dialect.number(column, _real(-LARGEST), _real(LARGEST))
-                return Value(_null_at_ends(number, LARGEST), Kind.FLOAT, tiny=True)
+                number = self._dialect.number(column, real_constant(-LARGEST), real_constant(LARGEST))
+                return Value(null_at_ends(number, LARGEST), Kind.FLOAT, tiny=True)
             case Kind.BOOLEAN | Kind.DATE | Kind.TIMESTAMP | Kind.INSTANT:
                 return Value(self._dialect.name(column.name), column.kind)
             case Kind.IDENTIFIER | Kind.OTHER:
@@ -331,6 +192,11 @@ class _Compiler:
                 assert_never(column.kind)
 
     def _constant(self, value: object) -> Value:
+        """Return the SQL and the type of the constant `value`: a truth value, number, date or text.
+
+        Raises: `InvalidParameter` for a number beyond `LARGEST`, for a time (which needs a column beside it) and for
+        other types.
+        """
         match value:
             case bool():
                 return Value("TRUE" if value else "FALSE", Kind.BOOLEAN)
@@ -339,7 +205,7 @@ class _Compiler:
             case int() | float():
                 if abs(value) > LARGEST:
                     raise InvalidParameter(f"a constant must be at most {LARGEST:g} either way, not {value:g}")
-                return Value(_real(value), Kind.FLOAT, tiny=0.0 < abs(value) < SMALLEST)
+                return Value(real_constant(value), Kind.FLOAT, tiny=0.0 < abs(value) < SMALLEST)
             case datetime():
                 raise InvalidParameter("a time is compared with a column: write it beside one")
             case date():
@@ -351,12 +217,20 @@ class _Compiler:
                 raise InvalidParameter(f"a constant must be a number, text, a date or a time, not {value!r}")
 
     def _text(self, value: str) -> str:
+        """Return the SQL expression of the text constant `value`, in hexadecimal digits."""
         return self._dialect.text_constant(value)
 
     def _arithmetic(self, expression: Arithmetic) -> Value:
+        """Return the SQL and the type of +, -, *, / or %; null on overflow and on division by zero.
+
+        A date plus or minus a number of days is a date, and the difference of two dates is a number of days.
+        Raises: `InvalidParameter` if a side is not a number, or a side of % is not an integer.
+        """
+        if self._times.kind(expression.left) is not None:
+            return self._date_arithmetic(expression)
         left, right = (self.value(each) for each in (expression.left, expression.right))
         for each in (left, right):
-            if each.kind not in _NUMBERS:
+            if each.kind not in NUMBERS:
                 raise InvalidParameter(f"{expression.operator} takes two numbers, not {each.kind} values")
         whole = left.kind is Kind.INTEGER and right.kind is Kind.INTEGER
         operator = expression.operator
@@ -370,21 +244,51 @@ class _Compiler:
         divisor = numbers[1].sql if operator is not ArithmeticOperator.DIVIDED_BY else f"NULLIF({numbers[1].sql}, 0)"
         computed = f"({numbers[0].sql} {operator} {divisor})"
         if whole and operator is not ArithmeticOperator.DIVIDED_BY:
-            return Value(self._dialect.whole(_null_from(computed, LARGEST_INTEGER)), Kind.INTEGER)
-        return Value(_null_from(computed, LARGEST), Kind.FLOAT, tiny=True)
+            return Value(self._dialect.whole(null_beyond(computed, LARGEST_INTEGER)), Kind.INTEGER)
+        return Value(null_beyond(computed, LARGEST), Kind.FLOAT, tiny=True)
+
+    def _date_arithmetic(self, expression: Arithmetic) -> Value:
+        """Return the SQL of a date plus or minus a number of days, or of the number of days between two dates.
+
+        Raises: `InvalidParameter` for other arithmetic with dates, and for arithmetic with times.
+        """
+        left, right, operator = expression.left, expression.right, expression.operator
+        is_difference = operator is ArithmeticOperator.MINUS
+        if self._times.kind(left) is Kind.DATE and (is_difference or operator is ArithmeticOperator.PLUS):
+            kind = self._times.kind(right)
+            if kind is Kind.DATE and is_difference:
+                return Value(self._times.difference(TimeDifference(Start.DAY, right, left)), Kind.INTEGER)
+            if kind is None and (days := self.value(right)).kind is Kind.INTEGER:
+                return Value(self._times.moved(left, operator, days.sql), Kind.DATE)
+        raise InvalidParameter(
+            f"{operator} takes two numbers, or a date and days: write DATE_DIFF('minute', x, y) for the time from x to "
+            "y, and x + INTERVAL '1 hour' for a later time"
+        )
 
     def _real_number(self, value: Value) -> Value:
-        """Return a number in floating point; an integer beyond `LARGEST_INTEGER` is null."""
+        """Return the compiled number `value` as a float; an integer of absolute value 2^53 or more becomes null.
+
+        A value that is a float already is returned unchanged.
+        """
         if value.kind is not Kind.INTEGER:
             return value
-        return Value(_null_from(self._dialect.real(value.sql), LARGEST_INTEGER), Kind.FLOAT)
+        return Value(null_beyond(self._dialect.real(value.sql), LARGEST_INTEGER), Kind.FLOAT)
 
     def _without_tiny(self, value: Value) -> Value:
+        """Return the compiled number `value` with 0 in place of numbers nearer to 0 than `SMALLEST`, against underflow.
+
+        On engines where underflow is not an error, the value is returned unchanged.
+        """
         if not value.tiny or not self._dialect.underflow_fails:
             return value
         return Value(f"CASE WHEN ABS({value.sql}) < {SMALLEST} THEN 0 ELSE {value.sql} END", Kind.FLOAT)
 
-    def _compared(self, expression: Compared) -> str:
+    def _comparison(self, expression: Compared) -> str:
+        """Return the SQL condition of a comparison of two row expressions.
+
+        A text constant beside a date or time is read as a date or time.
+        Raises: `InvalidParameter` if the two sides have types that cannot be compared.
+        """
         sides = [expression.left, expression.right]
         for place, side in enumerate(sides):
             other = sides[1 - place]
@@ -392,27 +296,54 @@ class _Compiler:
                 operand, written = self._dialect.operand(column), self._time_constant(column, other)
                 ordered = (operand, written) if place == 0 else (written, operand)
                 return f"({ordered[0]} {expression.operator} {ordered[1]})"
+        if (compared := self._time_comparison(expression)) is not None:
+            return compared
         left, right = (self.value(each) for each in sides)
         kinds = {left.kind, right.kind}
-        if Kind.DATE in kinds and isinstance(expression.right, ConstantValue) and right.kind is Kind.TEXT:
-            column = Column(name="date", kind=Kind.DATE, native=self._dialect.types[Kind.DATE][0])
-            return f"({left.sql} {expression.operator} {self._time_constant(column, expression.right)})"
-        if kinds <= set(_NUMBERS):
+        if kinds <= set(NUMBERS):
             if kinds != {Kind.INTEGER}:
                 left, right = self._real_number(left), self._real_number(right)
         elif len(kinds) > 1:
-            raise InvalidParameter(f"{left.kind} and {right.kind} values cannot be compared: convert one of them")
+            compared_column = next((side.name for side in sides if isinstance(side, ColumnValue)), None)
+            advice = type_advice(compared_column, kinds)
+            raise InvalidParameter(
+                f"{left.kind} and {right.kind} values cannot be compared: convert one of them{advice}"
+            )
         if kinds == {Kind.BOOLEAN} and expression.operator not in (Operator.EQUAL, Operator.UNEQUAL):
             raise InvalidParameter("conditions are compared with = or <> only")
         return f"({left.sql} {expression.operator} {right.sql})"
 
+    def _time_comparison(self, expression: Compared) -> str | None:
+        """Return the SQL condition of a comparison of two dates or times, of which one may be a text constant.
+
+        The text constant is read as a date or time. Returns None for all other comparisons, and for two columns of the
+        same type, which are compared as they are.
+        """
+        sides = (expression.left, expression.right)
+        kinds = [self._times.kind(side) for side in sides]
+        texts = [isinstance(side, ConstantValue) and isinstance(side.value, str) for side in sides]
+        if kinds == [None, None] or not all(kind or text for kind, text in zip(kinds, texts, strict=True)):
+            return None
+        if kinds[0] is kinds[1] and all(isinstance(side, ColumnValue) for side in sides):
+            return None
+        if kinds == [Kind.DATE, Kind.DATE]:
+            left, right = map(self._times.day, sides)
+        else:
+            left, right = map(self._times.microseconds, sides)
+        return f"({left} {expression.operator} {right})"
+
     def _time_column(self, expression: RowExpression) -> Column | None:
+        """Return the date or time column that `expression` names; None if it is anything else."""
         if not isinstance(expression, ColumnValue):
             return None
         column = self._schema.column(expression.name)
-        return column if column.kind in _TIMES else None
+        return column if column.kind in TIMES else None
 
     def _time_constant(self, column: Column, value: ConstantValue) -> str:
+        """Return the SQL of the constant `value` as a date or time of the type of `column`.
+
+        Raises: `InvalidFilter` for text that is not a date or time of that type, `InvalidParameter` for a number.
+        """
         text = value.value
         if isinstance(text, datetime):
             text = text.isoformat(sep=" ")
@@ -424,7 +355,11 @@ class _Compiler:
         written = moment.isoformat(sep=" ", timespec="microseconds") if isinstance(moment, datetime) else str(moment)
         return self._dialect.constant(column, self._text(written))
 
-    def _matched(self, expression: Matched) -> str:
+    def _like(self, expression: Matched) -> str:
+        """Return the SQL condition that a text matches a LIKE pattern; for ILIKE, the case of A to Z is ignored.
+
+        Raises: `InvalidParameter` if the value is not text, or the pattern is longer than `LONGEST_PATTERN`.
+        """
         text = self.value(expression.text)
         if text.kind is not Kind.TEXT:
             raise InvalidParameter(f"LIKE compares text, not {text.kind} values")
@@ -437,17 +372,25 @@ class _Compiler:
         return f"({self._dialect.like(operand, self._text(self._dialect.pattern(pattern)))})"
 
     def _condition(self, expression: RowExpression) -> str:
+        """Return the SQL condition of a row expression whose value is true or false.
+
+        Raises: `InvalidParameter` if its value is of another type.
+        """
         value = self.value(expression)
-        _check_condition(value)
+        check_condition(value)
         return value.sql
 
     def _case(self, expression: Case) -> Value:
+        """Return the SQL and the type of a CASE expression; null if it has no branches and no ELSE.
+
+        Raises: `InvalidParameter` if its values are of several types that cannot be combined.
+        """
         results = [branch.value for branch in expression.branches]
         if expression.otherwise is not None:
             results.append(expression.otherwise)
         if not results:
-            return Value(f"NULLIF({_real(0.0)}, {_real(0.0)})", Kind.FLOAT)
-        values, kind = self._alike(results, "CASE")
+            return Value(f"NULLIF({real_constant(0.0)}, {real_constant(0.0)})", Kind.FLOAT)
+        values, kind = self._to_one_kind(results, "CASE")
         branches = " ".join(
             f"WHEN {self._condition(branch.condition)} THEN {value.sql}"
             for branch, value in zip(expression.branches, values, strict=False)
@@ -455,47 +398,63 @@ class _Compiler:
         last = f" ELSE {values[-1].sql}" if expression.otherwise is not None else ""
         return Value(f"CASE {branches}{last} END", kind, any(value.tiny for value in values))
 
-    def _alike(self, expressions: Sequence[RowExpression], what: str) -> tuple[list[Value], Kind]:
-        """Return values of one kind; integers become real numbers beside real numbers."""
+    def _to_one_kind(self, expressions: Sequence[RowExpression], construct: str) -> tuple[list[Value], Kind]:
+        """Return the compiled `expressions` in one type, and that type; integers become floats if any is a float.
+
+        `construct` is the word for the error message, such as CASE.
+        Raises: `InvalidParameter` if the types differ otherwise.
+        """
         values = [self.value(each) for each in expressions]
         kinds = {value.kind for value in values}
         if kinds <= {Kind.INTEGER, Kind.FLOAT} and len(kinds) == 2:
             return [self._real_number(value) for value in values], Kind.FLOAT
         if len(kinds) != 1:
-            raise InvalidParameter(f"the values of {what} must be of one kind, not {' and '.join(sorted(kinds))}")
+            raise InvalidParameter(f"the values of {construct} must be of one kind, not {' and '.join(sorted(kinds))}")
         return values, kinds.pop()
 
     def _call(self, expression: Call) -> Value:
+        """Return the SQL and the type of a function call, such as COALESCE or ROUND, in a row expression."""
         match expression.function:
             case Function.COALESCE:
-                values, kind = self._alike(expression.arguments, "COALESCE")
+                values, kind = self._to_one_kind(expression.arguments, "COALESCE")
                 return Value(f"COALESCE({', '.join(each.sql for each in values)})", kind, any(v.tiny for v in values))
             case Function.NULLIF:
-                values, kind = self._alike(expression.arguments, "NULLIF")
+                values, kind = self._to_one_kind(expression.arguments, "NULLIF")
                 return Value(f"NULLIF({values[0].sql}, {values[1].sql})", kind, values[0].tiny)
             case Function.LEAST | Function.GREATEST:
                 return self._extreme(expression)
             case Function.ABS | Function.FLOOR | Function.CEIL | Function.ROUND | Function.SIGN:
-                return self._of_number(expression.function, *expression.arguments)
-            case Function.TO_INTEGER | Function.TO_FLOAT | Function.TO_DATE:
-                return self._converted(expression.function, *expression.arguments)
+                return self._number_function(expression.function, *expression.arguments)
+            case Function.TO_INTEGER | Function.TO_FLOAT | Function.TO_DATE | Function.TO_TEXT:
+                return self._conversion(expression.function, *expression.arguments)
+            case Function.CONCAT:
+                return self._concatenation(expression)
             case Function.LOWER | Function.UPPER | Function.TRIM | Function.SUBSTR | Function.LENGTH:
-                return self._of_text(expression)
+                return self._text_function(expression)
             case _:
                 assert_never(expression.function)
 
     def _extreme(self, expression: Call) -> Value:
-        """Return the least or greatest of values, null where one of them is, as in GoogleSQL."""
-        values, kind = self._alike(expression.arguments, expression.function)
+        """Return the SQL and the type of LEAST or GREATEST; null if any argument is null, as in GoogleSQL."""
+        values, kind = self._to_one_kind(expression.arguments, expression.function)
         if kind is Kind.BOOLEAN:
             raise InvalidParameter(f"{expression.function} takes numbers, text or times, not conditions")
-        there = " AND ".join(f"{value.sql} IS NOT NULL" for value in values)
+        all_present = " AND ".join(f"{value.sql} IS NOT NULL" for value in values)
         listed = ", ".join(value.sql for value in values)
-        return Value(f"CASE WHEN {there} THEN {expression.function}({listed}) END", kind, any(v.tiny for v in values))
+        return Value(
+            f"CASE WHEN {all_present} THEN {expression.function}({listed}) END", kind, any(v.tiny for v in values)
+        )
 
-    def _of_number(self, function: Function, argument: RowExpression, places: RowExpression | None = None) -> Value:
+    def _number_function(
+        self, function: Function, argument: RowExpression, places: RowExpression | None = None
+    ) -> Value:
+        """Return the SQL and the type of `function` (ABS, SIGN, FLOOR, CEIL or ROUND) of `argument`.
+
+        `places` is the number of decimals of ROUND; None means 0.
+        Raises: `InvalidParameter` if the argument is not a number.
+        """
         value = self.value(argument)
-        if value.kind not in _NUMBERS:
+        if value.kind not in NUMBERS:
             raise InvalidParameter(f"{function} takes a number, not {value.kind} values")
         if function is Function.ABS:
             if value.kind is Kind.FLOAT:
@@ -513,34 +472,89 @@ class _Compiler:
                 if not (isinstance(places, ConstantValue) and places.value in range(7)):
                     raise InvalidParameter("ROUND takes 0 to 6 places, as a constant")
                 scale = 10.0 ** int(places.value)  # type: ignore[arg-type]
-            rounded = f"FLOOR(ABS({number}) * {_real(scale)} + 0.5) / {_real(scale)}"
+            rounded = f"FLOOR(ABS({number}) * {real_constant(scale)} + 0.5) / {real_constant(scale)}"
             return Value(f"CASE WHEN {number} < 0 THEN -{rounded} ELSE {rounded} END", Kind.FLOAT)
-        whole = _null_from(f"{function}({number})", LARGEST_INTEGER)
+        whole = null_beyond(f"{function}({number})", LARGEST_INTEGER)
         return Value(self._dialect.whole(whole), Kind.INTEGER)
 
-    def _converted(self, function: Function, argument: RowExpression) -> Value:
+    def _conversion(self, function: Function, argument: RowExpression) -> Value:
+        """Return the SQL and the type of `argument` converted to an integer, a float, a date or text by `function`.
+
+        As a number, a condition becomes 1 or 0.
+        Raises: `InvalidParameter` for values that cannot be converted.
+        """
         if function is Function.TO_DATE:
-            return self._period_start(PeriodStart(Start.DAY, self._time_name(argument)))
+            return Value(self._times.day(argument), Kind.DATE)
+        if function is Function.TO_TEXT:
+            return self._to_text(argument)
         value = self.value(argument)
         if value.kind is Kind.BOOLEAN:
             return Value(
                 self._dialect.whole(f"CASE WHEN {value.sql} THEN 1 WHEN NOT {value.sql} THEN 0 END"), Kind.INTEGER
             )
-        if value.kind not in _NUMBERS:
+        if value.kind not in NUMBERS:
             raise InvalidParameter(
                 f"{value.kind} values are not converted to numbers here: give the type of the column, as in --type"
             )
         if function is Function.TO_FLOAT:
             return self._real_number(value)
-        return value if value.kind is Kind.INTEGER else self._rounded(value)
+        return value if value.kind is Kind.INTEGER else self._round(value)
 
-    def _rounded(self, value: Value) -> Value:
+    def _to_text(self, argument: RowExpression) -> Value:
+        """Return the SQL that converts a text, integer, condition or date to text; a date is written as in 2026-01-31.
+
+        Raises: `InvalidParameter` for floats and times, which engines write as text in different ways.
+        """
+        if self._times.kind(argument) is Kind.DATE:
+            words = (TimeWord.YEAR, TimeWord.MONTH, TimeWord.DAY)
+            year, month, day = (self._times.text(TimeText(word, argument)) for word in words)
+            return Value(f"({year} || {self._text('-')} || {month} || {self._text('-')} || {day})", Kind.TEXT)
+        value = self.value(argument)
+        match value.kind:
+            case Kind.TEXT:
+                return value
+            case Kind.INTEGER:
+                return Value(self._dialect.text(value.sql), Kind.TEXT)
+            case Kind.BOOLEAN:
+                true, false = self._text("true"), self._text("false")
+                return Value(f"CASE WHEN {value.sql} THEN {true} WHEN NOT {value.sql} THEN {false} END", Kind.TEXT)
+            case Kind.TIMESTAMP | Kind.INSTANT:
+                raise InvalidParameter(
+                    "times are not converted to text by CAST: write TO_CHAR(x, 'YYYY-MM-DD HH24:MI:SS'), "
+                    "or CAST(CAST(x AS DATE) AS TEXT)"
+                )
+            case _:
+                raise InvalidParameter(
+                    f"{value.kind} values are not converted to text, because engines write them differently: "
+                    "round them first, as in CAST(ROUND(x) AS INT64)"
+                )
+
+    def _round(self, value: Value) -> Value:
+        """Return the compiled number `value` rounded to an integer, halves away from 0; null at 2^53 or beyond."""
         number = self._without_tiny(value).sql
         rounded = f"FLOOR(ABS({number}) + 0.5)"
         signed = f"CASE WHEN {number} < 0 THEN -{rounded} ELSE {rounded} END"
-        return Value(self._dialect.whole(_null_from(signed, LARGEST_INTEGER)), Kind.INTEGER)
+        return Value(self._dialect.whole(null_beyond(signed, LARGEST_INTEGER)), Kind.INTEGER)
 
-    def _of_text(self, expression: Call) -> Value:
+    def _concatenation(self, expression: Call) -> Value:
+        """Return the SQL of texts and integers written one after the other; null if one of them is null.
+
+        Raises: `InvalidParameter` for other types, which engines write as text in different ways.
+        """
+        texts = []
+        for argument in expression.arguments:
+            value = self.value(argument)
+            if value.kind not in (Kind.TEXT, Kind.INTEGER):
+                raise InvalidParameter(f"|| joins texts and integers, not {value.kind} values")
+            texts.append(value.sql if value.kind is Kind.TEXT else self._dialect.text(value.sql))
+        return Value(f"({' || '.join(texts)})", Kind.TEXT)
+
+    def _text_function(self, expression: Call) -> Value:
+        """Return the SQL and the type of LOWER, UPPER, TRIM, LENGTH or SUBSTR of a text.
+
+        LOWER and UPPER change only the letters A to Z.
+        Raises: `InvalidParameter` if the argument is not text.
+        """
         text = self.value(expression.arguments[0])
         if text.kind is not Kind.TEXT:
             raise InvalidParameter(f"{expression.function} takes text, not {text.kind} values")
@@ -554,83 +568,26 @@ class _Compiler:
             case Function.LENGTH:
                 return Value(self._dialect.whole(self._dialect.text_length(text.sql)), Kind.INTEGER)
             case _:
-                first, *more = (_place(each) for each in expression.arguments[1:])
+                first, *more = (_substring_place(each) for each in expression.arguments[1:])
                 if first < 1:
                     raise InvalidParameter("SUBSTR counts characters from 1")
                 return Value(self._dialect.substring(text.sql, first, *more), Kind.TEXT)
 
-    def _time_name(self, argument: RowExpression) -> str:
-        if not isinstance(argument, ColumnValue):
-            raise InvalidParameter("dates are taken of a column of dates or times")
-        return argument.name
 
-    def _time_part(self, expression: TimePart) -> Value:
-        column = self._dated(expression.column)
-        day = self._dialect.day(column)
-        field = expression.field
-        if field is TimeField.HOUR:
-            if column.kind is Kind.DATE:
-                raise InvalidParameter(f"column {column.name!r} holds dates, which have no hour")
-            return Value(
-                self._dialect.whole(f"CASE WHEN {day} IS NOT NULL THEN {self._dialect.hour(column)} END"), Kind.INTEGER
-            )
-        if field in (TimeField.SUNDAY_0, TimeField.SUNDAY_1):
-            weekday = self._dialect.whole(self._dialect.date_part(TimeUnit.WEEKDAY, day))
-            later = " + 1" if field is TimeField.SUNDAY_1 else ""
-            return Value(self._dialect.whole(f"MOD({weekday}, 7){later}"), Kind.INTEGER)
-        return Value(self._dialect.whole(self._dialect.date_part(TimeUnit(field), day)), Kind.INTEGER)
-
-    def _period_start(self, expression: PeriodStart) -> Value:
-        day = self._dialect.day(self._dated(expression.column))
-        part = self._dialect.date_part
-        match expression.period:
-            case Start.DAY:
-                return Value(day, Kind.DATE)
-            case Start.WEEK:
-                earlier = f"{part(TimeUnit.WEEKDAY, day)} - 1"
-            case Start.SUNDAY_WEEK:
-                earlier = f"MOD({self._dialect.whole(part(TimeUnit.WEEKDAY, day))}, 7)"
-            case Start.MONTH:
-                earlier = f"{part(TimeUnit.DAY, day)} - 1"
-            case _:
-                assert_never(expression.period)
-        return Value(self._dialect.days_before(day, earlier), Kind.DATE)
-
-    def _dated(self, name: str) -> Column:
-        column = self._schema.column(name)
-        if column.kind not in _TIMES:
-            hint = f": if it is of a CSV file, give its type, as in --type {name}=date"
-            raise InvalidParameter(
-                f"column {name!r} holds {column.kind} values, not dates or times"
-                + (hint if column.kind is Kind.TEXT else "")
-            )
-        return column
-
-
-def _check_condition(value: Value) -> None:
+def check_condition(value: Value) -> None:
+    """Raise `InvalidParameter` unless the values of the compiled expression `value` are true or false."""
     if value.kind is not Kind.BOOLEAN:
         raise InvalidParameter(f"a condition must be true or false, and {value.kind} values are not")
 
 
-def _place(expression: RowExpression) -> int:
+def _substring_place(expression: RowExpression) -> int:
+    """Return the integer of `expression`, a start or length argument of SUBSTR.
+
+    Raises: `InvalidParameter` unless the argument is a constant integer of 0 or more.
+    """
     if not isinstance(expression, ConstantValue) or isinstance(expression.value, bool):
         raise InvalidParameter("SUBSTR takes whole numbers as constants")
     place = expression.value
     if not isinstance(place, int) or not 0 <= place < 10**9:
         raise InvalidParameter(f"SUBSTR takes whole numbers from 0 on, not {place!r}")
     return place
-
-
-def _null_from(number: str, end: float) -> str:
-    """Return a number in floating point, null from `end` on, either way; the number stands once, so it stays short."""
-    return _null_at_ends(f"GREATEST(LEAST({number}, {_real(end)}), {_real(-end)})", end)
-
-
-def _null_at_ends(number: str, end: float) -> str:
-    return f"NULLIF(NULLIF({number}, {_real(end)}), {_real(-end)})"
-
-
-def _real(number: float) -> str:
-    """Return a constant of floating point, in parentheses where it has a sign."""
-    text = f"{float(number):.17e}"
-    return f"({text})" if text.startswith("-") else text

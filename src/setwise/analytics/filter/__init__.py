@@ -1,1 +1,1 @@
-"""Filters on rows: a small language of comparisons, parsed and checked here and written anew for every engine."""
+"""Filters on rows: a small language of comparisons, parsed and checked here; engines translate filters to their SQL."""

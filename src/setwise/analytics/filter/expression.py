@@ -1,4 +1,7 @@
-"""A filter as a tree of comparisons of columns with constants, each checked against the kind of its column."""
+"""A filter as a tree of comparisons of columns with constants, each checked against the kind of its column.
+
+Conditions follow SQL's three-valued logic: a condition on a null is unknown.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +14,11 @@ from setwise.analytics.schema import Column, Schema
 from setwise.errors import InvalidFilter
 
 Value: TypeAlias = str | bool | int | float | Decimal | date | datetime
+"""A constant of a filter, converted to the kind of its column."""
 
 
 class Operator(StrEnum):
-    """How a column is compared with a constant."""
+    """The operators, such as <=, by which a filter compares a column with a constant."""
 
     EQUAL = "="
     UNEQUAL = "<>"
@@ -26,7 +30,10 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The column compared with a constant of its kind; unknown where the column is null."""
+    """The comparison of `column` by `operator` with the constant `value`, which has the kind of the column.
+
+    It is unknown (neither true nor false) if the cell is null.
+    """
 
     column: Column
     operator: Operator
@@ -35,7 +42,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Whether the column equals one of some constants; unknown where it is null."""
+    """The condition that `column` equals one of the constants `values`; unknown if the column is null."""
 
     column: Column
     values: tuple[Value, ...]
@@ -43,7 +50,10 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Whether the text matches: `%` stands for any text, `_` for any one character, everything else for itself."""
+    """The condition that the text in `column` matches the LIKE pattern `pattern`; unknown if the column is null.
+
+    `%` stands for any text and `_` for any one character; every other character stands for itself.
+    """
 
     column: Column
     pattern: str
@@ -51,48 +61,55 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Whether the column is null."""
+    """The condition that `column` is null; a filter writes it as IS NULL."""
 
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True where the part is false; unknown stays unknown."""
+    """The negation of the condition `part`: true if it is false, false if it is true, unknown if it is unknown."""
 
     part: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """False where one part is false; otherwise unknown where one is unknown; otherwise true."""
+    """The conjunction (AND) of `parts`: false if a part is false, else unknown if a part is unknown, else true."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """True where one part is true; otherwise unknown where one is unknown; otherwise false."""
+    """The disjunction (OR) of `parts`: true if a part is true, else unknown if a part is unknown, else false."""
 
     parts: tuple["Expression", ...]
 
 
 Expression: TypeAlias = Comparison | Membership | Pattern | Missing | Not | Every | Some
+"""A node of a filter's tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which rows a question is about: those where the expression is true, not those where it is unknown."""
+    """The condition on the rows that a query reads; rows for which it is false or unknown are left out.
+
+    `text` is the filter as it was written, and `expression` its parsed form.
+    """
 
     text: str
     expression: Expression
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the columns that are read, each once."""
+        """Return the columns that the filter reads, each once."""
         return tuple(dict.fromkeys(_columns(self.expression)))
 
     def check(self, schema: Schema) -> None:
-        """Raise unless the filter was parsed for a table with these columns."""
+        """Raise unless the columns that the filter reads are the same in `schema` as in the table it was made for.
+
+        Raises: `UnknownColumn` if `schema` lacks a column, `InvalidFilter` if a column has another kind or type there.
+        """
         for column in self.columns():
             if schema.column(column.name) != column:
                 raise InvalidFilter(
@@ -105,6 +122,7 @@ class Filter:
 
 
 def _columns(expression: Expression) -> Iterator[Column]:
+    """Yield the columns that a filter expression reads, each as often as it occurs."""
     match expression:
         case Comparison(column) | Membership(column) | Pattern(column) | Missing(column):
             yield column

@@ -1,7 +1,7 @@
-"""Filters as people write them, read into an expression that was checked against the table.
+"""Parser of filters as people write them; the result is checked against the columns of a table.
 
-The text becomes tokens, each with its place for messages; a constant is read as the kind of the column that it is
-compared with; the grammar has one method a rule.
+The text is split into tokens, each with its position for messages. A constant is read as the kind of the column that it
+is compared with. The parser has one method per rule of the grammar.
 """
 
 import math
@@ -30,20 +30,22 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidFilter
 
 LONGEST = 10_000
+"""The most characters of a filter."""
 LONGEST_PATTERN = 1_000
-"""Characters of a pattern: matching a longer one takes some engines more stack than they have, on rows that fit it."""
+"""The most characters of a LIKE pattern: on matching rows a longer pattern overflows the stack of some engines."""
 
 ALLOWED = (
     "a filter compares columns with constants by =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL, "
     "joined by AND, OR and NOT"
 )
-"""What a filter may say, for messages."""
+"""A sentence, for messages, that says what a filter may contain."""
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like", "true", "false"})
+"""The words of the filter language, in lower case."""
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """The kinds of tokens in a filter's text; the values are the words for the kinds in messages."""
 
     WORD = "a keyword"
     NAME = "a column"
@@ -55,7 +57,11 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: what it is, what it says (unquoted; keywords in lower case), and where it starts, counted from 1."""
+    """A token of a filter: its kind, its text and its position.
+
+    `says` is the token's text without quotes, in lower case for keywords. `place` is the position of the token's first
+    character in the filter, counted from 1.
+    """
 
     kind: TokenKind
     says: str
@@ -76,12 +82,15 @@ _TOKEN = re.compile(
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the tokens of a filter, with `END` last, or raise `InvalidFilter` saying where it goes wrong."""
+    """Return the tokens of a filter's text; a token of the kind `END` follows the last one.
+
+    Raises: `InvalidFilter`, with the position, for text that is too long or cannot be split into tokens.
+    """
     if len(text) > LONGEST:
         raise InvalidFilter(f"a filter must be at most {LONGEST} characters long, not {len(text)}")
     if "\0" in text or not _encodable(text):
         raise InvalidFilter("a filter must be plain text without null characters or lone surrogates")
-    found: list[Token] = []
+    result: list[Token] = []
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -89,12 +98,17 @@ def tokens(text: str) -> list[Token]:
             why = "the quote is not closed" if text[place] in "'\"" else ALLOWED
             raise InvalidFilter(f"the filter cannot be read from character {place + 1}, {text[place]!r}: {why}")
         if match.lastgroup != "space":
-            found.append(_token(str(match.lastgroup), match.group(), place + 1))
+            result.append(_token(str(match.lastgroup), match.group(), place + 1))
         place = match.end()
-    return [*found, Token(TokenKind.END, "", len(text) + 1)]
+    return [*result, Token(TokenKind.END, "", len(text) + 1)]
 
 
 def _token(group: str, written: str, place: int) -> Token:
+    """Return the token for a match of the regular expression `_TOKEN`.
+
+    `group` is the name of the group of `_TOKEN` that matched, `written` the matched text and `place` its position in
+    the filter.
+    """
     match group:
         case "text":
             return Token(TokenKind.TEXT, written[1:-1].replace("''", "'"), place)
@@ -111,6 +125,7 @@ def _token(group: str, written: str, place: int) -> Token:
 
 
 def _encodable(text: str) -> bool:
+    """Return whether the text can be encoded as UTF-8, which fails for lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -124,56 +139,65 @@ _MOMENT = re.compile(
 )
 _WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
 LARGEST = 2**63
+"""Integers from minus this number up to one below this number fit into 64 bits."""
 
 
 def constant(column: Column, token: Token) -> Value:
-    """Return the constant as a value of the column's kind, or raise `InvalidFilter`.
+    """Return the constant in `token` as a value of the column's kind, or raise `InvalidFilter`.
 
-    Checking here means that no engine has to convert a value of the table, which could fail on some tables and not on
-    others. Dates and times may be written as plain text too.
+    The constant is converted to the kind of the column, so that no engine has to convert cells of the table to the kind
+    of the constant, which could fail depending on the rows. Dates and times may be written as plain text.
     """
-    value = _read(column, token)
+    value = _convert(column, token)
     if value is None:
         raise InvalidFilter(
-            f"column {column.name!r} holds {column.kind} values and must be compared with {_wanted(column)}, "
+            f"column {column.name!r} holds {column.kind} values and must be compared with {_comparable_with(column)}, "
             f"not with {token.says!r} at character {token.place}{_csv_hint(column, token)}"
         )
     return value
 
 
 def _csv_hint(column: Column, token: Token) -> str:
+    """Return a hint for an error message: how to declare the type of a CSV column.
+
+    The hint is for a text `column` that is compared with a number (`token`); otherwise it is "".
+    """
     if column.kind is not Kind.TEXT or token.kind is not TokenKind.NUMBER:
         return ""
     return f"; if it is of a CSV file, give its type, as in --type {column.name}=integer"
 
 
-def _read(column: Column, token: Token) -> Value | None:
-    said = token.says
+def _convert(column: Column, token: Token) -> Value | None:
+    """Return the constant in `token` as a value of the column's kind; None if it is not a constant of that kind."""
+    text = token.says
     match column.kind, token.kind:
         case Kind.TEXT, TokenKind.TEXT:
-            return said
+            return text
         case Kind.INTEGER, TokenKind.NUMBER:
-            whole = int(said) if _WHOLE.fullmatch(said) else None
+            whole = int(text) if _WHOLE.fullmatch(text) else None
             return whole if whole is not None and -LARGEST <= whole < LARGEST else None
         case Kind.FLOAT, TokenKind.NUMBER:
-            number = float(said)
+            number = float(text)
             return number if math.isfinite(number) else None
         case Kind.DECIMAL, TokenKind.NUMBER:
-            return _decimal(column, said)
+            return _decimal(column, text)
         case Kind.BOOLEAN, TokenKind.WORD:
-            return {"true": True, "false": False}.get(said)
+            return {"true": True, "false": False}.get(text)
         case Kind.DATE, TokenKind.TEXT:
-            return _date(said)
+            return _date(text)
         case (Kind.TIMESTAMP, TokenKind.TEXT) | (Kind.INSTANT, TokenKind.TEXT):
-            return _moment(column.kind, said)
+            return _moment(column.kind, text)
         case _:
             return None
 
 
-def _decimal(column: Column, said: str) -> Decimal | None:
-    """Return the decimal if the column's type can hold it, so that both sides compare as that type."""
+def _decimal(column: Column, text: str) -> Decimal | None:
+    """Return the decimal number in `text`; None if it is not a number or does not fit the column's precision and scale.
+
+    A number that fits is compared by engines in the column's own type, without rounding.
+    """
     try:
-        value = Decimal(said)
+        value = Decimal(text)
     except InvalidOperation:
         return None
     if not value.is_finite() or abs(value.adjusted()) > 100:
@@ -186,26 +210,35 @@ def _decimal(column: Column, said: str) -> Decimal | None:
     return value
 
 
-def _date(said: str) -> date | None:
+def _date(text: str) -> date | None:
+    """Return the date in a text such as 2024-12-31; None if the text is not a date in this form."""
     try:
-        return date.fromisoformat(said) if _DATE.fullmatch(said) else None
+        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:
         return None
 
 
-def _moment(kind: Kind, said: str) -> datetime | None:
-    """Return the moment; without a time zone a point in time is taken as UTC."""
-    match = _MOMENT.fullmatch(said)
-    if match is None or (match[3] and kind is Kind.TIMESTAMP):
+def _moment(kind: Kind, text: str) -> datetime | None:
+    """Return the date and time in a text such as 2024-12-31 12:00; None if the text is not of this form.
+
+    For a column of instants (times with a time zone) the result is in UTC, and a text without an offset is read as UTC.
+    For a column of times without a time zone, the text may have no offset but that of UTC, which is dropped. `kind` is
+    the column's kind.
+    """
+    match = _MOMENT.fullmatch(text)
+    if match is None or (kind is Kind.TIMESTAMP and match[3] not in (None, "Z", "+00:00")):
         return None
     try:
         moment = datetime.fromisoformat(f"{match[1]}T{match[2] or '00:00'}{match[3] or ''}")
-        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC) if kind is Kind.INSTANT else moment
+        if kind is Kind.TIMESTAMP:
+            return moment.replace(tzinfo=None)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def _wanted(column: Column) -> str:
+def _comparable_with(column: Column) -> str:
+    """Return a phrase, for messages, that says with which constants a column can be compared."""
     match column.kind:
         case Kind.TEXT:
             return "text such as 'a'"
@@ -232,7 +265,9 @@ def _wanted(column: Column) -> str:
 
 
 DEEPEST = 40
+"""The most levels of nested NOT and parentheses in a filter."""
 MOST_CONSTANTS = 1000
+"""The most constants of a filter."""
 
 _MIRRORED = {
     Operator.EQUAL: Operator.EQUAL,
@@ -242,14 +277,17 @@ _MIRRORED = {
     Operator.GREATER: Operator.LESS,
     Operator.AT_LEAST: Operator.AT_MOST,
 }
+"""The operator that holds when the two sides of a comparison are swapped."""
 
 
 def parse_filter(text: str, schema: Schema, allowed: Collection[str] | None = None) -> Filter:
-    """Return the filter that the text states about a table, or raise `InvalidFilter` or `UnknownColumn`.
+    """Return the filter that `text` states about a table with the columns of `schema`.
 
-    The text is made of comparisons `column = constant` (also <>, !=, <, <=, >, >=), `column IN (..)`,
-    `column BETWEEN a AND b`, `column LIKE 'pattern'`, `column IS NULL`, their negations, AND, OR, NOT and parentheses.
-    Only columns of the schema, and of the `allowed` ones when given, may be named.
+    The text consists of comparisons `column = constant` (also <>, !=, <, <=, >, >=), `column IN (..)`, `column BETWEEN
+    a AND b`, `column LIKE 'pattern'`, `column IS NULL`, their negations, AND, OR, NOT and parentheses. If `allowed` is
+    given, only these columns may be named.
+
+    Raises: `InvalidFilter` for text that is not a filter, `UnknownColumn` for a column that is not in `schema`.
 
     >>> schema = Schema((Column(name="country", kind=Kind.TEXT), Column(name="age", kind=Kind.INTEGER)))
     >>> parse_filter("country = 'NO' AND age >= 18", schema).columns() == schema.columns
@@ -265,10 +303,13 @@ def parse_filter(text: str, schema: Schema, allowed: Collection[str] | None = No
 
 
 class _Parser:
-    """Reads tokens from left to right, one method per rule of the grammar."""
+    """Parser of a filter: reads `filter_tokens` from left to right, with one method per rule of the grammar.
 
-    def __init__(self, found: list[Token], schema: Schema, allowed: Collection[str] | None) -> None:
-        self._tokens = found
+    `schema` are the columns of the table. Only the columns in `allowed` may be named; None allows all.
+    """
+
+    def __init__(self, filter_tokens: list[Token], schema: Schema, allowed: Collection[str] | None) -> None:
+        self._tokens = filter_tokens
         self._next = 0
         self._depth = 0
         self._constants = 0
@@ -276,33 +317,44 @@ class _Parser:
         self._allowed = allowed
 
     def whole(self) -> Expression:
-        expression = self._some()
+        """Return the expression of the whole filter; raise `InvalidFilter` if tokens remain after it."""
+        expression = self._disjunction()
         self._expect(TokenKind.END, "", "the end, AND or OR")
         return expression
 
-    def _some(self) -> Expression:
-        parts = self._separated("or", self._every)
+    def _disjunction(self) -> Expression:
+        """Read conditions that are joined by OR, and return them as one expression."""
+        parts = self._separated_parts("or", self._conjunction)
         return parts[0] if len(parts) == 1 else Some(parts)
 
-    def _every(self) -> Expression:
-        parts = self._separated("and", self._negated)
+    def _conjunction(self) -> Expression:
+        """Read conditions that are joined by AND, and return them as one expression."""
+        parts = self._separated_parts("and", self._negation)
         return parts[0] if len(parts) == 1 else Every(parts)
 
-    def _separated(self, word: str, part: Callable[[], Expression]) -> tuple[Expression, ...]:
+    def _separated_parts(self, word: str, part: Callable[[], Expression]) -> tuple[Expression, ...]:
+        """Return the expressions in a list such as `a AND b AND c`, whose separator is the keyword `word`.
+
+        Each call of the method `part` reads one of the expressions.
+        """
         parts = [part()]
         while self._take(TokenKind.WORD, word):
             parts.append(part())
         return tuple(parts)
 
-    def _negated(self) -> Expression:
+    def _negation(self) -> Expression:
+        """Read NOT with its condition, or an expression in parentheses, or one condition on a column, and return it.
+
+        Raises: `InvalidFilter` if the filter nests more than `DEEPEST` levels deep.
+        """
         self._depth += 1
         if self._depth > DEEPEST:
             raise InvalidFilter(f"the filter nests more than {DEEPEST} levels deep at character {self._peek().place}")
         try:
             if self._take(TokenKind.WORD, "not"):
-                return Not(self._negated())
+                return Not(self._negation())
             if self._take(TokenKind.SIGN, "("):
-                expression = self._some()
+                expression = self._disjunction()
                 self._expect(TokenKind.SIGN, ")", "a closing parenthesis")
                 return expression
             return self._predicate()
@@ -310,12 +362,13 @@ class _Parser:
             self._depth -= 1
 
     def _predicate(self) -> Expression:
+        """Read one condition on a column, such as `age >= 18` or `18 <= age`, and return it."""
         start = self._peek()
         self._check_no_call()
-        if start.kind is not TokenKind.NAME or self._labelled():
+        if start.kind is not TokenKind.NAME or self._at_typed_text():
             written = self._constant()
             operator = self._operator()
-            if self._peek().kind is not TokenKind.NAME or self._labelled():
+            if self._peek().kind is not TokenKind.NAME or self._at_typed_text():
                 raise InvalidFilter(
                     f"a comparison needs a column and a constant, but two constants stand at character {start.place}"
                 )
@@ -327,13 +380,17 @@ class _Parser:
             self._expect(TokenKind.WORD, "null", "NULL")
             return Not(Missing(column)) if negated else Missing(column)
         if self._take(TokenKind.WORD, "not"):
-            return Not(self._ranged(column, "IN, BETWEEN or LIKE"))
+            return Not(self._range_condition(column, "IN, BETWEEN or LIKE"))
         if self._peek().kind is TokenKind.WORD:
-            return self._ranged(column, "a comparison")
+            return self._range_condition(column, "a comparison")
         operator = self._operator()
         return self._comparison(column, operator, self._constant())
 
-    def _ranged(self, column: Column, wanted: str) -> Expression:
+    def _range_condition(self, column: Column, wanted: str) -> Expression:
+        """Read IN, BETWEEN or LIKE and its constants, which follow the name of `column`, and return the condition.
+
+        `wanted` is the phrase of the error message that names the operators expected here.
+        """
         if self._take(TokenKind.WORD, "in"):
             return self._membership(column)
         if self._take(TokenKind.WORD, "between"):
@@ -358,6 +415,7 @@ class _Parser:
         raise self._unexpected(wanted)
 
     def _membership(self, column: Column) -> Expression:
+        """Read the list of constants in parentheses after IN; return the condition that `column` equals one of them."""
         self._expect(TokenKind.SIGN, "(", "an opening parenthesis")
         values = [constant(column, self._constant())]
         while self._take(TokenKind.SIGN, ","):
@@ -366,11 +424,21 @@ class _Parser:
         return Membership(column, tuple(values))
 
     def _comparison(self, column: Column, operator: Operator, written: Token) -> Expression:
+        """Return the comparison of `column` with the constant in the token `written`.
+
+        Raises: `InvalidFilter` if the constant is not of the column's kind, or if a boolean column is compared by
+        order.
+        """
         if column.kind is Kind.BOOLEAN and operator not in (Operator.EQUAL, Operator.UNEQUAL):
             raise InvalidFilter(f"column {column.name!r} is true or false and can be compared with = or <> only")
         return Comparison(column, operator, constant(column, written))
 
     def _column(self) -> Column:
+        """Read a column name and return its column.
+
+        Raises: `InvalidFilter` if the column may not be used in this filter, `UnknownColumn` if the table does not have
+        it.
+        """
         token = self._peek()
         self._next += 1
         if self._allowed is not None and token.says not in self._allowed:
@@ -379,6 +447,7 @@ class _Parser:
         return self._schema.column(token.says)
 
     def _operator(self) -> Operator:
+        """Read a comparison operator, such as <=, from the filter's tokens and return it."""
         token = self._peek()
         if token.kind is not TokenKind.SIGN or token.says in "(),":
             raise self._unexpected("a comparison")
@@ -386,7 +455,8 @@ class _Parser:
         return Operator(token.says)
 
     def _constant(self) -> Token:
-        self._next += self._labelled()
+        """Read a constant of the filter and return its token; the word DATE or TIMESTAMP before a text is skipped."""
+        self._next += self._at_typed_text()
         self._check_no_call()
         token = self._peek()
         truth = token.kind is TokenKind.WORD and token.says in ("true", "false")
@@ -398,14 +468,17 @@ class _Parser:
         self._next += 1
         return token
 
-    def _labelled(self) -> bool:
-        """Whether DATE or TIMESTAMP stands before text; elsewhere they are names like any other."""
+    def _at_typed_text(self) -> bool:
+        """Return whether the next token is the word DATE or TIMESTAMP before a text, as in DATE '2024-12-31'.
+
+        Elsewhere these words are column names.
+        """
         token = self._peek()
         named = token.kind is TokenKind.NAME and token.says.lower() in ("date", "timestamp")
         return named and self._tokens[self._next + 1].kind is TokenKind.TEXT
 
     def _check_no_call(self) -> None:
-        """Raise when a name stands before a parenthesis, as in a call."""
+        """Raise `InvalidFilter` if the next tokens are a name and an opening parenthesis, as in a function call."""
         token = self._peek()
         if token.kind is TokenKind.NAME and self._tokens[self._next + 1].says == "(":
             raise InvalidFilter(
@@ -413,19 +486,26 @@ class _Parser:
             )
 
     def _peek(self) -> Token:
+        """Return the next token of the filter without reading it."""
         return self._tokens[self._next]
 
     def _take(self, kind: TokenKind, says: str) -> bool:
+        """Read the next token if its kind is `kind` and its text `says`; return whether it was read."""
         token = self._peek()
         taken = token.kind is kind and token.says == says
         self._next += taken
         return taken
 
     def _expect(self, kind: TokenKind, says: str, wanted: str) -> None:
+        """Read the next token, whose kind must be `kind` and whose text must be `says`.
+
+        Raises: `InvalidFilter` for another token; its message says that `wanted`, a phrase, was expected.
+        """
         if not self._take(kind, says):
             raise self._unexpected(wanted)
 
     def _unexpected(self, wanted: str) -> InvalidFilter:
+        """Return the `InvalidFilter` error that says what the next token is, and that `wanted` was expected there."""
         token = self._peek()
-        found = "its end" if token.kind is TokenKind.END else f"{token.says!r} at character {token.place}"
-        return InvalidFilter(f"the filter has {found} where {wanted} was expected")
+        actual = "its end" if token.kind is TokenKind.END else f"{token.says!r} at character {token.place}"
+        return InvalidFilter(f"the filter has {actual} where {wanted} was expected")

@@ -1,1 +1,1 @@
-"""Answers as text, HTML and pictures."""
+"""Presentation of answers as text, HTML and pictures."""

@@ -1,27 +1,33 @@
-"""How an answer looks in a notebook: a table with bars, and the promise below it."""
+"""Answers as HTML: for notebooks a table with bars and the privacy promise below it, for web pages a plain table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
+from typing import Any
 
 from setwise.analytics.answer import PrivateAnswer, in_words, number
 from setwise.analytics.present.text import average_of_all
 from setwise.mechanisms.release import Item
 
 MOST_ROWS = 100
+"""The most rows that the HTML table shows."""
 
 _BAR = "#0072B2"
-"""Blue of the palette of Okabe and Ito; the interval is drawn in ink, so colour carries no meaning alone."""
+"""Blue of the palette of Okabe and Ito. The interval is drawn in the text colour, so that colour carries no meaning
+alone."""
 
 
 def answer_html(answer: PrivateAnswer) -> str:
-    """Return the answer as an HTML table; nothing in it needs a script or a style sheet of its own."""
+    """Return an answer as HTML: its items with bars for counts and intervals, notes, and the privacy promise.
+
+    The HTML needs no script and no style sheet, so notebooks can show it.
+    """
     if answer.statistics:
-        return columns_html(answer.columns(), answer)
+        return columns_html(answer.columns(), answer, answer.unreliable_columns(), answer.groups or ("item",))
     counted = any(each.count is not None for each in answer.items)
-    reach = max([1.0, *(_high(each) for each in answer.items)])
+    reach = max([1.0, *(_upper_end(each) for each in answer.items)])
     rows = "".join(_row(place, each, counted, reach) for place, each in enumerate(answer.items[:MOST_ROWS], start=1))
-    left = len(answer.items) - MOST_ROWS
-    more = f"<p style='margin:4px 0'>and {left:,} more</p>" if left > 0 else ""
+    hidden = len(answer.items) - MOST_ROWS
+    more = f"<p style='margin:4px 0'>and {hidden:,} more</p>" if hidden > 0 else ""
     words = " ".join(filter(None, (answer.left_out, answer.interval_note, average_of_all(answer, MOST_ROWS))))
     note = f"<p style='margin:6px 0'>{escape(words)}</p>" if words else ""
     interval = f"<th style='{_CELL}'>{answer.confidence:.0%} interval</th><th></th>" if counted else ""
@@ -31,12 +37,12 @@ def answer_html(answer: PrivateAnswer) -> str:
         "<table style='border-collapse:collapse'><thead><tr>"
         f"<th style='{_CELL}'></th><th style='{_CELL}text-align:left'>item</th>{count}{interval}</tr></thead>"
         f"<tbody>{rows}</tbody></table>{more}{note}"
-        f"<p style='margin:6px 0'>{'Complete' if answer.complete else 'Not complete'}: {_said(answer)}</p></div>"
+        f"<p style='margin:6px 0'>{'Complete' if answer.complete else 'Not complete'}: {_ending_html(answer)}</p></div>"
     )
 
 
-def _said(answer: PrivateAnswer) -> str:
-    """Return why the list ends, what would have shown more, and the promise: first in plain words, then formally."""
+def _ending_html(answer: PrivateAnswer) -> str:
+    """Return HTML that says why an answer lists no further items, how to get more, and what the privacy promise is."""
     ending = f"{answer.reason}{f' ({answer.hint})' if answer.hint else ''}."
     if answer.heading != answer.measure:
         ending += f" Measured: {answer.measure}."
@@ -44,23 +50,44 @@ def _said(answer: PrivateAnswer) -> str:
     return f"{escape(ending)} <strong>{escape(answer.promise)}</strong> {formally}"
 
 
-def columns_html(columns: Mapping[str, Sequence[object]], answer: PrivateAnswer) -> str:
-    """Return columns as an HTML table, and below it what the answer they are of promises."""
+def columns_html(
+    columns: Mapping[str, Sequence[object]],
+    answer: PrivateAnswer,
+    unreliable: Sequence[Sequence[str]],
+    keys: Collection[str],
+) -> str:
+    """Return `columns` (cells by column name) as an HTML table, followed by the answer's notes and privacy promise.
+
+    The columns are those of the answer, or were computed from them. `unreliable` has for each row the names of the
+    columns whose number may be mostly noise; these cells are marked. `keys` are the names of the columns of group keys,
+    whose numbers (years, identifiers) have no separators. Only the first `MOST_ROWS` rows are shown.
+    """
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
-    lines = zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)
     words = f"{answer.measure}. {answer.left_out} {answer.interval_note}"
-    rows = "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{_shown(cell)}</td>' for cell in line)}</tr>" for line in lines)
+    rows = ""
+    for place, line in enumerate(zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)):
+        cells = (
+            _cell_html(cell, is_key=name in keys) + UNRELIABLE_MARK * (name in unreliable[place])
+            for name, cell in zip(columns, line, strict=True)
+        )
+        rows += f"<tr>{''.join(f'<td style={_CELL!r}>{cell}</td>' for cell in cells)}</tr>"
     return (
         "<div style='font-family:system-ui,sans-serif;font-size:13px;max-width:80em'>"
         f"<table style='border-collapse:collapse'><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
         f"<p style='margin:6px 0'>{escape(words)}</p>"
-        f"<p style='margin:6px 0'>{_said(answer)}</p></div>"
+        f"<p style='margin:6px 0'>{_ending_html(answer)}</p></div>"
     )
 
 
-def _shown(cell: object) -> str:
-    return "" if cell is None else number(cell) if isinstance(cell, int | float) else escape(str(cell))
+def _cell_html(cell: object, *, is_key: bool = False) -> str:
+    """Return the HTML text of a cell: a number with separators unless it is a group key (`is_key`), else as it is."""
+    if cell is None:
+        return ""
+    return number(cell) if isinstance(cell, int | float) and not is_key else escape(str(cell))
 
+
+UNRELIABLE_MARK = " (unreliable)"
+"""The text after a number that noise may dominate."""
 
 _CELL = "padding:2px 10px;white-space:nowrap;"
 
@@ -84,5 +111,86 @@ def _row(place: int, each: Item, counted: bool, reach: float) -> str:
     )
 
 
-def _high(each: Item) -> float:
+def _upper_end(each: Item) -> float:
     return float(each.interval[1]) if each.interval is not None else 0.0
+
+
+def table_columns(
+    table: Mapping[str, Sequence[Any]], statistics: Sequence[str], unreliable: Sequence[Sequence[str]] = ()
+) -> list[dict[str, Any]]:
+    """Return the columns of a table for people, in order, each as a dictionary.
+
+    Its keys are `name`, `cells`, `interval`, `number` and `unreliable` (a bool for each cell). `table` maps column
+    names to cells, `statistics` names the columns of estimates, and `unreliable` has for each row the names of the
+    columns whose number may be mostly noise. The two columns with the ends of an interval become one column of pairs
+    (lower, upper) or None, with `interval` True. Columns in which every cell is None are left out, and so is `noisy`,
+    the counts exactly as drawn, which are for adding up and not for reading.
+
+    >>> table_columns({"page": ["a"], "count": [5], "lower": [3], "upper": [7], "noisy": [5]}, ["count"])[2]["cells"]
+    [(3, 7)]
+    """
+    columns: list[dict[str, Any]] = []
+    ends = {end for name in statistics for end in _ends(name)}
+    for name, cells in table.items():
+        if name in ends or (name == "noisy" and "count" in statistics) or all(cell is None for cell in cells):
+            continue
+        marks = [name in names for names in unreliable] or [False] * len(cells)
+        columns.append(
+            {"name": name, "cells": cells, "interval": False, "number": name in statistics, "unreliable": marks}
+        )
+        lower, upper = (table.get(end) for end in _ends(name))
+        if name in statistics and lower and upper and any(end is not None for end in lower):
+            pairs = [None if low is None else (low, high) for low, high in zip(lower, upper, strict=True)]
+            plain = [False] * len(pairs)
+            columns.append({"name": name, "cells": pairs, "interval": True, "number": True, "unreliable": plain})
+    return columns
+
+
+def _ends(name: str) -> tuple[str, str]:
+    """Return the names of the columns with the lower and the upper ends of the intervals of the statistic `name`."""
+    return ("lower", "upper") if name == "count" else (f"{name}_lower", f"{name}_upper")
+
+
+def numbers_html(
+    columns: Mapping[str, Sequence[Any]],
+    statistics: Sequence[str],
+    confidence: float,
+    unreliable: Sequence[Sequence[str]] = (),
+) -> str:
+    """Return an HTML table of `columns` (cells by column name), without styles, for a page that styles `table.numbers`.
+
+    `statistics` names the columns of estimates. The two ends of an interval share one column, whose heading states
+    `confidence`. `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells
+    are marked. Numbers stand in cells of the class `number`. Only the first `MOST_ROWS` rows are shown.
+    """
+    shown = table_columns(
+        {name: cells[:MOST_ROWS] for name, cells in columns.items()}, statistics, unreliable[:MOST_ROWS]
+    )
+    headings = "".join(
+        f"<th{_class(column)}>{f'{confidence:.0%} interval' if column['interval'] else escape(column['name'])}</th>"
+        for column in shown
+    )
+    lines = zip(*(zip(column["cells"], column["unreliable"], strict=True) for column in shown), strict=True)
+    rows = "".join(
+        "<tr>"
+        + "".join(_numbers_cell(column, cell, mark) for column, (cell, mark) in zip(shown, line, strict=True))
+        + "</tr>"
+        for line in lines
+    )
+    return f"<table class='numbers'><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _class(column: Mapping[str, Any]) -> str:
+    return " class='number'" if column["number"] else ""
+
+
+def _numbers_cell(column: Mapping[str, Any], cell: object, unreliable: bool) -> str:
+    """Return the HTML of one table cell: an interval as "low to high", a number with separators, other values as text.
+
+    `column` is the dictionary of the cell's column from `table_columns`. `unreliable` adds the mark "(unreliable)".
+    """
+    if isinstance(cell, tuple) and column["interval"]:
+        words = f"{number(cell[0])} to {number(cell[1])}"
+    else:
+        words = _cell_html(cell) if column["number"] else escape("" if cell is None else str(cell))
+    return f"<td{_class(column)}>{words}{UNRELIABLE_MARK * unreliable}</td>"

@@ -1,4 +1,4 @@
-"""The order of the groups of an answer: bins of numbers and times in their own order, other groups by their counts."""
+"""The order of the groups in an answer: numbers and times in their natural order, other groups by their counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from setwise.mechanisms.release import Item
 
 
 class Axis(StrEnum):
-    """What the labels of one group column are: names, numbers, or points in time."""
+    """The kind of the labels of one group column: names, numbers, or points in time."""
 
     NAMES = "names"
     NUMBERS = "numbers"
@@ -24,10 +24,11 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 
 
 def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
-    """Return what the labels of a group column are.
+    """Return whether the labels of the group column `group` are names, numbers or points in time.
 
-    A column of numbers without bins often holds identifiers, which nobody wants to read in numerical order. Its labels
-    are numbers only if the request lists them (`public`), as in a list of ages or star ratings.
+    Labels of bins are numbers or times. Labels of a plain column are times if the column holds dates or times,
+    according to `schema`. Labels of a plain column of numbers are numbers only if the query lists them (`public`), as
+    in a list of ages or star ratings; otherwise they are often identifiers, and count as names.
     """
     match group.bin:
         case Period():
@@ -41,11 +42,12 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
             return Axis.NUMBERS if public and kind in _NUMBERS else Axis.NAMES
 
 
-def arranged(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return the items in the order in which people read them.
+def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
+    """Return the items of an answer in the order in which people read them.
 
-    A top k stays in the order of its ranks, and so do groups without numbers or times. Otherwise the columns of
-    numbers and times are in their own order, and names stay in the order in which they first appear among `items`.
+    A top k stays in the order of its ranks. If the labels of all group columns are names, the order of `items` stays,
+    too. Otherwise items are sorted by their group columns: numbers and times ascending, names in the order in which
+    they first appear among `items`. `axes` has the kind of the labels of each group column.
     """
     if query.k is not None or all(axis is Axis.NAMES for axis in axes):
         return tuple(items)
@@ -63,7 +65,12 @@ def arranged(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """Where a cell stands in its column: labels that are not of the axis (the label of missing values) stand last."""
+    """The sort key of one label within its group column; the fields are compared in order.
+
+    `last` is True for a label that is neither a number nor a time in a column of numbers or times, such as the label
+    for nulls. `number` is the value of a number, `text` the text of a time, and `first_place` the index of the label in
+    the order of first appearance.
+    """
 
     last: bool
     number: float

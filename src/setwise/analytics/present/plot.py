@@ -1,4 +1,4 @@
-"""A picture of an answer: bars with their intervals."""
+"""Pictures of answers: bars with error bars, or a line over time with a band for the intervals."""
 
 import io
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """What is drawn of an item: its cells, a value, and its interval where it has one."""
+    """One bar of a picture: the cells of its label (one for each group column), its value, and its interval or None."""
 
     cells: tuple[str, ...]
     value: float | None
@@ -30,14 +30,28 @@ class Bar:
 
     @property
     def label(self) -> str:
-        """The cells as people read them."""
+        """The label of the bar as text: its cells, separated by commas."""
         return ", ".join(self.cells)
 
 
-def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list[Bar]:
-    """Return one bar for each item: its count, or its first statistic; of several quantiles one for each.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """The content of a picture: its `bars` in order, and `name`, the text at the axis of values.
 
-    These are in one unit, and their names, as `names` has them, are one more cell.
+    `over_time` is True if the labels of the bars are times; the picture is then a line instead of bars.
+    """
+
+    name: str
+    bars: list[Bar]
+    over_time: bool
+
+
+def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list[Bar]:
+    """Return the bars that show an answer: one for each item, with its count, or with its first statistic.
+
+    If the answer has several quantiles of one column, each item gets one bar for each quantile, because all of them
+    have the same unit. The name of the quantile is then the last cell of the label; `names` replaces the answer's names
+    of the quantiles.
     """
     if answer.kind == "quantile" and len(answer.statistics) > 1:
         whole = answer.labels == (EVERYTHING,)
@@ -55,7 +69,11 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
 
 
 def measure_of_bars(answer: "PrivateAnswer") -> str:
-    """Return what the bars measure: of several statistics that are no quantiles of one column, the first."""
+    """Return the text at the axis of values, which says what the bars measure.
+
+    It is the name of the first statistic if the answer has several statistics that are not quantiles, and otherwise the
+    answer's heading.
+    """
     several = len(answer.statistics) > 1 and answer.kind != "quantile"
     return answer.statistics[0] if several else answer.heading
 
@@ -66,18 +84,22 @@ def _texts(label: Label) -> tuple[str, ...]:
 
 _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
+"""The most bars that a picture shows."""
 _NOTE_WIDTH = 130
-"""Characters of a line below the picture."""
+"""The most characters in a line of the note below the picture."""
 _HEADING_WIDTH = 80
-"""Characters of a line of the heading."""
+"""The most characters in a line of an axis label."""
 _MOST_TICKS = 24
-"""Labels of times below a line; more would overlap."""
+"""The most labels of times on the axis; more would overlap."""
 _RESOLUTION = 150
-"""Dots per inch of a .png file."""
+"""The resolution of a .png file, in dots per inch."""
 
 
 def check_picture(path: str) -> None:
-    """Raise `InvalidParameter` unless the path names a .png or .svg file in a directory that exists."""
+    """Raise `InvalidParameter` unless `path` names a .png or .svg file in a directory that exists.
+
+    Raises: `MissingExtra` if matplotlib is not installed.
+    """
     place = Path(path)
     if place.suffix.lower() not in _FORMATS:
         raise InvalidParameter(f"a plot is written to a .png or .svg file, not to {path!r}")
@@ -95,12 +117,12 @@ def _check_matplotlib() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that notebooks show, whatever their settings; `figure` is matplotlib's."""
+    """A picture that notebooks show as PNG; `figure` is the matplotlib figure."""
 
     figure: "Figure"
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a .png or .svg file."""
+        """Write the picture to the .png or .svg file `path`, or raise `InvalidParameter` if it cannot be written."""
         check_picture(str(path))
         try:
             self.figure.savefig(path, dpi=_RESOLUTION)
@@ -120,25 +142,39 @@ class Picture:
 
 
 def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
-    """Draw the groups as bars with their intervals as error bars, or as a line if they are times.
+    """Draw the groups of an answer as bars with error bars, or as a line if their labels are times; return the picture.
 
-    `path` names a file to write the picture to; None writes none.
+    The picture is also written to the file `path`, unless `path` is None.
+    """
+    over_time = answer.axes == ("time",) and len(answer) > 1
+    chart = Chart(name=measure_of_bars(answer), bars=bars_of(answer), over_time=over_time)
+    return plot_chart(chart, answer, path)
+
+
+def plot_chart(chart: Chart, answer: "PrivateAnswer", path: str | None, notes: Sequence[str] = ()) -> Picture:
+    """Draw `chart`, whose numbers are those of `answer` or were computed from them, and return the picture.
+
+    Below the picture stand the answer's sentences about its numbers, then the sentences `notes`. The picture is also
+    written to the file `path`, unless `path` is None.
     """
     _check_matplotlib()
     if path is not None:
         check_picture(path)
-    picture = _lines(answer) if answer.axes == ("time",) and len(answer) > 1 else _bars(answer)
+    picture = (_lines if chart.over_time else _bars)(chart, answer, notes)
     if path is not None:
         picture.save(path)
     return picture
 
 
-def _lines(answer: "PrivateAnswer") -> Picture:
-    """Draw the numbers as a line over time, with a band for their intervals."""
+def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Picture:
+    """Return a picture of the values of `chart` as a line over time, with a band for their intervals.
+
+    Below the picture stand the answer's notes, then `notes`.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    bars = sorted(bars_of(answer), key=lambda bar: bar.label)  # labels of times are written so that text order is time
+    bars = sorted(chart.bars, key=lambda bar: bar.label)  # text order of time labels is their order in time
     figure = Figure(figsize=(8.0, 4.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -150,42 +186,53 @@ def _lines(answer: "PrivateAnswer") -> Picture:
     every = -(-len(bars) // _MOST_TICKS)
     axes.set_xticks(places[::every], [_short(bar.label) for bar in bars[::every]], rotation=45, ha="right")
     axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
-    axes.set_ylabel(_wrapped(measure_of_bars(answer), _HEADING_WIDTH // 2))
-    _annotate(figure, axes, answer, len(bars))
+    axes.set_ylabel(_wrapped(chart.name, _HEADING_WIDTH // 2))
+    _annotate(figure, axes, bars, answer, notes)
     return Picture(figure)
 
 
-def _bars(answer: "PrivateAnswer") -> Picture:
+def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Picture:
+    """Return a picture of the first `MOST_BARS` values of `chart` as bars with error bars for their intervals.
+
+    Below the picture stand the answer's notes, then `notes`.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    shown = bars_of(answer)[:MOST_BARS]
+    shown = chart.bars[:MOST_BARS]
     figure = Figure(figsize=(8.0, max(1.8, 1.2 + 0.3 * len(shown))), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     places = list(range(len(shown)))
     # Blue of the palette of Okabe and Ito, intervals in black: readable without colour.
-    axes.barh(places, [each.value or 0 for each in shown], color="#56B4E9", height=0.72)
-    for place, each in zip(places, shown, strict=True):
-        if each.interval is not None and each.value is not None:
-            ends = [[each.value - each.interval[0]], [each.interval[1] - each.value]]
-            axes.errorbar(each.value, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
-    axes.set_yticks(places, [_short(each.label) for each in shown])
+    axes.barh(places, [bar.value or 0 for bar in shown], color="#56B4E9", height=0.72)
+    for place, bar in zip(places, shown, strict=True):
+        if bar.interval is not None and bar.value is not None:
+            low, high = bar.interval
+            ends = [[max(0.0, bar.value - low)], [max(0.0, high - bar.value)]]  # matplotlib refuses negative lengths
+            axes.errorbar(bar.value, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
+    axes.set_yticks(places, [_short(bar.label) for bar in shown])
     axes.invert_yaxis()
-    if any(each.value is not None for each in shown):
-        axes.set_xlabel(_wrapped(measure_of_bars(answer), _HEADING_WIDTH))
+    if any(bar.value is not None for bar in shown):
+        axes.set_xlabel(_wrapped(chart.name, _HEADING_WIDTH))
     else:
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")
-    _annotate(figure, axes, answer, MOST_BARS)
+    _annotate(figure, axes, shown, answer, notes)
     return Picture(figure)
 
 
-def _annotate(figure: "Figure", axes: "Axes", answer: "PrivateAnswer", shown: int) -> None:
-    """Write below the picture which rows are left out and what the intervals promise, and above it the budget spent."""
-    if any(bar.value is not None for bar in bars_of(answer)):
-        note = " ".join(filter(None, (answer.left_out, answer.interval_note, average_of_all(answer, shown))))
-        figure.supxlabel(_wrapped(note, _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
+def _annotate(
+    figure: "Figure", axes: "Axes", shown: Sequence[Bar], answer: "PrivateAnswer", notes: Sequence[str]
+) -> None:
+    """Write notes on omitted rows and on intervals below the picture, and the epsilon, delta and mechanism above it.
+
+    `figure` and `axes` are matplotlib's. `shown` are the bars that the picture shows; if the answer has more items, a
+    note says that the confidence is an average over all of them. `notes` are further sentences for the place below.
+    """
+    if any(bar.value is not None for bar in shown):
+        sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)
+        figure.supxlabel(_wrapped(" ".join(filter(None, sentences)), _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
     axes.set_title(
         f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {answer.delta:g}, {answer.mechanism}", fontsize=9
     )
@@ -202,5 +249,5 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text for matplotlib: a dollar sign would start a formula."""
+    """Return text for matplotlib, with dollar signs escaped, because they would start a formula."""
     return text.replace("$", r"\$")

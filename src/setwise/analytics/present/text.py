@@ -1,13 +1,20 @@
-"""Questions and answers in words: what was asked, what is counted, why a list ends, and what its intervals promise."""
+"""Sentences about queries and answers: what was asked, what is counted, why a list ends, and what intervals promise.
+
+cli/output.py prints these sentences below the table of an answer.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind
 from setwise.analytics.statistics import STATISTICS, Statistic
+from setwise.mechanisms.contribution_bound import FoundContributions, LeftOutShare
+from setwise.mechanisms.doubling_bounds import ClippedShare
+from setwise.mechanisms.intervals import Interval
 from setwise.mechanisms.release import Release
 
 if TYPE_CHECKING:
@@ -15,20 +22,24 @@ if TYPE_CHECKING:
 
 
 EXACT_NUMBER = "the exact number"
+"""How notes name the number that an interval contains if every row is counted."""
 
 
 def counted_number(query: Query) -> str:
-    """Return which number the intervals of an answer hold: the table's own, or that of what is counted.
+    """Return a phrase that names the number that the confidence intervals of the query's answer contain.
 
-    If contributions are bounded, rows and groups beyond the bound are left out, and the table's own number is larger.
+    It is "the exact number" if each number is that of the whole table. If bounds leave out rows or groups, or clip
+    values, the table's own number may differ, and the phrase is "the exact number of what is counted".
     """
     return f"{EXACT_NUMBER} of what is counted" if left_out_note(query, "user") else EXACT_NUMBER
 
 
 def left_out_note(query: Query, user: str) -> str:
-    """Return which rows the numbers of an answer leave out, as one sentence; "" if every row is counted.
+    """Return sentences that say why the numbers of the query's answer may differ from those of the whole table.
 
-    `user` is the name of the column that tells users apart.
+    The reasons are: rows and groups beyond a contribution bound are left out, values outside their bounds are clipped,
+    and in means and quantiles every user counts once. Returns "" if none of these applies. `user` is the name of the
+    column that tells users apart.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
@@ -41,30 +52,146 @@ def left_out_note(query: Query, user: str) -> str:
     where = " in each group" if query.item is not None else ""
     kept = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
     bounds += [f"{most}{where}" for most in kept]
-    if not bounds:
+    clipped = dict.fromkeys(statistic.clipped_values for statistic in query.statistics if statistic.clipped_values)
+    weighted = dict.fromkeys(statistic.user_weight_note for statistic in query.statistics)
+    limits = dict.fromkeys(statistic.search_limit_note for statistic in query.statistics)
+    sentences = [sentence for sentence in (*weighted, *limits) if sentence]
+    if bounds:
+        verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
+        sentences.append(f"At most {' and '.join(bounds)} {verb} counted for each {user}; others are left out")
+    if clipped:
+        values = "; ".join(clipped)
+        sentences.append(values[:1].upper() + values[1:])
+    if not sentences:
         return ""
-    verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
+    return f"{'. '.join(sentences)}, so {_difference(query.statistics)}."
+
+
+def _difference(statistics: Sequence[Statistic]) -> str:
+    """Return a clause: whether bounds can only lower the numbers of `statistics`, or move them to either side."""
+    lowered = [statistic.only_lowered for statistic in statistics]
+    if all(lowered):
+        return "a number can be below the table's own"
+    if any(lowered):
+        return "a count can be below the table's own, and any other number can differ from it to either side"
+    return "a number can differ from the table's own"
+
+
+def hidden_groups_note(query: Query, detectable: int | None, complete: bool) -> str:
+    """Return a sentence that says which private groups an answer to `query` may hide; "" if it hides no group.
+
+    `detectable` is the count from which a group is found with the confidence of the plan; None if the plan has no such
+    number. `complete` is True if the answer has all groups that were asked for; a top k then needs no sentence.
+    """
+    if query.item is None or query.domain is not None or detectable is None or (query.k is not None and complete):
+        return ""
+    counted = query.counted
+    if counted is None or query.per_item == 1:
+        return f"Groups with fewer than about {detectable:,} users may be hidden."
+    if counted.column is None:
+        return f"Groups with fewer than about {detectable:,} rows may be hidden."
+    return f"Groups whose sum of {counted.column} is below about {detectable:,} may be hidden."
+
+
+def in_heading(sentences: Sequence[str]) -> list[str]:
+    """Return those of the `sentences` that are not "", as clauses for a heading, which joins them with semicolons.
+
+    A clause begins in lower case and has no full stop.
+    """
+    return [sentence[:1].lower() + sentence[1:].removesuffix(".") for sentence in sentences if sentence]
+
+
+_UNKNOWN_SHARE = 0.9
+"""Width of an interval of a share from which on the interval says nothing worth reading."""
+
+_UNKNOWN_CLIPPED = 0.5
+"""The same for the share of users whose values are clipped: few are clipped as a rule, and an estimate in the middle of
+a wide interval would be read as many."""
+
+
+def found_shares_notes(
+    query: Query,
+    asked: Query,
+    user: str,
+    left_out: LeftOutShare | None,
+    rows: Sequence[FoundContributions],
+    clipped: Mapping[str, ClippedShare],
+) -> list[str]:
+    """Return sentences: which shares of groups, rows and users are left out or clipped by bounds found privately.
+
+    `asked` is the query as the analyst stated it, with `auto` for some bounds, and `query` the same with the found
+    bounds. `user` is the name of the column that tells users apart. `left_out` is the noisy share of (user, group)
+    pairs that the found contribution bound leaves out, None if `asked` states that bound. `rows` has the found bound
+    and the share that it leaves out for each count of rows with an `auto` bound. That share refers to the group in
+    which a user has the most rows, so a smaller share is left out of the user's other groups. `clipped` has, by the
+    name of a statistic, the share of users whose values the found clipping bounds clip.
+    """
+    groups = query.groups
+    values = f"values of {groups[0]}" if len(groups) == 1 else f"combinations of {' and '.join(groups)}"
+    notes = [] if left_out is None else [_share_note(f"{values} of each {user}", left_out)]
+    counts = [statistic for statistic in asked.statistics if statistic.kind == "count" and statistic.is_auto]
+    where = " in the group where it has most" if groups else ""
+    for count, of_rows in zip(dict.fromkeys(counts), rows, strict=True):
+        having = "" if count.column is None else f" that have {count.column}"
+        notes.append(_share_note(f"rows{having} of each {user}{where}", of_rows.left_out))
+    drawn = ", each in a group of theirs drawn at random" if groups else ""
+    for name, share in clipped.items():
+        if share.upper - share.lower > _UNKNOWN_CLIPPED:
+            notes.append(f"How many users the bounds of {name} clip cannot be told within this epsilon.")
+        else:
+            interval = f"[{_percent(share.lower, math.floor)}, {_percent(share.upper, math.ceil)}]"
+            notes.append(f"The bounds of {name} clip about {_percent(share.share, round)} {interval} of users{drawn}.")
+    return notes
+
+
+def _share_note(counted: str, left_out: LeftOutShare) -> str:
+    """Return one sentence that says which share of `counted`, such as "rows of each user", a found bound leaves out.
+
+    Only the first `left_out.of_first` groups or rows of each user were measured. The sentence states the share of
+    these, and says that all beyond them are left out as well, in an unknown number.
+    """
+    if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
+        return f"Which share of the {counted} is left out cannot be told within this epsilon."
+    interval = f"[{_percent(left_out.lower, math.floor)}, {_percent(left_out.upper, math.ceil)}]"
     return (
-        f"At most {' and '.join(bounds)} {verb} counted for each {user}; others are left out, so a number can be below "
-        "the table's own."
+        f"About {_percent(left_out.share, round)} {interval} of the first {left_out.of_first:,} {counted} are left "
+        f"out, and all beyond the first {left_out.of_first:,}, however many those are."
     )
 
 
-def interval_note(release: Release, confidence: Fraction, number: str = EXACT_NUMBER) -> str:
-    """Return what a release's intervals promise, and why some reach further than the noise; "" without counts.
+def _percent(share: float, rounded: Callable[[float], int]) -> str:
+    """Return `share` as a percentage: in tenths of a percent below 10%, and in whole percents from 10% on.
 
-    `number` says which number the intervals hold.
+    `rounded` is the rounding: `round`, `math.floor` or `math.ceil`.
 
-    Every sentence is about what is released.
+    >>> _percent(0.032, round), _percent(0.204, math.ceil), _percent(0.0, math.floor)
+    ('3.2%', '21%', '0%')
     """
-    intervals = [interval for interval in release.intervals(confidence) if interval is not None]
-    if not intervals or release.noise is None:
+    tenths = rounded(round(1000 * share, 6))
+    return f"{tenths / 10:g}%" if tenths < 100 else f"{rounded(round(100 * share, 6))}%"
+
+
+def interval_note(
+    release: Release,
+    confidence: Fraction,
+    number: str = EXACT_NUMBER,
+    intervals: Sequence[Interval | None] | None = None,
+) -> str:
+    """Return sentences about what the intervals of `release` promise, and why some are wider than the noise requires.
+
+    `number` is the phrase for the number that the intervals contain. `intervals` are the release's intervals at
+    `confidence`, one for each item; if it is None, they are computed here. Returns "" if the release has no counts. The
+    sentences depend only on released values, so they reveal nothing more.
+    """
+    computed = release.intervals(confidence) if intervals is None else intervals
+    shown = [interval for interval in computed if interval is not None]
+    if not shown or release.noise is None:
         return ""
     sure = f"{float(confidence):.0%}"
     selection, least = release.selection, release.least
     drawn = [item.noisy or 0 for item in release.items]
     if selection is None or (selection.candidates == 1 and selection.threshold is None):
-        one = "The" if len(intervals) == 1 else "Each"
+        one = "The" if len(shown) == 1 else "Each"
         sentences = [f"{one} interval holds {number} with probability {sure}."]
     else:
         sentences = [f"On average {sure} of a list's intervals hold {number}."]
@@ -75,7 +202,7 @@ def interval_note(release: Release, confidence: Fraction, number: str = EXACT_NU
             )
         radius = release.noise.radius(1 - (1 - confidence) * release.share)
         plain = (max(noisy - radius, least) for noisy in drawn)
-        if any(interval.lower < end for interval, end in zip(intervals, plain, strict=True)):
+        if any(interval.lower < end for interval, end in zip(shown, plain, strict=True)):
             sentences.append(
                 f"An item is listed only when its noisy count passes {selection.threshold:,}. Luck may have carried a "
                 f"smaller count over it, so intervals near it reach further down; one that starts at {least} cannot "
@@ -92,7 +219,11 @@ def interval_note(release: Release, confidence: Fraction, number: str = EXACT_NU
 
 
 def average_of_all(answer: "PrivateAnswer", shown: int) -> str:
-    """Return what to add where only the highest items of a longer answer are shown with intervals; "" elsewhere."""
+    """Return a sentence for an answer of which only the `shown` highest items are displayed.
+
+    The sentence says that the confidence of the intervals holds on average over all items, displayed or not. Returns ""
+    if all items are displayed, if they have no intervals, or if the answer has statistics.
+    """
     total = len(answer.items)
     if answer.statistics or total <= shown or answer.items[0].interval is None:
         return ""
@@ -100,10 +231,11 @@ def average_of_all(answer: "PrivateAnswer", shown: int) -> str:
 
 
 def measured(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
-    """Return what is counted, for headings: users, events, or a sum, and how a user's part in it is bounded.
+    """Return a text that says what the query's answer measures: users, rows or a sum, with one user's bounds.
 
-    Intervals are about this, not about what an unbounded count would be. Columns of text that are read as another kind
-    are named, whether or not a cell could not be read: whether one could is private. `version` is that of a lake table.
+    The intervals of the answer refer to this bounded number, not to an unbounded count. `from_text` are text columns
+    whose cells are parsed as another kind. The text says for each that unparsable cells are skipped, whether or not
+    there are any, because that fact is private. `version` is the version of a lake table that was read, or "".
     """
     words = "; ".join(_statistics(query.statistics, " per item" if query.item is not None else ""))
     match query.contributions:
@@ -129,11 +261,15 @@ _KINDS = {
     Kind.IDENTIFIER: "identifiers",
     Kind.OTHER: "of a known type",
 }
-"""What the cells of a column of each kind are called."""
+"""What the cells of a column of each kind are called in messages."""
 
 
 def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:
-    """Return each statistic in words; those that are alike are described once, where the first of them stands."""
+    """Return texts that describe `statistics`, in order.
+
+    Quantiles of the same column on the same grid share one text; every other statistic has a text of its own. `where`
+    is " per item" if the query has groups, else "".
+    """
     together: dict[Statistic, list[Statistic]] = {}
     for statistic in statistics:
         together.setdefault(statistic.alike(), []).append(statistic)
@@ -144,7 +280,11 @@ _PASSED = "every item whose noisy count passed the threshold; rarer ones stay hi
 
 
 def ending(query: Query, found: int, complete: bool) -> str:
-    """Return why the list ends where it does."""
+    """Return a text that says why the list of items in the query's answer ends where it does.
+
+    `found` is the number of items in the list. `complete` is False if the mechanism stopped at its limit on the number
+    of items, so that more items might exist.
+    """
     if query.item is None:
         return "one number" if len(query.statistics) == 1 else f"{len(query.statistics)} numbers"
     if query.k is not None and found == query.k:
@@ -159,15 +299,16 @@ def ending(query: Query, found: int, complete: bool) -> str:
 
 
 _LONGEST = 160
+"""The most characters of a request that are shown if it is not a query."""
 
 
 def question_in_words(query: Mapping[str, Any]) -> str:
-    """Return a query, as its written form has it, in words.
+    """Return a query, given in the form of `Query.to_dict`, as a short text for people.
 
     >>> question_in_words({"kind": "top-k", "item": "word", "k": 10, "where": "country = 'NO'"})
     "Top 10 of word, where country = 'NO'"
     """
-    words = _asked(query)
+    words = _describe_query(query)
     if query.get("domain") is not None:
         words += ", from a given list"
     if query.get("where"):
@@ -175,7 +316,7 @@ def question_in_words(query: Mapping[str, Any]) -> str:
     return words
 
 
-def _asked(query: Mapping[str, Any]) -> str:
+def _describe_query(query: Mapping[str, Any]) -> str:
     by = f" by the sum of {query['value']}" if query.get("value") else ""
     match query:
         case {"kind": "top-k", "item": item, "k": k}:
@@ -208,7 +349,10 @@ def _by(query: Mapping[str, Any], word: str = " by ") -> str:
 
 
 def charge_in_words(request: str) -> str:
-    """Return what a charge bought, from the text the ledger keeps of its request.
+    """Return a short text for people that says what a charge paid for.
+
+    `request` is the request text that the ledger stores. If it is not the JSON text of a query, it is returned as it
+    is, shortened to 160 characters.
 
     >>> charge_in_words('{"query": {"kind": "count"}}'), charge_in_words("by hand")
     ('Number of users', 'by hand')

@@ -1,1 +1,1 @@
-"""Row expressions: values computed of one row, which no row can make fail and which every engine computes alike."""
+"""Row expressions: values computed from one row. No row can make one fail, and all engines compute them alike."""

@@ -1,8 +1,9 @@
 """Tables derived from a private table such that every row still belongs to one user.
 
 A derivation is a list of steps. Each step computes the rows of one user from the rows of that user alone: it adds
-columns, keeps rows, selects columns, or groups by the user column and maybe others. So removing a user from the table
-removes exactly the rows of that user from the derived table.
+columns, filters rows, selects columns, groups by the user column and possibly others, computes window functions over
+the rows of one user, or joins other rows of the same user. So removing a user from the table removes exactly the rows
+of that user from the derived table.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,7 @@ from setwise.analytics.rows.expression import (
     Call,
     ColumnValue,
     ConstantValue,
-    PeriodStart,
     RowExpression,
-    TimePart,
     children,
     columns_of,
     released_places,
@@ -29,14 +28,14 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class NamedExpression:
-    """A column of a derived table: its name, and what it is computed of."""
+    """A column of a derived table: its `name`, and the row expression that computes its value from one row."""
 
     name: str
     expression: RowExpression
 
 
 class UserFunction(StrEnum):
-    """What may be computed of the rows of one user."""
+    """The aggregate functions, such as COUNT and AVG, that a derived table can compute over the rows of one user."""
 
     COUNT = "COUNT"
     COUNT_DISTINCT = "COUNT DISTINCT"
@@ -46,9 +45,15 @@ class UserFunction(StrEnum):
     MAX = "MAX"
 
 
+_COUNTS = (UserFunction.COUNT, UserFunction.COUNT_DISTINCT)
+
+
 @dataclass(frozen=True, slots=True)
 class UserAggregate:
-    """A column that aggregates the rows of one user: COUNT of all rows where `argument` is None."""
+    """A column of a derived table that aggregates the rows of one user: its name, function and argument.
+
+    COUNT counts all rows if `argument` is None.
+    """
 
     name: str
     function: UserFunction
@@ -57,21 +62,24 @@ class UserAggregate:
 
 @dataclass(frozen=True, slots=True)
 class AddColumns:
-    """All columns, and some computed ones."""
+    """A derivation step that keeps all columns and adds the computed `columns`."""
 
     columns: tuple[NamedExpression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KeepRows:
-    """The rows where a condition is true."""
+    """A derivation step that keeps the rows for which `condition` is true."""
 
     condition: RowExpression
 
 
 @dataclass(frozen=True, slots=True)
 class SelectColumns:
-    """Some columns, computed or as they are; one of them is the user column (`user`), as it is."""
+    """A derivation step that keeps only the given `columns`, computed or unchanged.
+
+    The user column `user` must be among `columns`, unchanged.
+    """
 
     user: str
     columns: tuple[NamedExpression, ...]
@@ -79,19 +87,139 @@ class SelectColumns:
 
 @dataclass(frozen=True, slots=True)
 class GroupByUser:
-    """One row for every user (`user` is the column), or for every user and values of `keys`."""
+    """A derivation step that aggregates: one row for each user, or for each user and combination of values of `keys`.
+
+    `user` is the user column. The new row has the user, the keys and the `aggregates` over the user's rows.
+    """
 
     user: str
     keys: tuple[NamedExpression, ...]
     aggregates: tuple[UserAggregate, ...]
 
 
-Step: TypeAlias = AddColumns | KeepRows | SelectColumns | GroupByUser
+class WindowFunction(StrEnum):
+    """The window functions that can be computed over the rows of one user.
+
+    Those that are aggregates have the same names as in `UserFunction`.
+    """
+
+    ROW_NUMBER = "ROW_NUMBER"
+    RANK = "RANK"
+    DENSE_RANK = "DENSE_RANK"
+    LAG = "LAG"
+    LEAD = "LEAD"
+    FIRST_VALUE = "FIRST_VALUE"
+    COUNT = "COUNT"
+    SUM = "SUM"
+    AVG = "AVG"
+    MIN = "MIN"
+    MAX = "MAX"
+
+
+USER_FUNCTIONS = {
+    WindowFunction.COUNT: UserFunction.COUNT,
+    WindowFunction.SUM: UserFunction.SUM,
+    WindowFunction.AVG: UserFunction.AVG,
+    WindowFunction.MIN: UserFunction.MIN,
+    WindowFunction.MAX: UserFunction.MAX,
+}
+"""The window functions that are aggregates, with the aggregate function of one user's rows that each of them is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """An expression by which the rows of one user are sorted, in ascending order unless `descending`.
+
+    `nulls_first` says whether nulls come before all other values.
+    """
+
+    expression: RowExpression
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UserWindow:
+    """A column, called `name`, that a window function computes over the rows of one user.
+
+    The rows of a user are partitioned by the values of `keys` and sorted by `order`. `argument` is None for functions
+    without an argument, and for COUNT(*). `offset` is the distance in rows of LAG and LEAD. `preceding` limits an
+    aggregate to that many rows before the current row, and the row itself. If `preceding` is None, an aggregate without
+    `order` covers the whole partition, and one with `order` the rows up to the current row and those that are equal to
+    it in `order`.
+    """
+
+    name: str
+    function: WindowFunction
+    argument: RowExpression | None = None
+    keys: tuple[RowExpression, ...] = ()
+    order: tuple[SortKey, ...] = ()
+    offset: int = 1
+    preceding: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddWindows:
+    """A derivation step that adds columns computed by the window functions `windows` over the rows of one user.
+
+    `user` is the user column. Rows that are equal in the ORDER BY of a window are sorted further, by the values of all
+    columns that this step, a later step or the question reads, in alphabetical order of their names. So the result
+    depends only on the content of the user's rows, and not on the order in which an engine happens to sort them, which
+    depends on the rows of other users. Columns that are not compared are dropped. `ties` are the names, in lower case,
+    of all columns that the statement names; after SELECT *, only columns with these names are compared and kept. A name
+    that the table lacks is ignored.
+    """
+
+    user: str
+    windows: tuple[UserWindow, ...]
+    ties: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A condition of a join: the value of `left` in a row before the join equals that of `right` in a joined row."""
+
+    left: RowExpression
+    right: RowExpression
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedValue:
+    """A column that a join adds: `name` is its name after the join, and `column` its name in the joined rows."""
+
+    name: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinUserRows:
+    """A derivation step that joins each row with rows of the same user in another derived table.
+
+    `rows` derives that table from the same source, and `user` is the user column. Two rows match if their users are
+    equal and all `keys` are equal; a null equals nothing. With `keeps_all`, rows without a match are kept, with nulls
+    in `columns`.
+    """
+
+    user: str
+    rows: "Derivation"
+    keys: tuple[KeyPair, ...]
+    columns: tuple[JoinedValue, ...]
+    keeps_all: bool = False
+
+
+MOST_STEPS = 300
+"""The most steps of a derivation. Without it, n joins of a table to itself in turn would take 2^n steps."""
+
+Step: TypeAlias = AddColumns | KeepRows | SelectColumns | GroupByUser | AddWindows | JoinUserRows
+"""One step of a derivation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The steps from a private table to one that is derived from it; without steps it is the table itself."""
+    """The steps, in order, that make a derived table from a private table, such as filters and aggregates per user.
+
+    Without steps the derived table is the private table itself.
+    """
 
     steps: tuple[Step, ...] = ()
 
@@ -99,47 +227,106 @@ class Derivation:
         return bool(self.steps)
 
     def then(self, *steps: Step) -> "Derivation":
-        """Return the derivation with further steps."""
-        return Derivation((*self.steps, *steps))
+        """Return a new derivation: the steps of this one, followed by `steps`.
+
+        Raises: `InvalidParameter` if the result has more than `MOST_STEPS` steps, including those of tables that it
+        joins.
+        """
+        longer = Derivation((*self.steps, *steps))
+        if longer.size > MOST_STEPS:
+            raise InvalidParameter(
+                f"the statement takes more than {MOST_STEPS} steps to compute the rows of a user: use fewer joins of a "
+                "user's rows, and do not join a common table expression to itself again and again"
+            )
+        return longer
+
+    @property
+    def size(self) -> int:
+        """The number of steps, including the steps of the derived tables that they join."""
+        return sum(1 + (step.rows.size if isinstance(step, JoinUserRows) else 0) for step in self.steps)
+
+    def after(self, prefix: "Derivation") -> "Derivation":
+        """Return a new derivation that first takes the steps of `prefix`, and then those of this one.
+
+        The derived tables that this one joins begin with the steps of `prefix` as well.
+        """
+        if not prefix:
+            return self
+        steps = [
+            replace(step, rows=step.rows.after(prefix)) if isinstance(step, JoinUserRows) else step
+            for step in self.steps
+        ]
+        return Derivation((*prefix.steps, *steps))
+
+    @property
+    def reads_twice(self) -> bool:
+        """Whether the source is read more than once, because a step joins rows that are derived from it."""
+        return any(isinstance(step, JoinUserRows) for step in self.steps)
 
     @property
     def released(self) -> frozenset[int]:
-        """The places of the released values that the steps need."""
+        """The indexes of the scalar subqueries whose released numbers the steps refer to (`ReleasedValue.place`)."""
         return frozenset(place for step in self.steps for part in _expressions(step) for place in released_places(part))
 
     @property
     def read(self) -> frozenset[str]:
-        """The names of all columns that expressions of the steps read, those of earlier steps included."""
+        """The names of all columns that the derivation's expressions read, including columns that steps compute."""
         return frozenset(name for step in self.steps for part in _expressions(step) for name in columns_of(part))
 
     def with_released(self, values: Mapping[int, float | None]) -> "Derivation":
-        """Return the derivation with released values in their places."""
-        return Derivation(tuple(_replaced(step, values) for step in self.steps))
+        """Return the derivation with each `ReleasedValue` (a number that an earlier SELECT released) as a constant.
+
+        `values` maps the index of each scalar subquery to its released number, or to None for null.
+        """
+        return Derivation(tuple(_replace_released(step, values) for step in self.steps))
 
     def __str__(self) -> str:
         return "; ".join(map(_step_text, self.steps))
 
 
 NOT_DERIVED = Derivation()
-"""The derivation of a table that is asked as it is."""
+"""The derivation without steps."""
 
 
 def _expressions(step: Step) -> Iterator[RowExpression]:
+    """Yield every row expression that a derivation step evaluates: its condition, columns, keys or user column."""
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
-            yield from (each.expression for each in columns)
+            yield from (column.expression for column in columns)
         case KeepRows(condition):
             yield condition
         case GroupByUser(user, keys, aggregates):
             yield ColumnValue(user)
-            yield from (each.expression for each in keys)
-            yield from (each.argument for each in aggregates if each.argument is not None)
+            yield from (column.expression for column in keys)
+            yield from (column.argument for column in aggregates if column.argument is not None)
+        case AddWindows(user, windows):
+            yield ColumnValue(user)
+            for window in windows:
+                yield from window_expressions(window)
+        case JoinUserRows(user, rows, keys):
+            yield ColumnValue(user)
+            yield from (side for pair in keys for side in (pair.left, pair.right))
+            yield from (part for inner in rows.steps for part in _expressions(inner))
         case _:
             assert_never(step)
 
 
-def _replaced(step: Step, values: Mapping[int, float | None]) -> Step:
+def window_expressions(window: UserWindow) -> Iterator[RowExpression]:
+    """Yield the row expressions of a window function: its argument, its keys and its sort keys."""
+    if window.argument is not None:
+        yield window.argument
+    yield from window.keys
+    yield from (key.expression for key in window.order)
+
+
+def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
+    """Return the derivation step `step` with each `ReleasedValue` (a number released before) as a constant.
+
+    `values` maps the index of each scalar subquery to its released number, or to None for null.
+    """
+
     def named(columns: tuple[NamedExpression, ...]) -> tuple[NamedExpression, ...]:
+        """Return the named expressions `columns` with each `ReleasedValue` in them replaced by a constant."""
         return tuple(NamedExpression(each.name, with_released(each.expression, values)) for each in columns)
 
     match step:
@@ -158,12 +345,36 @@ def _replaced(step: Step, values: Mapping[int, float | None]) -> Step:
                     for each in aggregates
                 ),
             )
+        case AddWindows(windows=windows):
+            return replace(step, windows=tuple(_window_with_released(each, values) for each in windows))
+        case JoinUserRows(rows=rows, keys=keys):
+            pairs = tuple(KeyPair(with_released(each.left, values), with_released(each.right, values)) for each in keys)
+            return replace(step, rows=rows.with_released(values), keys=pairs)
         case _:
             assert_never(step)
 
 
+def _window_with_released(window: UserWindow, values: Mapping[int, float | None]) -> UserWindow:
+    """Return the function `window` with each `ReleasedValue` (a number that an earlier SELECT released) as a constant.
+
+    `values` maps the index of each scalar subquery to its released number, or to None for null.
+    """
+    return replace(
+        window,
+        argument=None if window.argument is None else with_released(window.argument, values),
+        keys=tuple(with_released(each, values) for each in window.keys),
+        order=tuple(replace(each, expression=with_released(each.expression, values)) for each in window.order),
+    )
+
+
 def _step_text(step: Step) -> str:
+    """Return a step of a derivation as text; different steps have different texts.
+
+    The text becomes a part of the text by which a charged query is recognised when it is asked again.
+    """
+
     def named(columns: tuple[NamedExpression, ...]) -> str:
+        """Return the named expressions `columns` as text, separated by commas: each expression AS its name."""
         return ", ".join(f"{written(each.expression)} AS {each.name!r}" for each in columns)
 
     match step:
@@ -179,46 +390,106 @@ def _step_text(step: Step) -> str:
                 for each in aggregates
             )
             return f"by {user!r}, {named(keys)}: {computed}"
+        case AddWindows(user, windows, ties):
+            return f"over {user!r}, ties {list(ties)}: {', '.join(map(_window_text, windows))}"
+        case JoinUserRows(user, rows, keys, columns, keeps_all):
+            pairs = ", ".join(f"{written(each.left)} = {written(each.right)}" for each in keys)
+            added = ", ".join(f"{each.column!r} AS {each.name!r}" for each in columns)
+            return f"{'left join' if keeps_all else 'join'} by {user!r}, {pairs}: {added} of ({rows})"
         case _:
             assert_never(step)
 
 
-def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
-    """Return the columns that expressions read, and whether each is only added up, multiplied and so on as a number.
+def _window_text(window: UserWindow) -> str:
+    """Return a window function as text; different window functions have different texts (see `_step_text`)."""
+    argument = "*" if window.argument is None else written(window.argument)
+    keys = ", ".join(map(written, window.keys))
+    order = ", ".join(
+        f"{written(key.expression)} {'desc' if key.descending else 'asc'} "
+        f"nulls {'first' if key.nulls_first else 'last'}"
+        for key in window.order
+    )
+    return (
+        f"{window.function} {argument} {window.offset} by [{keys}] order [{order}] rows {window.preceding} "
+        f"AS {window.name!r}"
+    )
 
-    A column that is passed on under its own name is left out: what is done with it later is checked there.
+
+def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
+    """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
+
+    The flag is True if the column is used there only as a number, in arithmetic or as the argument of an aggregate, and
+    False if rows are filtered, grouped, sorted or joined by it. A column that a step only passes on under its own name
+    is left out, because its use in a later step is yielded. The user column is left out where it stands by itself in
+    PARTITION BY or ORDER BY of a window, in COUNT, or on both sides of a join condition, because it is the same in all
+    rows that these compare.
     """
     for step in derivation.steps:
-        match step:
-            case AddColumns(columns) | SelectColumns(columns=columns):
-                for each in columns:
-                    passed_on = isinstance(each.expression, ColumnValue)
-                    if each.expression != ColumnValue(each.name):
-                        yield from _computed_with(each.expression, is_number=not passed_on)
-            case KeepRows(condition):
-                yield from _computed_with(condition, is_number=False)
-            case GroupByUser(keys=keys, aggregates=aggregates):
-                for key in keys:
-                    yield from _computed_with(key.expression, is_number=False)
-                for aggregate in aggregates:
-                    if aggregate.argument is not None:
-                        yield from _computed_with(aggregate.argument, is_number=True)
-            case _:
-                assert_never(step)
+        if isinstance(step, JoinUserRows):
+            yield from columns_computed_with(step.rows)
+            # A column that the join renames could be used under its new name without a check of the old one.
+            yield from ((each.column, False) for each in step.columns if each.name != each.column)
+        for expression, is_number in _uses(step):
+            yield from _computed_with(expression, is_number=is_number)
+
+
+def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
+    """Yield (expression, flag) for each expression of a derivation step.
+
+    The flag is True if the value of the expression is used as a number: the argument of an aggregate, or the value of a
+    computed column (but not another column under a new name). Columns that the step passes on under their own names are
+    left out.
+    """
+    match step:
+        case AddColumns(columns) | SelectColumns(columns=columns):
+            for each in columns:
+                if each.expression != ColumnValue(each.name):
+                    yield each.expression, not isinstance(each.expression, ColumnValue)
+        case KeepRows(condition):
+            yield condition, False
+        case GroupByUser(user, keys, aggregates):
+            yield from ((key.expression, False) for key in keys)
+            for aggregate in aggregates:
+                argument, counts = aggregate.argument, aggregate.function in _COUNTS
+                if argument is not None and not (counts and argument == ColumnValue(user)):
+                    yield argument, True
+        case AddWindows(user, windows):
+            yield from (use for window in windows for use in _window_uses(window, user))
+        case JoinUserRows(user, keys=pairs):
+            by_user = KeyPair(ColumnValue(user), ColumnValue(user))
+            yield from ((side, False) for pair in pairs if pair != by_user for side in (pair.left, pair.right))
+        case _:
+            assert_never(step)
+
+
+def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression, bool]]:
+    """Yield (expression, flag) for each expression of a window function.
+
+    The flag is True if the value of the expression is used as a number, as the argument of an aggregate. The user
+    column `user` is left out where it stands by itself in COUNT, PARTITION BY or ORDER BY.
+    """
+    counts = window.function is WindowFunction.COUNT and window.argument == ColumnValue(user)
+    if window.argument is not None and not counts:
+        yield window.argument, window.function in USER_FUNCTIONS
+    parts = (*window.keys, *(key.expression for key in window.order))
+    yield from ((part, False) for part in parts if part != ColumnValue(user))
 
 
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
+    """Yield (column name, flag) for each occurrence of a column in `expression`.
+
+    The flag is True if the column is used as a number there: `is_number` says that the value of the whole expression is
+    used as a number, and only arithmetic and function calls stand between it and the column.
+    """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):
         yield expression.name, number
-    elif isinstance(expression, TimePart | PeriodStart):
-        yield expression.column, False
     for each in children(expression):
         yield from _computed_with(each, is_number=number)
 
 
 def check_names(names: list[str]) -> None:
-    """Raise if two columns of a derived table have one name, in upper or lower case."""
+    """Raise `InvalidParameter` if two columns of a derived table have the same name, ignoring case."""
     lower = [name.lower() for name in names]
     for name in names:
         if lower.count(name.lower()) > 1:

@@ -1,7 +1,7 @@
 """Row expressions as records: columns, constants, arithmetic, conditions, CASE, and functions of text and time.
 
-An expression names columns without their kinds. `compile_expression` in engines/row_sql.py checks the kinds against
-the columns of a table and writes the expression in the SQL of an engine.
+An expression names columns without their kinds. `compile_expression` in engines/row_sql.py checks the kinds against the
+columns of a table and translates the expression to the SQL of an engine. Conditions follow SQL's three-valued logic.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,34 +13,39 @@ from typing import Any, TypeAlias
 from setwise.analytics.filter.expression import Operator
 
 Constant: TypeAlias = str | bool | int | float | date | datetime
+"""A constant in a row expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnValue:
-    """The value of a column."""
+    """The row expression that is the value of the column `name`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantValue:
-    """A constant; text stands for a date or time where it is compared with one."""
+    """The row expression that is the constant `value`, the same for every row.
+
+    Text that is compared with a date or time column is read as a date or time.
+    """
 
     value: Constant
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
-    """The number that an earlier releasing SELECT of the same statement gave, by its place in the statement.
+    """The row expression that is a number released (with noise) by an earlier SELECT of the same SQL statement.
 
-    It is replaced by a constant (`with_released`) before an engine sees the expression.
+    `place` is the index of that SELECT among the statement's scalar subqueries. `with_released` puts a constant in its
+    place before an engine sees the expression.
     """
 
     place: int
 
 
 class ArithmeticOperator(StrEnum):
-    """The operations on two numbers."""
+    """The arithmetic operators of row expressions: +, -, *, / and %."""
 
     PLUS = "+"
     MINUS = "-"
@@ -51,9 +56,11 @@ class ArithmeticOperator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """An operation on two numbers in floating point of 64 bits; null on overflow and on division by zero.
+    """The operation `operator` on the numbers `left` and `right`, in 64-bit floats.
 
-    Sums, differences, products and remainders of integers are integers, null from 2^53 on.
+    It is null on overflow and on division by zero.
+
+    If both numbers are integers, a sum, difference, product or remainder is an integer too, and null from 2^53 on.
     """
 
     operator: ArithmeticOperator
@@ -63,7 +70,10 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Whether two values of one kind stand in a relation; unknown where one of them is null."""
+    """The comparison of `left` and `right`, two values of one kind, by `operator`.
+
+    It is unknown (neither true nor false) if one of the two values is null.
+    """
 
     operator: Operator
     left: "RowExpression"
@@ -72,7 +82,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Whether text matches a pattern of `%` and `_`; with `any_case` letters A to Z match in either case."""
+    """The condition that `text` matches a LIKE `pattern`; `any_case` ignores the case of the letters A to Z."""
 
     text: "RowExpression"
     pattern: str
@@ -81,35 +91,35 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Whether a value is null."""
+    """The condition that the value of a row expression is null."""
 
     value: "RowExpression"
 
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """True where the condition is false; unknown stays unknown."""
+    """The negation of a condition: true if the condition is false; unknown stays unknown."""
 
     condition: "RowExpression"
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """The conjunction of conditions."""
+    """The condition that all of `conditions` are true (AND, in three-valued logic)."""
 
     conditions: tuple["RowExpression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """The disjunction of conditions."""
+    """The condition that at least one of `conditions` is true (OR, in three-valued logic)."""
 
     conditions: tuple["RowExpression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch of CASE: where the condition is true, the value."""
+    """One branch of a CASE expression: WHEN `condition` THEN `value`."""
 
     condition: "RowExpression"
     value: "RowExpression"
@@ -117,14 +127,20 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The value of the first branch whose condition is true; otherwise the last value, or null."""
+    """A CASE expression: the value of the first of `branches` whose condition is true, or else `otherwise`.
+
+    It is null if no condition is true and `otherwise` is None.
+    """
 
     branches: tuple[Branch, ...]
     otherwise: "RowExpression | None" = None
 
 
 class Function(StrEnum):
-    """Functions of values; `row_sql` says of which kinds."""
+    """The scalar functions of row expressions, such as COALESCE.
+
+    engines/row_sql.py decides which kinds of arguments each function takes.
+    """
 
     COALESCE = "COALESCE"
     NULLIF = "NULLIF"
@@ -140,64 +156,149 @@ class Function(StrEnum):
     TRIM = "TRIM"
     SUBSTR = "SUBSTR"
     LENGTH = "LENGTH"
+    CONCAT = "CONCAT"
     TO_INTEGER = "TO_INTEGER"
     TO_FLOAT = "TO_FLOAT"
     TO_DATE = "TO_DATE"
+    TO_TEXT = "TO_TEXT"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of some values."""
+    """A call of a scalar function, such as ROUND, in a row expression; the arguments are row expressions."""
 
     function: Function
     arguments: tuple["RowExpression", ...]
 
 
 class TimeField(StrEnum):
-    """Parts of a date or time, as integers. SUNDAY_0 counts weekdays from Sunday as 0, SUNDAY_1 as 1."""
+    """The parts of a date or time, such as the year, that a row expression can extract as numbers.
+
+    WEEKDAY counts from Monday as 1, SUNDAY_0 from Sunday as 0, and SUNDAY_1 from Sunday as 1. EPOCH is the number of
+    seconds since 1970 began in UTC, as a float; all others are integers.
+    """
 
     YEAR = "year"
     QUARTER = "quarter"
     MONTH = "month"
     WEEK = "week"
     DAY = "day"
+    DAY_OF_YEAR = "day of year"
     WEEKDAY = "weekday"
     SUNDAY_0 = "sunday_0"
     SUNDAY_1 = "sunday_1"
     HOUR = "hour"
+    MINUTE = "minute"
+    SECOND = "second"
+    EPOCH = "epoch"
 
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """A part of the date or time in a column, in UTC where the column has a time zone."""
+    """The part `field`, such as the year, of the date or time `moment`, as a number.
+
+    Times with a time zone are read in UTC.
+    """
 
     field: TimeField
-    column: str
+    moment: "RowExpression"
+
+
+class TimeWord(StrEnum):
+    """The parts of a date or time that a row expression can write as text, such as 07 or July.
+
+    Numbers have leading zeros: four digits for the year, three for the day of the year, and two for the others. HOUR_12
+    counts from 01 to 12, and HALF is AM or PM. Names are English.
+    """
+
+    YEAR = "YYYY"
+    SHORT_YEAR = "YY"
+    MONTH = "MM"
+    DAY = "DD"
+    DAY_OF_YEAR = "DDD"
+    HOUR = "HH24"
+    HOUR_12 = "HH12"
+    HALF = "AM"
+    MINUTE = "MI"
+    SECOND = "SS"
+    WEEK = "IW"
+    MONTH_NAME = "Month"
+    SHORT_MONTH_NAME = "Mon"
+    WEEKDAY_NAME = "Day"
+    SHORT_WEEKDAY_NAME = "Dy"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeText:
+    """The part `word` of the date or time `moment` as text, such as 07 or July for the month."""
+
+    word: TimeWord
+    moment: "RowExpression"
 
 
 class Start(StrEnum):
-    """Periods whose first day a date is moved to. A SUNDAY_WEEK begins on Sunday, a WEEK on Monday."""
+    """Lengths of time periods, such as a month, for `PeriodStart` and `TimeDifference`.
 
+    A WEEK begins on Monday, a SUNDAY_WEEK on Sunday.
+    """
+
+    SECOND = "second"
+    MINUTE = "minute"
+    HOUR = "hour"
     DAY = "day"
     WEEK = "week"
     SUNDAY_WEEK = "sunday week"
     MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodStart:
-    """The first day of the period that the date or time in a column lies in, as a date."""
+    """The start of the period that contains the date or time `moment`.
+
+    The start is a date if the period is a day or longer, and a time otherwise.
+    """
 
     period: Start
-    column: str
+    moment: "RowExpression"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeShift:
+    """The date or time `moment` moved by `months` and then by `microseconds`, forwards or, if negative, backwards.
+
+    If the target month is too short, the result is its last day: one month after January 31 is the last day of
+    February. Null if the result is outside the years 1 to 9999.
+    """
+
+    moment: "RowExpression"
+    months: int = 0
+    microseconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeDifference:
+    """The number of periods between two dates or times, as an integer; negative if `end` is before `start`.
+
+    By default it is the number of times that a new period begins after `start` and up to `end`, so that 23:59 and 00:01
+    are one day apart. With `whole`, only periods that have passed completely are counted, so that these two times are 0
+    days apart.
+    """
+
+    period: Start
+    start: "RowExpression"
+    end: "RowExpression"
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UnitKey:
-    """The user of a row together with a value of it, as one text; null where either is null.
+    """The user of a row and the value `part` of the row, joined to one text; null if either is null.
 
-    Equal texts mean the same user and the same value: the value never contains a line break where it is a date, a
-    number or a condition, and text is preceded by its length.
+    It tells units of privacy apart that are smaller than a user, such as each day of a user. The text is the value, a
+    line break and the user; a text value is preceded by its length. Equal texts mean the same user and the same value,
+    because dates, numbers and truth values contain no line break.
     """
 
     user: str
@@ -219,14 +320,18 @@ RowExpression: TypeAlias = (
     | Case
     | Call
     | TimePart
+    | TimeText
     | PeriodStart
+    | TimeShift
+    | TimeDifference
 )
+"""A row expression."""
 
 
 def children(expression: RowExpression) -> Iterator[RowExpression]:
-    """Return the expressions that an expression is made of."""
-    for each in fields(expression):
-        value: Any = getattr(expression, each.name)
+    """Yield the row expressions that `expression` is directly made of, such as the two sides of a comparison."""
+    for field in fields(expression):
+        value: Any = getattr(expression, field.name)
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, Branch):
                 yield part.condition
@@ -236,11 +341,9 @@ def children(expression: RowExpression) -> Iterator[RowExpression]:
 
 
 def columns_of(expression: RowExpression) -> Iterator[str]:
-    """Return the names of the columns that an expression reads, each as often as it does."""
+    """Yield the names of the columns that the row expression `expression` reads, each as often as it occurs."""
     if isinstance(expression, ColumnValue):
         yield expression.name
-    elif isinstance(expression, TimePart | PeriodStart):
-        yield expression.column
     elif isinstance(expression, UnitKey):
         yield expression.user
     for each in children(expression):
@@ -248,7 +351,7 @@ def columns_of(expression: RowExpression) -> Iterator[str]:
 
 
 def released_places(expression: RowExpression) -> Iterator[int]:
-    """Return the places of the released values that an expression needs."""
+    """Yield the index of each scalar subquery whose released number (`ReleasedValue`) `expression` refers to."""
     if isinstance(expression, ReleasedValue):
         yield expression.place
     for each in children(expression):
@@ -256,27 +359,31 @@ def released_places(expression: RowExpression) -> Iterator[int]:
 
 
 def with_released(expression: RowExpression, values: Mapping[int, float | None]) -> RowExpression:
-    """Return the expression with released values in their places; a value that is null makes comparisons unknown."""
+    """Return `expression` with every `ReleasedValue` (a number that an earlier SELECT released) as a constant.
+
+    `values` maps the index of each scalar subquery to its released number. None becomes null, so that comparisons with
+    it are unknown.
+    """
     if isinstance(expression, ReleasedValue):
-        found = values[expression.place]
-        return Case(()) if found is None else ConstantValue(found)
+        released = values[expression.place]
+        return Case(()) if released is None else ConstantValue(released)
     changed: dict[str, Any] = {}
-    for each in fields(expression):
-        value: Any = getattr(expression, each.name)
+    for field in fields(expression):
+        value: Any = getattr(expression, field.name)
         if isinstance(value, tuple):
-            changed[each.name] = tuple(
+            changed[field.name] = tuple(
                 Branch(with_released(part.condition, values), with_released(part.value, values))
                 if isinstance(part, Branch)
                 else with_released(part, values)
                 for part in value
             )
         elif isinstance(value, RowExpression):
-            changed[each.name] = with_released(value, values)
+            changed[field.name] = with_released(value, values)
     return replace(expression, **changed)
 
 
 def written(expression: RowExpression) -> str:
-    """Return the expression as text: equal expressions have equal texts, and different ones different texts."""
+    """Return the row expression as text, so that two expressions have the same text if and only if they are equal."""
     match expression:
         case ColumnValue(name):
             return '"' + name.replace('"', '""') + '"'
@@ -288,6 +395,7 @@ def written(expression: RowExpression) -> str:
 
 
 def _written_part(value: Any) -> str:  # noqa: ANN401 - a field of any expression
+    """Return `value`, a field of a row expression (an expression, CASE branch, tuple or plain value), as text."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_written_part, value))}]"
     if isinstance(value, Branch):

@@ -1,1 +1,1 @@
-"""SQL: one SELECT read into a query, and its answer as columns and rows."""
+"""SQL: parse a statement into private queries, run the public rest over released rows, and return columns and rows."""

@@ -1,4 +1,4 @@
-"""Aggregate functions of a releasing SELECT, read into statistics."""
+"""Conversion of aggregate functions, such as AVG, of a SELECT over private rows into the statistics of a query."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,10 @@ from setwise.analytics.statistics.statistic import GROUP_BOUNDS, ROWS, SqlFuncti
 from setwise.errors import InvalidParameter
 
 MOST_PARTS = 16
-"""The most parts that APPROX_QUANTILES may cut into: each inner boundary is a quantile of its own."""
+"""The most parts into which APPROX_QUANTILES may divide the values. Each inner boundary is a quantile of its own."""
 
 _USERS = ("COUNT_USERS", "APPROX_COUNT_DISTINCT", "HLL_COUNT", "APPROX_DISTINCT")
+"""Functions that count distinct values approximately elsewhere; here they mean COUNT(DISTINCT ..)."""
 
 _SHARES = (
     "PERCENTILE_CONT",
@@ -29,7 +30,7 @@ _SHARES = (
     "APPROX_PERCENTILE",
     "APPROX_QUANTILE",
 )
-"""Functions of a column and a share; all of them are quantiles on a grid here."""
+"""Functions of a column and a share. Here each of them is a quantile on a grid."""
 
 _INSTEAD_OF = {
     "MIN": ("one user decides it: PRIVATE_MIN is the quantile 0.01", "PRIVATE_MIN({})"),
@@ -50,7 +51,7 @@ _INSTEAD_OF = {
     "COVAR_POP": ("it has no private form here", None),
     "COVAR_SAMP": ("it has no private form here", None),
 }
-"""Aggregates that are refused: why, and what may be written in place of each."""
+"""Aggregates that are refused: the reason, and what may be written instead (None if nothing)."""
 
 AGGREGATES = frozenset(
     {
@@ -58,19 +59,26 @@ AGGREGATES = frozenset(
         *(name for statistic in STATISTICS.values() for name in statistic.sql),
     }
 )  # fmt: skip
-"""The names of functions that aggregate rows."""
+"""The names of all functions that aggregate rows, including those that are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredBounds:
-    """What the data holder declared about a table: values of columns, and rows of a user in a group."""
+    """The bounds that the catalog declares for a table.
+
+    `columns` maps column names to (low, high). `rows_per_user` is the most rows of a user that count in a group, or
+    None if the catalog declares none.
+    """
 
     columns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     rows_per_user: int | None = None
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is a call of an aggregate, with its FILTER or WITHIN GROUP."""
+    """Return whether a syntax node is a call of an aggregate function.
+
+    The call may have FILTER or WITHIN GROUP, and may be followed by an index, as in APPROX_QUANTILES(x, 4)[OFFSET(1)].
+    """
     match node:
         case exp.Anonymous():
             return str(node.this).upper() in AGGREGATES
@@ -83,7 +91,10 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether a node holds an aggregate over rows; one inside a window function's argument counts, the window not."""
+    """Return whether a syntax node is or contains an aggregate over rows.
+
+    A window function itself does not count, but an aggregate in its arguments does. Subqueries are not searched.
+    """
     if isinstance(node, exp.Subquery | exp.Select):
         return False
     if isinstance(node, exp.Window):
@@ -100,7 +111,12 @@ def _nodes(value: object) -> list[exp.Expr]:
 
 
 class AggregateReader:
-    """Reads aggregates into statistics; `compute` makes a column of a row expression, and returns its name."""
+    """Converts aggregate calls of a SQL syntax tree into statistics of a query.
+
+    `user` is the user column, and `rows` converts the arguments of calls to row expressions (values computed from each
+    row). `compute` takes a row expression and the alias of the result column, adds a computed column to the private
+    rows, and returns its name. `declared` has the catalog's bounds, for calls that state none.
+    """
 
     def __init__(
         self,
@@ -117,14 +133,23 @@ class AggregateReader:
         """The statistics whose bounds the catalog declares."""
 
     def statistics(self, node: exp.Expr, alias: str | None = None) -> list[tuple[str, Statistic]]:
-        """Return the statistics that an aggregate is, with what is added to its alias for each."""
+        """Return the statistics of an aggregate call, as pairs (suffix, statistic).
+
+        The suffix is added to the name of the result column. APPROX_QUANTILES(x, n) has n - 1 quantiles with the
+        suffixes _1, _2, ..; any other call has one statistic with the suffix "". `alias` is the name of the result
+        column, or None.
+        """
         if isinstance(node, exp.Anonymous) and str(node.this).upper() == "APPROX_QUANTILES":
             parts, make = self._quantiles(node)
             return [(f"_{place}", make(Fraction(place, parts))) for place in range(1, parts)]
         return [("", self.statistic(node, alias))]
 
     def statistic(self, node: exp.Expr, alias: str | None = None) -> Statistic:
-        """Return the statistic that an aggregate is, or raise `InvalidParameter`."""
+        """Return the statistic that the aggregate call `node` stands for, such as COUNT(*) or a call with FILTER.
+
+        `alias` is the name of the result column, or None if the SELECT gives none.
+        Raises: `InvalidParameter` if the call is not supported.
+        """
         match node:
             case exp.Filter():
                 check_parts(node, "this", "expression")
@@ -185,7 +210,7 @@ class AggregateReader:
         words = self._bounds([each for each in named if each not in rows], function, written.bounds)
         declared = None if words else self._declared_bounds(function, column)
         if not words:
-            words = declared or {"bounds": AUTO}
+            words = declared or _constant_bounds(function, expression) or {"bounds": AUTO}
         if len(rows) > 1:
             raise InvalidParameter(f"{ROWS} is given twice in {function}: give it once")
         if rows:
@@ -194,16 +219,16 @@ class AggregateReader:
             words["per_user"] = self._declared.rows_per_user
         if written.share is not None:
             words["at"] = written.share
-        (found,) = make.read({"column": column, **words, **more})
+        (statistic,) = make.read({"column": column, **words, **more})
         if declared is not None:
-            self.cataloged.append(found)
-        return found
+            self.cataloged.append(statistic)
+        return statistic
 
     def _declared_bounds(self, function: str, column: str) -> dict[str, Any] | None:
-        found = self._declared.columns.get(column)
-        if found is None:
+        bounds = self._declared.columns.get(column)
+        if bounds is None:
             return None
-        low, high = found
+        low, high = bounds
         if function != "SUM":
             return {"low": low, "high": high}
         rows = self._declared.rows_per_user
@@ -237,7 +262,12 @@ class AggregateReader:
         return self._measured("PERCENTILE_CONT", [ordered.this], [], None, alias, at=share)
 
     def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
-        """Return into how many parts APPROX_QUANTILES cuts, and what makes the quantile of a share."""
+        """Return (n, make) for the call APPROX_QUANTILES(x, n).
+
+        `make` is a function that takes a share between 0 and 1 and returns the statistic for the quantile of x at that
+        share.
+        Raises: `InvalidParameter` if the call has other arguments, or n is out of range.
+        """
         check_parts(node, "this", "expressions")
         arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
         named = [each for each in node.expressions if type(each) is exp.Kwarg]
@@ -252,7 +282,11 @@ class AggregateReader:
         return parts, lambda share: self._measured("PERCENTILE_CONT", arguments[:1], named, None, None, at=share)
 
     def _element(self, node: exp.Expr) -> Statistic:
-        """Return the quantile that APPROX_QUANTILES(x, 100)[OFFSET(50)] is."""
+        """Return the quantile of an element such as APPROX_QUANTILES(x, 100)[OFFSET(50)], which is the median.
+
+        Raises: `InvalidParameter` for the first and the last element: they are the least and the greatest value, which
+        a single user decides.
+        """
         call = node.this
         if not (isinstance(call, exp.Anonymous) and str(call.this).upper() == "APPROX_QUANTILES"):
             raise unsupported("an element of an array", "select the whole")
@@ -281,12 +315,12 @@ class AggregateReader:
                 return self._count_where(condition, None, named, "COUNT(*)", alias)
             case [exp.Star() as star]:
                 check_parts(star)
-                return self._rows_counted(None, named, "COUNT(*)")
+                return self._row_count(None, named, "COUNT(*)")
             case [exp.Literal() | exp.Boolean()]:
-                return self._rows_counted(None, named, "COUNT(*)")
+                return self._row_count(None, named, "COUNT(*)")
             case [counted]:
                 column = self._column(self._rows.read(counted), condition, alias)
-                return self._rows_counted(column, named, f"COUNT({column})")
+                return self._row_count(column, named, f"COUNT({column})")
             case _:
                 raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {len(arguments)} values")
 
@@ -311,10 +345,11 @@ class AggregateReader:
             return Distinct(column=column) if kept is None else Distinct(column=column, per_user=kept)
         if named:
             raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
-        chosen = _both(only if only is not True else None, condition)
+        chosen = _conjunction(only if only is not True else None, condition)
         if chosen is None:
             return Count(most=1)
-        return Count(most=1, column=self._compute(Case((Branch(chosen, ConstantValue(1)),)), alias))
+        # Text, and not the 1 of COUNTIF, so that the two conditions are two columns and their counts have two names.
+        return Count(most=1, column=self._compute(Case((Branch(chosen, ConstantValue("counted")),)), alias))
 
     def _count_where(
         self,
@@ -324,11 +359,11 @@ class AggregateReader:
         function: str,
         alias: str | None,
     ) -> Statistic:
-        both = _both(condition, more)
+        both = _conjunction(condition, more)
         assert both is not None
-        return self._rows_counted(self._compute(Case((Branch(both, ConstantValue(1)),)), alias), named, function)
+        return self._row_count(self._compute(Case((Branch(both, ConstantValue(1)),)), alias), named, function)
 
-    def _rows_counted(self, column: str | None, named: Sequence[exp.Expr], function: str) -> Statistic:
+    def _row_count(self, column: str | None, named: Sequence[exp.Expr], function: str) -> Statistic:
         words = self._bounds(named, function, GROUP_BOUNDS)
         if words.get("bounds") == AUTO or not words:
             most = self._declared.rows_per_user
@@ -346,7 +381,13 @@ class AggregateReader:
         return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, alias)
 
     def _bounds(self, named: Sequence[exp.Expr], function: str, wanted: str) -> dict[str, Any]:
-        """Return the bounds given as `wanted => (low, high)` or AUTO: the only named argument there may be."""
+        """Return the bounds that a call states in its named arguments `named`, as parameters of the statistic.
+
+        `wanted` is the name of the argument with the bounds: `wanted => (low, high)` gives {"low": .., "high": ..},
+        `wanted => AUTO` gives {"bounds": "auto"}, and no argument gives {}. `function` is the function's name in
+        messages.
+        Raises: `InvalidParameter` for any other named argument.
+        """
         for each in named:
             if each.this.name.lower() != wanted:
                 raise unsupported(f"{each.this.name} in {function}", f"it takes {wanted} => (low, high)")
@@ -367,17 +408,37 @@ class AggregateReader:
 _MEASURES: dict[str, tuple[type[Statistic], SqlFunction]] = {
     name: (statistic, written) for statistic in STATISTICS.values() for name, written in statistic.sql.items()
 }
-"""The functions of a column that are statistics, and how each is written."""
+"""The SQL functions of a column that are statistics, by name: the statistic's class, and how SQL writes it."""
 
 _SYNONYMS = {"MEAN": "AVG"}
 
 
 def _counted_condition(expression: RowExpression) -> RowExpression | None:
-    """Return the condition that SUM(CASE WHEN condition THEN 1 ELSE 0 END) counts; None for another expression."""
+    """Return the condition if `expression`, the argument of SUM, is CASE WHEN condition THEN 1 ELSE 0 END.
+
+    Such a sum is the number of rows that satisfy the condition. Returns None for any other expression.
+    """
     if not isinstance(expression, Case) or len(expression.branches) != 1:
         return None
     (branch,) = expression.branches
     return branch.condition if _is(branch.value, 1) and _is(expression.otherwise, 0) else None
+
+
+def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any] | None:
+    """Return the bounds of a CASE whose values are all constant numbers, such as 0 and 1; None for other expressions.
+
+    All values lie within these bounds, so that nothing is clipped and no budget is spent on a search for bounds.
+    Returns None if `function` is SUM, because its bounds limit a user's own sum and not a single value.
+    """
+    if function == "SUM" or not isinstance(expression, Case):
+        return None
+    parts = [branch.value for branch in expression.branches]
+    parts += [] if expression.otherwise is None else [expression.otherwise]
+    values = [part.value for part in parts if isinstance(part, ConstantValue)]
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) < len(parts) or min(numbers) == max(numbers):
+        return None
+    return {"low": min(numbers), "high": max(numbers)}
 
 
 def _is(expression: RowExpression | None, number: int) -> bool:
@@ -387,7 +448,10 @@ def _is(expression: RowExpression | None, number: int) -> bool:
 
 
 def _of_user(expression: RowExpression, user: str) -> "RowExpression | bool | None":
-    """Return True for the user column, the condition of CASE WHEN condition THEN user END, and None otherwise."""
+    """Return how `expression`, the argument of COUNT(DISTINCT ..), refers to the user column `user`.
+
+    Returns True for the column itself, the condition for CASE WHEN condition THEN user END, and None for anything else.
+    """
     if expression == ColumnValue(user):
         return True
     if isinstance(expression, Case) and len(expression.branches) == 1 and expression.otherwise is None:
@@ -396,7 +460,7 @@ def _of_user(expression: RowExpression, user: str) -> "RowExpression | bool | No
     return None
 
 
-def _both(first: "RowExpression | bool | None", second: RowExpression | None) -> RowExpression | None:
+def _conjunction(first: "RowExpression | bool | None", second: RowExpression | None) -> RowExpression | None:
     from setwise.analytics.rows.expression import AllOf
 
     known = [each for each in (first, second) if each is not None and not isinstance(each, bool)]

@@ -1,6 +1,7 @@
-"""The clauses of a SELECT over private rows: FROM and JOIN as tables, WHERE as a filter, bins of columns as groups.
+"""Parsing of the clauses of a SELECT over private rows: FROM, JOIN, WHERE, and bins in GROUP BY.
 
-Every node that has a meaning here is written anew, and every other is refused.
+Only syntax nodes with a known meaning are converted. Every other node is refused, so that nothing is silently ignored.
+HAVING, ORDER BY and LIMIT are parsed in releasing.py.
 """
 
 import re
@@ -13,7 +14,7 @@ from sqlglot import exp
 from setwise.analytics.bins import Group, Part, Period, TimeUnit, Width
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
-from setwise.analytics.sql.row_values import TRUNCATIONS, check_zone, time_column, truncation_parts
+from setwise.analytics.sql.row_values import TRUNCATIONS, is_time_cast, time_column, truncation_parts
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell
@@ -21,13 +22,17 @@ from setwise.mechanisms.labels import Cell
 _CLAUSES = {"sample": ("TABLESAMPLE", "ask the whole table"), "laterals": ("LATERAL", "ask the table itself")}
 
 WRITTEN = "written"
-"""Where a column keeps its name without its table, which is what it is called in the result."""
+"""The key of a column node's metadata that holds the column's name without its table, which names it in the result."""
 
 _ON = "JOIN takes ON a.x = b.y, or USING (x)"
 
 
 def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
-    """Return the tables by the names that qualify their columns, the first first, and the joins of the others."""
+    """Return the tables that a SELECT reads and the joins between them.
+
+    The tables are a mapping from each table's alias (its name if it has no alias) to its name, in the order of FROM.
+    Raises: `InvalidParameter` if FROM is missing or a join is not supported.
+    """
     source = select.args.get("from_")
     if source is None:
         raise InvalidParameter("the SELECT names no table: write FROM and its name")
@@ -44,26 +49,46 @@ def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
 
 
 def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Return the nodes of a SELECT without those of the SELECTs inside it."""
+    """Yield all syntax nodes below `node`, a SELECT or a part of one, except subqueries and the nodes inside them."""
     for each in node.iter_expressions():
         if not isinstance(each, exp.Select | exp.SetOperation | exp.Subquery | exp.With):
             yield each
             yield from own_nodes(each)
 
 
-def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
-    """Write every column of a SELECT by its name in the join alone.
+def inline_windows(select: exp.Expr) -> None:
+    """Replace every OVER w in a SELECT by the definition of w in its WINDOW clause, in place.
 
-    `columns` are those of the join, where they are known: one that several tables have is TABLE.COLUMN there. A name
-    that differs from that of one column in upper and lower case alone is the name of that column, as in DuckDB and
-    PostgreSQL. A name in double quotes that no column has is text where it is compared with a column, as in GoogleSQL.
+    The WINDOW clause is removed. A name that it does not define stays, and is refused later.
+    """
+    definitions = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
+    for node in list(own_nodes(select)) if definitions else ():
+        defined = definitions.get(str(node.alias).lower()) if isinstance(node, exp.Window) else None
+        if defined is None:
+            continue
+        node.set("alias", None)
+        for name in ("partition_by", "order", "spec"):
+            value = defined.args.get(name)
+            if value and not node.args.get(name):
+                node.set(name, [each.copy() for each in value] if isinstance(value, list) else value.copy())
+    select.set("windows", None)
+
+
+def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
+    """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined tables, in place.
+
+    `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known;
+    a column that several tables have is called TABLE.COLUMN there. A name that differs only in case from exactly one
+    column means that column, as in DuckDB and PostgreSQL. A name in double quotes that no column has is a text constant
+    if it is compared with a column, as in GoogleSQL.
+    Raises: `InvalidParameter` if several tables have the column, or if a qualifier is not an alias.
     """
     for node in list(own_nodes(select)):
         if type(node) is not exp.Column:
             continue
         table, schema = node.args.get("table"), node.args.get("db")
         if node.args.get("catalog") is not None or type(node.this) is not exp.Identifier:
-            continue  # refused where it is read
+            continue  # refused later, when the expression is converted
         if table is not None:
             alias = table.name if schema is None else f"{schema.name}.{table.name}"
             qualified = f"{_known(alias, tables)}.{node.name}"
@@ -86,7 +111,7 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
 
 
 def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
-    """Whether a node is compared with a column of the table, so that it may stand for text."""
+    """Return whether the quoted name `node` is compared with one of `columns`; it may then be a text constant."""
     parent = node.parent
     if isinstance(parent, exp.In):
         other = parent.this
@@ -98,7 +123,10 @@ def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
 
 
 def _column_of(name: str, columns: Sequence[str]) -> str | None:
-    """Return the column of that name, in whichever case; None where there is none, or several."""
+    """Return the name in `columns` that equals `name`, or that differs from it only in upper and lower case.
+
+    None if no name does, or if none is equal and several differ only in case.
+    """
     if name in columns:
         return name
     found = [column for column in columns if column.lower() == name.lower()]
@@ -106,7 +134,10 @@ def _column_of(name: str, columns: Sequence[str]) -> str | None:
 
 
 def _table(table: exp.Expr) -> tuple[str, str]:
-    """Return the alias of a table, which is its own name unless it has another, and its name."""
+    """Return (alias, name) of a table in FROM or JOIN; without an alias both are the table's name.
+
+    Raises: `InvalidParameter` for anything but a plain table.
+    """
     if type(table) is not exp.Table:
         raise unsupported(f"{construct_of(table)} in FROM", "name one table")
     for name, (construct, instead) in _CLAUSES.items():
@@ -141,7 +172,12 @@ def _join(join: exp.Expr, name: str, alias: str, earlier: dict[str, str]) -> Joi
 
 
 def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key:
-    """Return the key that an equality states, whichever of its columns is the joined table's."""
+    """Return the pair of columns (a `Key`) that an equality in ON compares; either may come first.
+
+    One is a column of the joined table `alias`, the other one of an earlier table; `earlier` maps their aliases to
+    names.
+    Raises: `InvalidParameter` for any other condition.
+    """
     if type(node) is not exp.EQ:
         raise unsupported(f"{construct_of(node)} in ON", _ON)
     sides = [node.this, node.args["expression"]]
@@ -165,7 +201,10 @@ def _name(node: exp.Expr) -> str:
 
 
 def _known(alias: str, tables: dict[str, str]) -> str:
-    """Return the table that a qualifier means."""
+    """Return the name of the table that is called `alias` in a statement; `tables` maps aliases to names.
+
+    Raises: `InvalidParameter` if no table has that alias.
+    """
     if alias not in tables:
         raise InvalidParameter(f"no table is called {alias!r} here: write one of {', '.join(map(repr, tables))}")
     return tables[alias]
@@ -186,9 +225,10 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
 def filter_text(node: exp.Expr) -> str:
-    """Return the filter that a condition states, in the filter language.
+    """Return a condition of a SQL syntax tree as text of the filter language, in which `Query.where` is written.
 
-    The kinds of columns and constants are checked when the filter is read for its table.
+    The kinds of columns and constants are checked later, when the filter is parsed for its table.
+    Raises: `InvalidParameter` if the filter language cannot state the condition.
     """
     match type(node):
         case exp.Paren:
@@ -221,11 +261,17 @@ def _negated(node: exp.Expr) -> str:
 
 
 def _comparison(node: exp.Expr, *, negated: bool) -> str:
-    """Return a comparison of a column with constants, or its negation; some nodes also say `negate` themselves."""
+    """Return the condition `node`, which compares a column with constants, as text of the filter language.
+
+    With `negated` the text states the opposite condition. A node may itself be negated, as NOT LIKE is; then the two
+    negations cancel.
+    """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""
     if kind in _COMPARISONS:
         check_parts(node, "this", "expression")
+        if type(node.this) is exp.Column and type(node.args["expression"]) is exp.Column:
+            raise unsupported("a comparison of two columns in a filter", ALLOWED)
         return f"{_operand(node.this)} {_COMPARISONS[kind]} {_operand(node.args['expression'])}"
     match kind:
         case exp.In:
@@ -290,14 +336,19 @@ _UNITS = {
     "DAY": TimeUnit.DAY,
     "HOUR": TimeUnit.HOUR,
 }
-"""SQL's names of units of time that bins have. The WEEK that begins on Sunday is computed of rows instead."""
+"""SQL's names of the units of time that bins have. A WEEK that begins on Sunday is computed as a row expression
+instead."""
 
 _NAMING_NULL = ("IFNULL", "COALESCE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedGroup:
-    """A column or bins of it, what stands for null in it, and what it is called unless it has an alias."""
+    """A group key of a SELECT: `group` is a column, or bins of a column, such as months.
+
+    `null_item` is the label that the SELECT gives to rows whose key is null, as COALESCE(x, 'none') does; None if it
+    gives none. `name` is the name of the result column if it has no alias.
+    """
 
     group: Group
     null_item: Cell | None = None
@@ -305,7 +356,10 @@ class SelectedGroup:
 
 
 def read_group(node: exp.Expr) -> SelectedGroup | None:
-    """Return the column or bins that an expression is; None for one that is neither."""
+    """Return the group key that `node`, an expression of a SELECT, stands for: a column, or bins of a column.
+
+    None for other expressions. IFNULL(x, c) and COALESCE(x, c) are the group key x with the label c for nulls.
+    """
     if type(node) is exp.Anonymous and str(node.this).upper() in _NAMING_NULL and len(node.expressions) == 2:
         check_parts(node, "this", "expressions")
         found, missing = read_group(node.expressions[0]), _null_item(node.expressions[1])
@@ -315,7 +369,7 @@ def read_group(node: exp.Expr) -> SelectedGroup | None:
 
 
 def _null_item(node: exp.Expr) -> Cell | None:
-    """Return the constant that stands for null; None where it is neither text nor a whole number."""
+    """Return the constant c of IFNULL(x, c), the label of nulls; None if c is neither text nor a whole number."""
     if type(node) is exp.Literal and node.is_string:
         return str(node.this)
     number = None if type(node.unnest()) not in (exp.Literal, exp.Neg) else number_of(node.unnest(), "IFNULL")
@@ -330,8 +384,8 @@ def _group(node: exp.Expr) -> Group | None:
             return _group(node.this)
         case exp.Cast() if type(node.this.unnest()) is exp.Mul and node.args["to"].this is exp.DType.BIGINT:
             return _group(node.this)
-        case exp.Cast() if node.args["to"].this is exp.DType.DATE and type(node.this.unnest()) is exp.Column:
-            return Group(time_column(node.this, "CAST"), Period(TimeUnit.DAY))
+        case exp.Cast() | exp.TryCast() if is_time_cast(node):
+            return _time_cast(node.this.unnest(), node.args["to"].this is exp.DType.DATE)
         case exp.Mul():
             return _width(node)
         case exp.Extract():
@@ -339,13 +393,31 @@ def _group(node: exp.Expr) -> Group | None:
         case exp.Anonymous() if str(node.this).upper() in TRUNCATIONS:
             return _period(node)
         case exp.Anonymous() if str(node.this).upper() == "DATE" and len(node.expressions) == 1:
-            return Group(time_column(node.expressions[0], "DATE"), Period(TimeUnit.DAY))
+            return _time_cast(node.expressions[0].unnest(), is_date=True)
         case _:
             return None
 
 
+def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
+    """Return the group key that a cast to DATE, or to TIMESTAMP if `is_date` is False, stands for.
+
+    `node` is the syntax node inside the cast. A column that is cast to DATE has bins of a day. A cast of a period's
+    start, such as DATE_TRUNC(x, MONTH), has the bins of that period. None if the cast is none of these.
+    """
+    if (column := time_column(node)) is not None:
+        return Group(column, Period(TimeUnit.DAY)) if is_date else None
+    is_call = type(node) is exp.Anonymous and str(node.this).upper() in (*TRUNCATIONS, "DATE")
+    group = _group(node) if is_call or is_time_cast(node) else None
+    if is_date and group is not None and group.bin == Period(TimeUnit.HOUR):
+        return Group(group.column, Period(TimeUnit.DAY))
+    return group
+
+
 def _width(node: exp.Expr) -> Group | None:
-    """Return the bins that FLOOR(x / w) * w is; None for another product."""
+    """Return the bins of width w that the product FLOOR(x / w) * w stands for, where x is a column.
+
+    None for any other product.
+    """
     check_parts(node, "this", "expression")
     sides = [node.this.unnest(), node.args["expression"].unnest()]
     floors = [side for side in sides if type(side) is exp.Floor]
@@ -365,22 +437,28 @@ def _width(node: exp.Expr) -> Group | None:
 
 
 def _period(node: exp.Expr) -> Group | None:
-    """Return the bins that DATE_TRUNC(x, MONTH) is; None for weeks from Sunday."""
+    """Return the group key, periods of time, that DATE_TRUNC(x, MONTH) and similar calls stand for.
+
+    None for weeks that begin on Sunday, because bins have only weeks that begin on Monday, and if x is not a column.
+    Raises: `InvalidParameter` for an unknown unit.
+    """
     check_parts(node, "this", "expressions")
     function = str(node.this).upper()
     column, unit = truncation_parts(function, node.expressions)
-    if unit == "WEEK":
+    name = time_column(column)
+    if unit == "WEEK" or name is None:
         return None
     if unit not in _UNITS:
         raise unsupported(f"the unit {unit}", f"write one of {', '.join(_UNITS)}")
-    return Group(time_column(column, function), Period(_UNITS[unit]))
+    return Group(name, Period(_UNITS[unit]))
 
 
 def _part(node: exp.Expr) -> Group | None:
-    """Return the bins that EXTRACT(MONTH FROM x) is; None for a part that bins do not have."""
+    """Return the group key, parts of time such as months 1 to 12, that EXTRACT(MONTH FROM x) and the like stand for.
+
+    None for a unit that bins do not have, and if x is not a column.
+    """
     check_parts(node, "this", "expression")
     unit = node.this.name.upper()
-    column = node.args["expression"]
-    if type(column) is exp.AtTimeZone:
-        check_zone(column.args["zone"])
-    return Group(time_column(column, "EXTRACT"), Part(_UNITS[unit])) if unit in _UNITS else None
+    column = time_column(node.args["expression"])
+    return Group(column, Part(_UNITS[unit])) if unit in _UNITS and column is not None else None

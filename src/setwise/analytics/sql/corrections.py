@@ -1,17 +1,20 @@
-"""Statements to write in place of one that is refused, nearest to it first.
+"""Suggestions of accepted statements in place of a statement that is refused, the most similar one first.
 
-Each correction rewrites what is known to be refused: MAX becomes a quantile, a window over rows is left out, GROUP BY a
-user column becomes a count of users. The parser tries the candidates and shows the first that it accepts.
+Each suggestion rewrites constructs that are known to be refused: MAX becomes a quantile, a window over rows is dropped,
+and GROUP BY the user column becomes a count of users. The parser tries the suggestions and shows the first one that it
+accepts.
 """
 
+import re
 from collections.abc import Iterator
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.row_values import TRUNCATIONS
 from setwise.analytics.sql.syntax import parse
+from setwise.analytics.sql.time_units import FORMATS, format_released
 from setwise.errors import InvalidParameter
 
 _QUANTILES = {"MIN": "0.01", "MAX": "0.99", **dict.fromkeys(("ANY_VALUE", "MODE", "FIRST_VALUE", "LAST_VALUE"), "0.5")}
@@ -21,34 +24,117 @@ _CONDITIONS = ("BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND")
 
 
 def corrections(text: str, user: str) -> Iterator[str]:
-    """Return statements to write instead; the parser decides which of them is accepted."""
+    """Yield SQL texts that could replace the refused statement `text`; the caller checks which of them is accepted.
+
+    `user` is the user column. If the text cannot be parsed, a shorter text that can be parsed is tried instead (see
+    `_without_clauses`).
+    """
     try:
         tree, _, _ = parse(text)
     except InvalidParameter:
+        yield from _without_clauses(text, user)
         return
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
+        yield from _simplest(tree, user)
         return
+    about_users = tree.copy()
+    for select in list(about_users.find_all(exp.Select)):
+        _compare_users(select, user)
+    if about_users != tree:
+        yield from _sql_text(about_users)
     rewritten = tree.copy()
     for node in list(rewritten.find_all(exp.Anonymous)):
-        _rewrite_call(node, user)
+        _rewrite_call(node)
     for select in list(rewritten.find_all(exp.Select)):
         _rewrite_select(select, user)
-    yield from _written(rewritten)
+    yield from _sql_text(rewritten)
     for select in list(rewritten.find_all(exp.Select)):
         _keep_countable(select)
-    yield from _written(rewritten)
+    yield from _sql_text(rewritten)
     yield from _simplest(tree, user)
 
 
-def _written(tree: exp.Expr) -> Iterator[str]:
+_CLAUSE = re.compile(r"\bSELECT\s+WITH\s+\w+(\s+OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
+_ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
+
+
+def _without_clauses(text: str, user: str) -> Iterator[str]:
+    """Yield texts that could replace a statement which could not be parsed.
+
+    The first is the text without a clause such as WITH DIFFERENTIAL_PRIVACY OPTIONS (..), without ANALYZE, and without
+    the statements after the first. The others are corrections of that text; `user` is the user column. Yields nothing
+    if that text cannot be parsed, or equals the given text.
+    """
+    shorter = _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0])).strip()
+    if shorter == text.strip():
+        return
     try:
-        yield " ".join(tree.sql(dialect="postgres").split())
+        parse(shorter)
+    except InvalidParameter:
+        return
+    yield " ".join(shorter.split())
+    yield from corrections(shorter, user)
+
+
+def _compare_users(select: exp.Expr, user: str) -> None:
+    """Change a SELECT in place so that its joins, windows and correlated conditions compare rows of the same user only.
+
+    An equality of the user column `user` is added to the conditions of joins of a table with itself or with a subquery.
+    In a subquery, the user column is also added to PARTITION BY of window functions and to a correlated condition.
+    """
+    source = select.args.get("from_")
+    if source is None:
+        return
+    first = source.this.alias or source.this.name
+    for join in select.args.get("joins") or []:
+        joined = join.this
+        same = isinstance(joined, exp.Table) and isinstance(source.this, exp.Table) and joined.name == source.this.name
+        if (same or isinstance(joined, exp.Subquery)) and joined.alias and first:
+            _add_condition(join, "on", _equal_users(first, joined.alias, user))
+    outer = select.parent_select
+    if outer is None:
+        return
+    for part in (*select.expressions, *(select.args[name] for name in ("qualify",) if select.args.get(name))):
+        for window in part.find_all(exp.Window):
+            keys = window.args.get("partition_by") or []
+            if not window.args.get("alias") and all(key.name.lower() != user.lower() for key in keys):
+                window.set("partition_by", [exp.column(user), *keys])
+    around = outer.args.get("from_")
+    where = select.args.get("where")
+    name = "" if around is None else around.this.alias or around.this.name
+    if where is not None and any(column.table == name for column in where.find_all(exp.Column)) and name and first:
+        _add_condition(select, "where", _equal_users(first, name, user))
+
+
+def _equal_users(one: str, other: str, user: str) -> exp.Expr:
+    return exp.EQ(this=exp.column(user, table=one), expression=exp.column(user, table=other))
+
+
+def _add_condition(node: exp.Expr, clause: str, condition: exp.Expr) -> None:
+    """Add `condition` to the WHERE clause of a SELECT, or to the ON of a join (`clause`), in place.
+
+    Nothing changes if the clause has that equality already, or if a join has no ON.
+    """
+    known = node.args.get(clause)
+    if clause == "on" and known is None:
+        return
+    held = known.this if isinstance(known, exp.Where) else known
+    turned = exp.EQ(this=condition.args["expression"].copy(), expression=condition.this.copy())
+    if held is not None and any(each in (condition, turned) for each in held.find_all(exp.EQ)):
+        return
+    both = condition if held is None else exp.and_(held.copy(), condition)
+    node.set(clause, exp.Where(this=both) if clause == "where" else both)
+
+
+def _sql_text(tree: exp.Expr) -> Iterator[str]:
+    try:
+        yield " ".join(tree.sql(dialect="postgres", unsupported_level=ErrorLevel.IGNORE).split())
     except (SqlglotError, ValueError):
         return
 
 
-def _rewrite_call(node: exp.Expr, user: str) -> None:
-    """Write a refused function as one that is accepted."""
+def _rewrite_call(node: exp.Expr) -> None:
+    """Replace a call of a refused function by the nearest accepted call, in place; other calls stay unchanged."""
     function = str(node.this).upper()
     arguments = node.expressions
     if function in _QUANTILES and arguments:
@@ -56,17 +142,32 @@ def _rewrite_call(node: exp.Expr, user: str) -> None:
         node.replace(exp.Anonymous(this="PERCENTILE_CONT", expressions=[arguments[0].copy(), share]))
     elif function in _CONDITIONS and len(arguments) == 1:
         node.replace(exp.Anonymous(this="COUNTIF", expressions=[arguments[0].copy()]))
-    elif function in ("COUNT", "SUM", "AVG") and arguments and isinstance(arguments[0], exp.Distinct):
+    elif function in ("SUM", "AVG") and arguments and isinstance(arguments[0], exp.Distinct):
         plain = exp.Anonymous(this=function, expressions=[each.copy() for each in arguments[0].expressions[:1]])
-        own = [each.name.lower() for each in arguments[0].expressions]
-        if function != "COUNT" or own != [user.lower()]:
-            node.replace(plain)
+        node.replace(plain)
+    elif function in FORMATS and not _is_format(function, arguments):
+        times = [each for each in arguments if type(each) is not exp.Literal]
+        if times:
+            node.replace(times[0].copy())
     elif function in TRUNCATIONS and len(arguments) == 3:
         node.set("expressions", arguments[:2])
 
 
+def _is_format(function: str, arguments: list[exp.Expr]) -> bool:
+    """Return whether the call of `function`, such as TO_CHAR, with these `arguments` has a format that is supported."""
+    try:
+        format_released(function, arguments)
+    except InvalidParameter:
+        return False
+    return True
+
+
 def _rewrite_select(select: exp.Expr, user: str) -> None:
-    """Leave out what a SELECT over private rows may not have, and count users where it would show them."""
+    """Change a refused SELECT in place: remove or replace the clauses that are not accepted over private rows.
+
+    `user` is the user column. An outermost SELECT that would return rows of single users is changed so that it counts
+    users (`_count_users`).
+    """
     for name in ("laterals", "windows", "sample", "kind", "qualify"):
         select.set(name, None)
     for join in select.args.get("joins") or []:
@@ -81,17 +182,30 @@ def _rewrite_select(select: exp.Expr, user: str) -> None:
     if group is not None:
         flat: list[exp.Expr] = []
         for each in [*group.expressions, *(each for name in _SETS for each in group.args.get(name) or [])]:
-            flat += list(each.find_all(exp.Column)) if isinstance(each, _SET_NODES) else [each]
+            columns = list(each.find_all(exp.Column))
+            refused = inner or any(column.name.lower() == user.lower() for column in columns)
+            flat += columns if isinstance(each, _SET_NODES) and refused else [each]
         kept = [each for each in flat if inner or each.name.lower() != user.lower()]
         select.set("group", exp.Group(expressions=kept) if kept else None)
         if not inner and len(kept) < len(flat):
             _count_users(select, user)
-    elif not inner and not any(has_aggregate(each) for each in select.expressions):
+    elif not inner and not any(has_aggregate(each) for each in select.expressions) and not _reads_aggregates(select):
         _count_users(select, user)
 
 
+def _reads_aggregates(select: exp.Expr) -> bool:
+    """Return whether FROM of `select` is a subquery with aggregates; its rows then have no user column to count."""
+    source = select.args.get("from_")
+    inner = None if source is None else source.this
+    return isinstance(inner, exp.Subquery) and any(map(has_aggregate, inner.this.expressions))
+
+
 def _count_users(select: exp.Expr, user: str) -> None:
-    """Select the columns of GROUP BY, and the number of users, in place of columns of single users."""
+    """Change the SELECT in place so that it returns its group columns and its aggregates, and nothing else.
+
+    If it has no aggregates, it returns the number of distinct users of each group; `user` is the user column. ORDER BY,
+    LIMIT, OFFSET and DISTINCT are removed.
+    """
     group = select.args.get("group")
     columns = [] if group is None else [each.copy() for each in group.expressions]
     counted = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=[exp.column(user)])])
@@ -102,12 +216,15 @@ def _count_users(select: exp.Expr, user: str) -> None:
 
 
 def _keep_countable(select: exp.Expr) -> None:
-    """Keep the columns of GROUP BY and plain aggregates of columns, and leave out the rest."""
+    """Keep in a SELECT only columns of GROUP BY and plain calls such as COUNT and SUM, in place.
+
+    HAVING, ORDER BY, LIMIT and OFFSET are removed too, because they may refer to removed columns.
+    """
     group = select.args.get("group")
     kept = []
     for each in select.expressions:
         node = each.this if isinstance(each, exp.Alias) else each
-        grouped = group is not None and any(node == other for other in group.expressions)
+        grouped = group is not None and any(node in (entry, *entry.expressions) for entry in group.expressions)
         plain = isinstance(node, exp.Anonymous) and str(node.this).upper() in ("COUNT", "SUM", "AVG", "PERCENTILE_CONT")
         if grouped or plain:
             kept.append(each)
@@ -118,18 +235,24 @@ def _keep_countable(select: exp.Expr) -> None:
 
 
 def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
-    """Return the number of users of the table, by the plain columns that the statement groups by."""
-    table = tree.find(exp.Table)
-    if table is None or not all(isinstance(part, exp.Identifier) for part in table.parts):
-        return
-    bare = exp.Table(**{name: table.args[name].copy() for name in ("this", "db", "catalog") if table.args.get(name)})
+    """Yield the simplest suggestions: SQL texts that return the number of users of a table that the statement reads.
+
+    For each table, the first counts users by the plain columns of the statement's GROUP BY, if it has any, and the last
+    without groups. `user` is the user column.
+    """
+    common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]
     group = tree.find(exp.Group)
     columns = [] if group is None else [each for each in group.expressions if isinstance(each, exp.Column)]
     names = [each.name for each in columns if each.name.lower() != user.lower()]
     counted = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=[exp.column(user)])])
-    for chosen in ([names] if names else []) + [[]]:
-        select = exp.Select(expressions=[*map(exp.column, chosen), exp.alias_(counted.copy(), "users")])
-        select.set("from_", exp.From(this=bare.copy()))
-        if chosen:
-            select.set("group", exp.Group(expressions=[exp.column(name) for name in chosen]))
-        yield from _written(select)
+    for table in tables:
+        if not all(isinstance(part, exp.Identifier) for part in table.parts):
+            continue
+        parts = {name: table.args[name].copy() for name in ("this", "db", "catalog") if table.args.get(name)}
+        for chosen in ([names] if names else []) + [[]]:
+            select = exp.Select(expressions=[*map(exp.column, chosen), exp.alias_(counted.copy(), "users")])
+            select.set("from_", exp.From(this=exp.Table(**{name: part.copy() for name, part in parts.items()})))
+            if chosen:
+                select.set("group", exp.Group(expressions=[exp.column(name) for name in chosen]))
+            yield from _sql_text(select)

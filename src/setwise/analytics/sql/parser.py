@@ -1,248 +1,45 @@
-"""A SQL statement read into queries that are charged, and a free part that is computed of their released rows.
+"""Parsing of a SQL statement into private queries, which are charged, and a free part over their released rows.
 
-Every SELECT of a statement is of one of three kinds. A per-user SELECT computes the rows of one user of that user's
-rows alone, so it is again a private table (per_user.py). A releasing SELECT aggregates private rows over users, and
-becomes a `Query` (core.py). A free SELECT reads released rows and public tables (shell.py).
+Every SELECT of a statement is of one of three kinds. A per-user SELECT computes each of its rows from the rows of one
+user, so its result is again a private table (per_user.py). A releasing SELECT aggregates private rows over users and
+becomes a `Query`, whose noisy answer is released (releasing.py). A free SELECT reads released rows and public tables
+(free.py).
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import count
+from typing import Any, TypeAlias
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.bins import group_of
-from setwise.analytics.budget import BudgetWords
-from setwise.analytics.engines.duckdb.shell import ReleasedTable, ShellResult, run_shell
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.query import AUTO, Contributions, Count, Query
-from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.query import AUTO, Contributions, Query
 from setwise.analytics.rows.expression import ReleasedValue
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
-from setwise.analytics.sql.clauses import own_nodes, read_tables, unqualify
-from setwise.analytics.sql.core import Core, CoreBuilder, Problems, Settings, Source, stated_bounds, with_contributions
+from setwise.analytics.sql.clauses import own_nodes, read_tables
+from setwise.analytics.sql.core import Core, Problems, Settings, Source
 from setwise.analytics.sql.corrections import corrections
+from setwise.analytics.sql.free import Shell, check_free, shell_of
+from setwise.analytics.sql.grouping_sets import has_grouping_sets, split_grouping_sets
 from setwise.analytics.sql.per_user import PerUserReader
-from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
-from setwise.analytics.sql.shell import Shell, check_free, shell_of
-from setwise.analytics.sql.syntax import (
-    SPENDING,
-    construct_of,
-    number_in,
-    parse,
-    unsupported,
-)
+from setwise.analytics.sql.released_filters import ReleasedColumns, grouped_columns, move_released_conditions
+from setwise.analytics.sql.releasing import CoreBuilder
+from setwise.analytics.sql.result import Output
+from setwise.analytics.sql.row_values import RowReader
+from setwise.analytics.sql.statement import Statement, computed_output
+from setwise.analytics.sql.syntax import SPENDING, construct_of, number_in, parse, unsupported
+from setwise.analytics.sql.time_units import check_epochs
+from setwise.analytics.sql.user_rows import Scope, join_rows, subqueries_of, user_subquery, with_subquery
 from setwise.errors import InvalidParameter, UnknownColumn
-from setwise.mechanisms.labels import Label, cell_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-LARGEST = 1e150
-"""A released value beyond this, either way, is null where it stands in a condition."""
-
-DEFAULT_DELTA = 1e-6
-"""The delta of a statement with private groups where none is given."""
+from setwise.mechanisms.labels import Label
 
 SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
-"""Returns the columns of a private table with those that are joined to it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A SQL statement: its releasing SELECTs, the free part around them, and the options of its clause.
-
-    `outputs` are the columns of the result, as far as they are known without running the free part. `scalars` are the
-    scalar subqueries whose released values stand in conditions of later releasing SELECTs.
-    """
-
-    cores: tuple[Core, ...]
-    outputs: tuple[Output, ...]
-    user: str
-    shell: Shell | None = None
-    scalars: tuple[Shell, ...] = ()
-    explain: bool = False
-    epsilon: float | None = None
-    delta: float | None = None
-    within: float | None = None
-
-    @property
-    def query(self) -> Query:
-        """The query of the last releasing SELECT: the only one of most statements."""
-        return self.cores[-1].query
-
-    @property
-    def table(self) -> str:
-        """The private table that the statement reads."""
-        return self.cores[-1].source.table
-
-    @property
-    def joins(self) -> tuple[Join, ...]:
-        """The joins of the last releasing SELECT."""
-        return self.cores[-1].source.joins
-
-    @property
-    def derivation(self) -> Derivation:
-        """What the last releasing SELECT derives of its rows."""
-        return self.cores[-1].source.derivation
-
-    @property
-    def says_what_to_spend(self) -> bool:
-        """Whether the clause does, in part at least."""
-        return any(getattr(self, name) is not None for name in SPENDING)
-
-    def paid_by(self, words: BudgetWords) -> BudgetWords:
-        """Return the words for what may be spent, with those of the clause; neither is given twice.
-
-        Private groups need a delta: where an epsilon is given without one, it is `DEFAULT_DELTA`.
-        """
-        own: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
-        for name in own:
-            if words.get(name) is not None:
-                raise InvalidParameter(f"{name} is given twice, in OPTIONS and beside the query: give it once")
-        spent: BudgetWords = {**words, **own}
-        total = spent.get("epsilon") is not None or spent.get("within") is not None
-        if self.has_private_groups and total and spent.get("delta") is None:
-            spent["delta"] = DEFAULT_DELTA
-        return spent
-
-    @property
-    def has_private_groups(self) -> bool:
-        """Whether a releasing SELECT has groups that are not public, which takes a delta to find."""
-        return any(core.query.item is not None and core.query.domain is None for core in self.cores)
-
-    def filled(self, *, finds_bounds: bool = True) -> "Statement":
-        """Return the statement with contributions that are found where groups are private and nothing was said."""
-        if not finds_bounds:
-            return self
-        cores = tuple(
-            replace(core, query=with_contributions(core.query)) if core.says_nothing_of_contributions else core
-            for core in self.cores
-        )
-        return replace(self, cores=cores)
-
-    def check_shell(self, schemas: Sequence[Schema | None], public: "Mapping[str, pa.Table] | None" = None) -> None:
-        """Raise what DuckDB says is wrong with the free part, before anything is charged; `schemas` are the cores'."""
-        tables = {
-            core.name: ReleasedTable(columns=_types(core, schema))
-            for core, schema in zip(self.cores, schemas, strict=True)
-        }
-        for shell in (*self.scalars, *([] if self.shell is None else [self.shell])):
-            run_shell(shell.sql, tables, public)
-
-    def released_value(self, place: int, answers: Sequence[PrivateAnswer]) -> float | None:
-        """Return the number of a scalar subquery, from the answers of the releasing SELECTs before it."""
-        try:
-            found = run_shell(self.scalars[place].sql, self._tables(answers))
-        except InvalidParameter:
-            return None
-        value = found.rows[0][0] if len(found.rows) == 1 else None
-        return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST else None
-
-    def result(self, answer: PrivateAnswer, public: "Mapping[str, pa.Table] | None" = None) -> SqlAnswer:
-        """Return the rows of the statement from its stored answer; what is computed of released rows costs nothing.
-
-        Where the free part fails on what was released, the answer has the released rows, and says why.
-        """
-        answers = answer.parts or (answer,)
-        cores = zip(self.cores, answers, strict=False)
-        bounds = tuple(each for core, part in cores for each in stated_bounds(core, part.found))
-        return replace(self._rows(answer, answers, public), bounds=bounds)
-
-    def _rows(
-        self, answer: PrivateAnswer, answers: Sequence[PrivateAnswer], public: "Mapping[str, pa.Table] | None"
-    ) -> SqlAnswer:
-        if self.shell is None:
-            return SqlAnswer(answer=answer, outputs=self.outputs)
-        try:
-            found = run_shell(self.shell.sql, self._tables(answers), public)
-        except InvalidParameter as error:
-            return SqlAnswer(answer=answer, outputs=_released_outputs(self.cores[-1].query), problem=str(error))
-        return _computed(answer, self.shell, found)
-
-    def _tables(self, answers: Sequence[PrivateAnswer]) -> dict[str, ReleasedTable]:
-        return {core.name: _released(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
-
-
-def _types(core: Core, schema: Schema | None) -> dict[str, type]:
-    """Return the types of the columns of a core's released rows."""
-    labels: list[type] = []
-    for text in core.query.groups:
-        known = None if schema is None else group_of(text, schema).labels(schema)
-        labels.append(int if known is not None and known.kind is Kind.INTEGER else str)
-    numbers = [int if isinstance(each, Count) else float for each in core.query.statistics for _ in range(3)]
-    return dict(zip(core.columns, (*labels, *numbers), strict=True))
-
-
-def _released(core: Core, answer: PrivateAnswer) -> ReleasedTable:
-    rows: list[list[object]] = []
-    for item in answer.items:
-        labels: list[object] = [cell_of(item.label, place) for place in range(len(core.query.groups))]
-        numbers: list[object] = []
-        if item.estimates:
-            for each in item.estimates:
-                numbers += [each.value, *(each.interval or (None, None))]
-        else:
-            numbers += [item.count, *(item.interval or (None, None))]
-        rows.append([*labels, *numbers])
-    kinds: dict[str, type] = {}
-    for place, name in enumerate(core.columns):
-        cells = [row[place] for row in rows]
-        text = name.startswith("g") and not all(isinstance(cell, int) for cell in cells)
-        kinds[name] = str if text else int
-        if text:
-            for row in rows:
-                row[place] = None if row[place] is None else str(row[place])
-    return ReleasedTable(columns=kinds, rows=rows)
-
-
-def _released_outputs(query: Query) -> tuple[Output, ...]:
-    from setwise.analytics.query import statistic_name
-
-    groups = [Output(name=name, group=place) for place, name in enumerate(query.groups)]
-    statistics = [Output(name=statistic_name(each), statistic=place) for place, each in enumerate(query.statistics)]
-    return (*groups, *statistics)
-
-
-def _computed(answer: PrivateAnswer, shell: Shell, found: ShellResult) -> SqlAnswer:
-    ends = {name: place for place, name in enumerate(found.names)}
-    shown: list[tuple[str, int, tuple[int, int] | None]] = []
-    if shell.columns is None:
-        for place, name in enumerate(_unique(found.names)):
-            shown.append((name, place, None))
-    else:
-        for place, each in enumerate(shell.columns):
-            pair = None if each.lower is None or each.upper is None else (ends[each.lower], ends[each.upper])
-            shown.append((each.name, place, pair))
-    rows: list[dict[str, RowCell]] = []
-    for row in found.rows:
-        cells: dict[str, RowCell] = {}
-        for name, place, pair in shown:
-            value = row[place]
-            if pair is not None and (value is None or isinstance(value, int | float)):
-                lower, upper = (row[end] for end in pair)
-                interval = [lower, upper] if isinstance(lower, int | float) and isinstance(upper, int | float) else None
-                cells[name] = estimated(value, interval)
-            else:
-                cells[name] = value
-        rows.append(cells)
-    outputs = tuple(Output(name=name, interval=pair is not None) for name, _, pair in shown)
-    return SqlAnswer(answer=answer, outputs=outputs, computed=tuple(rows))
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    unique: list[str] = []
-    for name in names:
-        other, number = name, 1
-        while other in unique:
-            other, number = f"{name}_{number}", number + 1
-        unique.append(other)
-    return unique
+"""A function that returns the columns of a private table together with the tables joined to it."""
 
 
 @contextmanager
@@ -255,11 +52,11 @@ def _not_too_deep() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What is known of the tables of a statement beside its text.
+    """Facts about the tables of a statement that its text does not state.
 
-    `public` are the names of public tables; `declared`, `domains` and `contributions` are what the catalog declares of
-    the private one.
-    `schema_of` returns the columns of the private table with what is joined to it; None where it is not open yet.
+    `public` are the names of public tables. `declared`, `domains` and `contributions` are the clipping bounds, public
+    group keys and contribution bound that the catalog declares for the private table. `schema_of` is a function that
+    takes the name of the private table and its joins, and returns the columns; it is None if the table is not open yet.
     """
 
     public: Collection[str] = ()
@@ -270,6 +67,7 @@ class TableFacts:
 
 
 NOTHING_KNOWN = TableFacts()
+"""The facts about a statement of whose tables nothing is known."""
 
 
 @_not_too_deep()
@@ -283,19 +81,27 @@ def parse_sql(
     facts: TableFacts = NOTHING_KNOWN,
     today: date | None = None,
 ) -> Statement:
-    """Return what a statement asks, or raise `InvalidParameter` naming all that it may not say and what to write.
+    """Parse the SQL `text` and return the statement, with the private queries that it consists of.
 
-    `user` is the column that tells users apart, where the clause names none; `contributions` and `domain` are those of
-    the queries. `columns` are those of the tables once they are joined, where they are known and `facts` has no
-    schema: TABLE.COLUMN is one that several tables have. `today` is what CURRENT_DATE is, by default the day in UTC.
+    `user` is the user column, unless the OPTIONS clause names it. `contributions` (the contribution bound) and `domain`
+    (the public group keys) apply to all its queries. `columns` are the columns of the joined tables, or None; they are
+    needed only if `facts` has no schema. A column that several tables have is called TABLE.COLUMN there. `today` is the
+    value of CURRENT_DATE, by default the current day in UTC.
+    Raises: `InvalidParameter`, naming everything that is not supported and, if possible, a statement to write instead.
 
     >>> sql = "SELECT page, COUNT(DISTINCT who) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
     >>> parse_sql(sql, user="who").query == Query.top_k(item="page", k=3, per_item=1)
     True
     """
-    tree, options, explain = parse(text)
-    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
-        raise unsupported(construct_of(tree), "ask one SELECT")
+    try:
+        tree, options, explain = parse(text)
+        if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
+            raise unsupported(construct_of(tree), "ask one SELECT")
+    except InvalidParameter as error:
+        if user is None:
+            raise
+        refusal = _refusal(text, Settings(user=user), facts, columns, [str(error)])
+        raise InvalidParameter(refusal) from None
     named = options.get("privacy_unit_column", user)
     if named is None:
         raise InvalidParameter("name the user column: as privacy_unit_column in OPTIONS, or beside the query")
@@ -306,8 +112,8 @@ def parse_sql(
     if "max_groups_contributed" in options:
         if contributions is not None:
             raise InvalidParameter("contributions are given twice: leave out max_groups_contributed")
-        given = options["max_groups_contributed"]
-        contributions = AUTO if given == AUTO else number_in(given, "max_groups_contributed")  # type: ignore[assignment]
+        bound = options["max_groups_contributed"]
+        contributions = AUTO if bound == AUTO else number_in(bound, "max_groups_contributed")  # type: ignore[assignment]
     settings = Settings(
         user=named,
         contributions=facts.contributions if contributions is None else contributions,
@@ -317,6 +123,7 @@ def parse_sql(
         domains=dict(facts.domains),
         today=datetime.now(UTC).date() if today is None else today,
     )
+    check_epochs(tree)
     reader = _StatementReader(settings, facts, columns)
     try:
         statement = reader.read(tree)
@@ -332,8 +139,14 @@ def parse_sql(
 def _refusal(
     text: str, settings: Settings, facts: TableFacts, columns: Sequence[str] | None, problems: Sequence[str]
 ) -> str:
-    """Return all problems of a statement, and a statement to write instead where one is found that is accepted."""
-    told = "; ".join(problems)
+    """Return the error message for the refused statement `text`: all its `problems`, and a statement to write instead.
+
+    The suggestion is the first of `corrections` that is accepted; if none is, the message has only the problems.
+    `settings`, `facts` and `columns` are those with which `text` was parsed.
+    """
+    message = "; ".join(problems)
+    if any(problem.startswith("the table has no column") for problem in problems):
+        message += "; a column of another file comes in by JOIN, with --table NAME=FILE or --public NAME=FILE for it"
     for candidate in corrections(text, settings.user):
         reader = _StatementReader(settings, facts, columns)
         try:
@@ -341,13 +154,18 @@ def _refusal(
         except (InvalidParameter, UnknownColumn, RecursionError):
             continue
         if accepted:
-            return f"{told}; write: {candidate}"
-    return told
+            return f"{message}; write: {candidate}"
+    return message
 
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """A SELECT over released rows and public tables; `core` is the releasing SELECT that it is a part of."""
+    """A SELECT over released (noisy) rows and public tables, which costs no budget, as the syntax node `node`.
+
+    A SELECT that aggregates private rows is split in two: `core` is its aggregation, which is charged, and `node` is
+    the remaining SELECT over the released rows. If a SELECT reads no private rows itself, `core` is None. `outputs` are
+    the result columns if this is the outermost SELECT and `node` computes nothing from released columns, else None.
+    """
 
     node: exp.Expr
     core: Core | None = None
@@ -356,7 +174,7 @@ class _Free:
 
 @dataclass(frozen=True, slots=True)
 class _Public:
-    """A public table by its name."""
+    """The public table called `name`, which FROM or JOIN of a statement names."""
 
     name: str
 
@@ -365,7 +183,11 @@ _Result: TypeAlias = Source | _Free | _Public
 
 
 class _StatementReader:
-    """Reads a tree of SELECTs, innermost first; cores are numbered in the order in which they are answered."""
+    """Converts the syntax tree of a SQL statement to a `Statement`, innermost SELECT first.
+
+    The SELECTs that aggregate private rows are numbered in the order in which they are run. Errors are collected in
+    `problems`, so that one refusal can name them all.
+    """
 
     def __init__(self, settings: Settings, facts: TableFacts, columns: Sequence[str] | None) -> None:
         self._settings = settings
@@ -374,10 +196,16 @@ class _StatementReader:
         self._public: dict[str, str] = {}
         self._cores: list[Core] = []
         self._scalars: list[Shell] = []
+        self._ties: tuple[str, ...] = ()
+        self._numbers = count()
         self.problems = Problems()
 
     def read(self, tree: exp.Expr) -> Statement | None:
-        """Return the statement; None where problems were found."""
+        """Return the `Statement` for the syntax tree `tree`, or None if errors were added to `problems`.
+
+        Raises: `InvalidParameter` if the statement reads no private table.
+        """
+        self._ties = tuple(sorted({each.name.lower() for each in tree.find_all(exp.Identifier)}))
         found = self._query(tree, {}, top=True)
         if isinstance(found, Source):
             self.problems.found.append(
@@ -394,7 +222,7 @@ class _StatementReader:
         except (SqlglotError, ValueError):
             raise InvalidParameter("the part over released rows cannot be written for DuckDB") from None
         named = () if shell.columns is None else shell.columns
-        outputs = tuple(Output(name=each.name, interval=each.lower is not None) for each in named)
+        outputs = tuple(computed_output(column) for column in named)
         return Statement(
             cores=tuple(self._cores),
             outputs=outputs,
@@ -434,7 +262,10 @@ class _StatementReader:
         return _Free(node)
 
     def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
-        """Return what names stand for, with those of WITH; free common table expressions stay in the statement."""
+        """Return `known` together with the common table expressions, by name, that the WITH clause of `node` defines.
+
+        In the syntax tree, expressions over released rows stay in the WITH clause; those over private rows are removed.
+        """
         names = dict(known)
         clause = node.args.get("with_")
         if clause is None:
@@ -470,9 +301,12 @@ class _StatementReader:
                 raise InvalidParameter("the SELECT names no table: write FROM and its name")
             check_free(select)
             return _Free(select)
+        if not self._is_per_user(select, top=top):
+            move_released_conditions(select, lambda node: self._released_columns(node, known))
+        whole = select.copy() if has_grouping_sets(select) else None
         joins = select.args.get("joins") or []
         tables = [source.this, *(join.this for join in joins)]
-        found = [self._table(each, known) for each in tables]
+        found: list[_Result | None] = [self._table(each, known) for each in tables]
         if any(each is None for each in found):
             return None
         private = [isinstance(each, Source) for each in found]
@@ -483,19 +317,23 @@ class _StatementReader:
                 "released rows are joined to private rows: aggregate the private table in a subquery of its own, and "
                 "join the two results"
             )
+        if whole is not None and not self._is_per_user(select, top=top):
+            return self._grouping_sets(whole, known)
         if not private[0]:
-            _private_first(select, private.index(True))
-            tables = [select.args["from_"].this, *(join.this for join in select.args["joins"])]
-        rows = self._source(select, tables, known)
+            place = private.index(True)
+            _private_first(select, place)
+            found[0], found[place] = found[place], found[0]
         released = self._released(known)
+        rows = self._source(select, found, known)
         if self._is_per_user(select, top=top):
-            return PerUserReader(select, rows, self._settings, self.problems, released).read()
+            return PerUserReader(select, rows, self._settings, self.problems, released, self._ties).read()
         name = f"core_{len(self._cores)}"
         self._cores.append(Core(name=name, query=Query(), source=rows))
         place = len(self._cores) - 1
         scalars = len(self._cores)
-        core, shell, outputs = CoreBuilder(select, name, rows, self._settings, self.problems, released).build()
-        if len(self._cores) > scalars:  # scalar subqueries are answered before the SELECT that they stand in
+        free = self._free_subqueries(known)
+        core, shell, outputs = CoreBuilder(select, name, rows, self._settings, self.problems, released, free).build()
+        if len(self._cores) > scalars:  # scalar subqueries run before the SELECT whose condition holds them
             others = self._cores[place + 1 :]
             self._cores[place:] = [*others, core]
         else:
@@ -507,8 +345,54 @@ class _StatementReader:
             shell.set("with_", clause)
         return _Free(shell, core, outputs if top else None)
 
+    def _released_columns(self, node: exp.Expr, known: Mapping[str, _Result]) -> ReleasedColumns | None:
+        """Return the columns of a node of FROM or IN that stands for released groups; None for other nodes.
+
+        Released groups are a common table expression of `known` over released rows, a subquery that groups by columns
+        other than the user column, or a subquery that reads from either of them.
+        """
+        if self._is_known(node, known):
+            result = known[node.name.lower()]
+            if not isinstance(result, _Free) or not isinstance(result.node, exp.Select):
+                return None
+            names = {each.unalias().name: each.alias_or_name for each in result.node.expressions}
+            groups = 0 if result.core is None else len(result.core.query.groups)
+            keys = [names[f"g{place}"] for place in range(groups) if f"g{place}" in names]
+            return ReleasedColumns(tuple(names.values()), frozenset(keys) if len(keys) == groups else frozenset())
+        inner = node.this if isinstance(node, exp.Subquery) else None
+        if not isinstance(inner, exp.Select):
+            return None
+        if inner.args.get("group") is not None:
+            return None if self._is_per_user(inner, top=False) else grouped_columns(inner)
+        source = inner.args.get("from_")
+        if source is None or inner.args.get("joins") or self._released_columns(source.this, known) is None:
+            return None
+        return ReleasedColumns(tuple(each.alias_or_name for each in inner.expressions))
+
+    def _grouping_sets(self, select: exp.Expr, known: Mapping[str, _Result]) -> _Free | None:
+        """Return the SQL over released rows of a SELECT with grouping sets, each of which is a release of its own.
+
+        `known` are common table expressions by name. Returns None if an error was recorded.
+        """
+        clause = select.args.get("with_")
+        grouped = split_grouping_sets(select)
+        found = [self._read_select(each, known, top=True) for each in grouped.selects]
+        nodes = [each.node for each in found if isinstance(each, _Free)]
+        if len(nodes) < len(found):
+            return None
+        united = grouped.united(nodes)
+        if clause is not None:
+            united.set("with_", clause)
+        return _Free(united)
+
     def _table(self, node: exp.Expr, known: Mapping[str, _Result]) -> _Result | None:
-        """Return what a table of FROM or JOIN is: private rows, released rows, or a public table."""
+        """Return the table that a node in FROM or JOIN stands for: private rows, released rows, or a public table.
+
+        `known` are common table expressions by name. Returns None if the node is a subquery with an error, which was
+        recorded.
+        """
+        if node.args.get("pivots"):
+            raise unsupported("PIVOT", "write SUM(CASE WHEN c = 'a' THEN x END) AS a for each column of the result")
         if isinstance(node, exp.Subquery):
             found = self._query(node.this, known)
             if isinstance(found, _Free):
@@ -531,7 +415,11 @@ class _StatementReader:
         found: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
-        """Return a SELECT over released rows and public tables, with the SELECTs inside it."""
+        """Return a SELECT that reads no private rows itself, after converting the subqueries in its expressions.
+
+        `tables` are the nodes of its FROM and JOIN, `found` the table that each of them stands for, and `known` the
+        common table expressions by name.
+        """
         for node, each in zip(tables, found, strict=True):
             if isinstance(each, _Public):
                 self._public[each.name] = each.name
@@ -551,32 +439,91 @@ class _StatementReader:
         check_free(select)
         return _Free(select)
 
-    def _source(self, select: exp.Expr, tables: Sequence[exp.Expr], known: Mapping[str, _Result]) -> Source:
-        """Return the private rows that a SELECT reads, its columns written by their names alone."""
-        first = tables[0]
-        derived = self._table(first, known) if isinstance(first, exp.Subquery) or self._is_known(first, known) else None
-        if isinstance(derived, Source) and (derived.derivation or isinstance(first, exp.Subquery)):
-            if len(tables) > 1:
+    def _source(self, select: exp.Expr, found: Sequence[_Result | None], known: Mapping[str, _Result]) -> Source:
+        """Return the private rows that a SELECT reads, with joined tables and subqueries about the same user.
+
+        `found` are the tables of FROM and JOIN, and `known` the common table expressions by name. Also removes
+        qualifiers such as t. from the SELECT's column references, in place.
+        """
+        first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
+        base = found[0]
+        assert isinstance(base, Source), "the private table comes first"
+        user_joins = [
+            (join, rows)
+            for join, rows in zip(joins, found[1:], strict=True)
+            if isinstance(rows, Source) and (rows.table == base.table or self._is_derived(join.this, known))
+        ]
+        if user_joins:
+            kept = [join for join in joins if all(join is not other for other, _ in user_joins)]
+            select.set("joins", kept or None)
+        rows, scope = self._base(select, first, base, known)
+        reader = RowReader(self._settings.today)
+        for join, joined in user_joins:
+            rows = join_rows(select, join, joined, rows, scope, self._settings.user, reader.read)
+        for node in list(subqueries_of(select)):
+            refused = len(self.problems.found)
+            with self.problems.collect(node):
+                rows = self._with_subquery(node, rows, scope, known, reader)
+            if len(self.problems.found) > refused:  # a constant, so that only other problems are found after this one
+                node.replace(exp.Literal.number(0) if isinstance(node, exp.Subquery) else exp.true())
+        scope.resolve(select)
+        return rows
+
+    def _with_subquery(
+        self, node: exp.Expr, rows: Source, scope: Scope, known: Mapping[str, _Result], reader: RowReader
+    ) -> Source:
+        """Return `rows` with added columns that hold, in each row, the result of the subquery `node` for its user.
+
+        In the SELECT, an expression over these columns replaces `node`. Returns `rows` unchanged if the subquery is not
+        correlated by the user. `scope` has the names of the SELECT, `known` its common table expressions, and `reader`
+        converts expressions.
+        """
+        subquery = user_subquery(node, scope, self._settings.user)
+        if subquery is None:
+            return rows
+        refused = len(self.problems.found)
+        found = self._select(subquery.select, known, top=False)
+        number = next(self._numbers)
+        if isinstance(found, Source):
+            rows, replaced = with_subquery(subquery, found, rows, scope, self._settings.user, number, reader.read)
+            node.replace(replaced)
+        elif len(self.problems.found) == refused:
+            raise unsupported("a correlated subquery over released rows or public tables", "join the table instead")
+        return rows
+
+    def _base(
+        self, select: exp.Expr, first: exp.Expr, base: Source, known: Mapping[str, _Result]
+    ) -> tuple[Source, Scope]:
+        """Return the private rows of a SELECT's first table and the plain tables joined to it, with their `Scope`.
+
+        `first` is the syntax node of the first table, `base` the rows that it stands for, and `known` the common table
+        expressions by name.
+        """
+        alias = first.alias or first.name
+        if self._is_derived(first, known):
+            if select.args.get("joins"):
                 raise unsupported("JOIN with a subquery over private rows", "join the tables inside the subquery")
-            alias = first.alias or first.name
-            unqualify(select, {alias: alias} if alias else {}, derived.columns)
-            return derived
-        if isinstance(derived, Source):  # SELECT * FROM t as a common table expression
-            alias = first.alias or first.name
-            unqualify(select, {alias: alias}, derived.columns)
-            return derived
+            return base, Scope({alias: alias} if alias else {}, base.columns)
         names, joins = read_tables(select)
         table = next(iter(names.values()))
         schema = None if self._facts.schema_of is None else self._facts.schema_of(table, joins)
         columns = self._columns if schema is None else schema.names
-        unqualify(select, names, columns)
-        return Source(table=table, joins=joins, schema=schema, columns=columns)
+        source = Source(table=table, joins=joins, schema=schema, columns=columns)
+        return source, Scope(names, columns)
+
+    def _is_derived(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
+        """Return whether a node of FROM or JOIN is a subquery or names one of `known`, the common table expressions."""
+        return isinstance(node, exp.Subquery) or self._is_known(node, known)
 
     def _is_known(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
         return isinstance(node, exp.Table) and len(node.parts) == 1 and node.name.lower() in known
 
     def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
-        """Whether a SELECT over private rows is about single users: grouped by the user column, or not aggregated."""
+        """Return whether every row of a SELECT over private rows is about one user, so that its result stays private.
+
+        It is if the SELECT is grouped by the user column or has no aggregates. The outermost SELECT (`top`) never
+        counts as per-user, because its rows would be shown.
+        """
         user = self._settings.user
         group = select.args.get("group")
         selected = [each.this if type(each) is exp.Alias else each for each in select.expressions]
@@ -613,6 +560,25 @@ class _StatementReader:
 
         return released
 
+    def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
+        """Return a function that converts a scalar subquery in the SELECT list, HAVING or ORDER BY of an aggregation.
+
+        The converted subquery reads released rows; its private rows are aggregated by SELECTs of their own, which are
+        charged together with the statement. `known` are common table expressions by name.
+        """
+
+        def converted(node: exp.Expr) -> exp.Expr:
+            found = self._query(node.this, known)
+            if isinstance(found, _Free):
+                node.set("this", found.node)
+            elif found is not None:
+                raise InvalidParameter(
+                    "a subquery beside aggregates must be aggregated itself, as in (SELECT COUNT(*) FROM t)"
+                )
+            return node
+
+        return converted
+
 
 def _is_column(node: exp.Expr, name: str) -> bool:
     inner = node.unnest()
@@ -620,7 +586,11 @@ def _is_column(node: exp.Expr, name: str) -> bool:
 
 
 def _private_first(select: exp.Expr, place: int) -> None:
-    """Put the private table of inner joins first: FROM public JOIN private is FROM private JOIN public."""
+    """Swap the table in FROM with the private table of a JOIN, in place, so that FROM names the private table.
+
+    `place` is the number of that JOIN, an inner join, counted from 1. Its rows stay the same.
+    Raises: `InvalidParameter` if a LEFT JOIN stands before the private table.
+    """
     joins = select.args["joins"]
     if any(join.args.get("side") for join in joins[:place]):
         raise unsupported("LEFT JOIN from a public table", "begin FROM with the private table")

@@ -1,12 +1,17 @@
-"""A per-user SELECT, read into a derivation: each of its rows is computed of the rows of one user."""
+"""Conversion of a per-user SELECT, in which each row is computed from the rows of one user, into derivation steps.
+
+The steps say how an engine computes the rows of the SELECT from those of the private table: keep, group, add a column.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from setwise.analytics.rows.derivation import (
     AddColumns,
+    AddWindows,
     GroupByUser,
     KeepRows,
     NamedExpression,
@@ -14,31 +19,45 @@ from setwise.analytics.rows.derivation import (
     Step,
     UserAggregate,
     UserFunction,
+    UserWindow,
     check_names,
 )
 from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
+from setwise.analytics.sql.clauses import WRITTEN
 from setwise.analytics.sql.core import Problems, Settings, Source
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
+from setwise.analytics.sql.user_windows import read_window
 from setwise.errors import InvalidParameter
 
 _DEPENDS_ON_OTHERS = {
     "limit": ("LIMIT in a SELECT over the rows of single users", "which rows it keeps depends on other users' rows"),
     "offset": ("OFFSET in a SELECT over the rows of single users", "which rows it keeps depends on other users' rows"),
-    "qualify": ("QUALIFY over the rows of single users", "use MIN or MAX of one user's rows"),
-    "windows": ("WINDOW over the rows of single users", "use MIN or MAX of one user's rows"),
     "laterals": ("LATERAL", "ask the table itself"),
     "sample": ("TABLESAMPLE", "ask the whole table"),
     "kind": ("SELECT AS", "select columns"),
 }
+"""Clauses that are refused in a per-user SELECT: the name for messages, and the reason or what to write instead."""
 
 
 class PerUserReader:
-    """Reads one per-user SELECT over a source of private rows."""
+    """Converts a SELECT in which each row comes from the rows of one user into a derived table of private rows.
+
+    `select` is its syntax node, and `source` are the private rows that it reads. `settings` has the user column, errors
+    are added to `problems`, and `released` replaces a scalar subquery by a placeholder for its noisy value, which is
+    released before these rows are read. `ties` are the names, in lower case, of all columns that the statement names;
+    they decide the order of rows that are equal in the ORDER BY of a window function.
+    """
 
     def __init__(
-        self, select: exp.Expr, source: Source, settings: Settings, problems: Problems, released: Released
+        self,
+        select: exp.Expr,
+        source: Source,
+        settings: Settings,
+        problems: Problems,
+        released: Released,
+        ties: tuple[str, ...] = (),
     ) -> None:
         self._select = select
         self._source = source
@@ -49,17 +68,20 @@ class PerUserReader:
         self._keys: list[NamedExpression] = []
         self._key_nodes: list[exp.Expr] = []
         self._aliases = {each.alias: each.this for each in select.expressions if type(each) is exp.Alias}
+        self._ties = ties
+        self._windows: list[UserWindow] = []
+        self._definitions = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
 
     def read(self) -> Source:
-        """Return the rows of the SELECT as a source; what is wrong with the SELECT is among the problems."""
+        """Return the derived table of private rows that the SELECT computes, as a `Source`.
+
+        Errors in the SELECT are added to `problems`.
+        """
         select = self._select
         for name, (construct, why) in _DEPENDS_ON_OTHERS.items():
             if select.args.get(name):
                 with self._problems.collect():
                     raise unsupported(construct, why)
-        for window in select.find_all(exp.Window):
-            with self._problems.collect(window):
-                raise unsupported("OVER (a window function) over the rows of single users", "aggregate by the user")
         steps: list[Step] = []
         where = select.args.get("where")
         if where is not None:
@@ -88,7 +110,7 @@ class PerUserReader:
         return known
 
     def _projected(self) -> list[Step]:
-        """Return the steps of SELECT a, b AS c, .. or SELECT *, .. over rows."""
+        """Return the steps that compute the rows of a SELECT without aggregates, such as SELECT a, b AS c."""
         user = self._settings.user
         stars = [each for each in self._select.expressions if _is_star(each)]
         named = []
@@ -96,15 +118,82 @@ class PerUserReader:
             if each in stars:
                 continue
             with self._problems.collect(each):
-                named.append(self._named(each, self._rows.read))
+                named.append(self._named(each, self._over_rows))
+        steps = self._window_steps(self._over_rows)
         with self._problems.collect():
             check_names([each.name for each in named])
         if stars:
-            return [AddColumns(tuple(named))] if named else []
-        return [SelectColumns(user, self._with_user(named))]
+            return [*steps, AddColumns(tuple(named))] if named else steps
+        with self._problems.collect():
+            steps.append(SelectColumns(user, self._with_user(named)))
+        return steps
+
+    def _over_rows(self, node: exp.Expr) -> RowExpression:
+        """Return the row expression for `node`, part of a SELECT without GROUP BY; it may contain window functions."""
+        return self._rows.read(self._windows_replaced(node.copy(), self._rows.read))
+
+    def _windows_replaced(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> exp.Expr:
+        """Return the node with each window function in it replaced by the column that holds the function's value.
+
+        `read` converts the arguments of the window functions into row expressions. The node is changed in place.
+        """
+        if isinstance(node, exp.Window):
+            return exp.column(self._window(node, read), quoted=True)
+        if isinstance(node, exp.Subquery | exp.Select):
+            return node
+        for each in list(node.iter_expressions()):
+            each.replace(self._windows_replaced(each, read))
+        return node
+
+    def _window(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> str:
+        """Return the name of the column of the derived table that will hold the value of the window function `node`.
+
+        An equal window function of this SELECT shares its column; a new one is added to the columns to be computed
+        (`_window_steps`). `read` converts the function's arguments into row expressions.
+        """
+        name = f"window_{len(self._source.derivation.steps)}_{len(self._windows)}"
+        window = read_window(node, name, self._settings.user, self._definitions, read)
+        for each in self._windows:
+            if replace(each, name=name) == window:
+                return each.name
+        self._windows.append(window)
+        return name
+
+    def _window_steps(self, read: Callable[[exp.Expr], RowExpression]) -> list[Step]:
+        """Return the steps that compute the window functions of the SELECT and keep the rows that satisfy its QUALIFY.
+
+        The columns of the SELECT must have been converted before, because that collects the window functions. `read`
+        converts the condition of QUALIFY into a row expression; the condition may name columns of the result.
+        """
+        qualify = self._select.args.get("qualify")
+        condition = None
+        if qualify is not None:
+            with self._problems.collect(qualify):
+                condition = read(self._aliases_replaced(qualify.this.copy()))
+        steps: list[Step] = []
+        if self._windows:
+            steps.append(AddWindows(self._settings.user, tuple(self._windows), self._ties))
+        if condition is not None:
+            steps.append(KeepRows(condition))
+        return steps
+
+    def _aliases_replaced(self, node: exp.Expr) -> exp.Expr:
+        """Return the node with each alias of the SELECT in it replaced by the expression that the alias names.
+
+        A name that is also a column of the private rows means that column, and is not replaced.
+        """
+        if type(node) is exp.Column and node.name in self._aliases and node.name not in (self._source.columns or ()):
+            meant: exp.Expr = self._aliases[node.name].copy()
+            return meant
+        for each in list(node.iter_expressions()):
+            each.replace(self._aliases_replaced(each))
+        return node
 
     def _with_user(self, named: Sequence[NamedExpression]) -> tuple[NamedExpression, ...]:
-        """Return the columns with the user column, which every derived table keeps under its own name."""
+        """Return the columns `named` with the user column first, because every derived table has the user column.
+
+        Raises: `InvalidParameter` if the SELECT renames the user column, or gives its name to another column.
+        """
         user = self._settings.user
         kept = [each for each in named if each.name.lower() != user.lower()]
         for each in named:
@@ -114,7 +203,10 @@ class PerUserReader:
         return (NamedExpression(user, ColumnValue(user)), *kept)
 
     def _grouped(self) -> list[Step]:
-        """Return the steps of SELECT .. GROUP BY user, .. with HAVING."""
+        """Return the steps that compute the rows of SELECT .. GROUP BY user, ..
+
+        They compute the groups of each user, HAVING, the window functions, and the columns, in this order.
+        """
         user = self._settings.user
         self._read_keys()
         outputs = []
@@ -128,9 +220,11 @@ class PerUserReader:
         if having is not None:
             with self._problems.collect(having):
                 condition = self._over_groups(having.this)
+        window_steps = self._window_steps(self._over_groups)
         steps: list[Step] = [GroupByUser(user, tuple(self._keys), tuple(self._aggregates))]
         if condition is not None:
             steps.append(KeepRows(condition))
+        steps += window_steps
         with self._problems.collect():
             check_names([each.name for each in outputs])
             steps.append(SelectColumns(user, self._with_user(outputs)))
@@ -168,16 +262,23 @@ class PerUserReader:
         inner, alias = (node.this, node.alias) if type(node) is exp.Alias else (node, None)
         expression = read(inner)
         if alias is None:
-            plain = type(inner.unnest()) is exp.Column
-            alias = inner.unnest().name if plain else str(getattr(inner, "this", "value")).lower()
+            column = inner.unnest()
+            plain = type(column) is exp.Column
+            written = column.meta.get(WRITTEN, column.name)
+            alias = str(written) if plain else str(getattr(inner, "this", "value")).lower()
             alias = alias if plain or alias.isidentifier() else "value"
         return NamedExpression(alias, expression)
 
     def _over_groups(self, node: exp.Expr) -> RowExpression:
-        """Return an expression over the row of a user's group: its keys and aggregates."""
+        """Return the row expression for `node`, part of the SELECT list or HAVING of a SELECT with GROUP BY user.
+
+        It is computed from the rows after grouping, each of which has the keys and aggregates of one group of one user.
+        """
         return self._rows.read(self._replaced(node.copy()))
 
     def _replaced(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Window):
+            return exp.column(self._window(node, self._over_groups), quoted=True)
         if node in self._key_nodes:
             return exp.column(f"key_{self._key_nodes.index(node)}", quoted=True)
         if type(node) is exp.Column:
@@ -193,7 +294,11 @@ class PerUserReader:
         return node
 
     def _aggregate(self, node: exp.Expr) -> str:
-        """Return the name of the column of an aggregate of one user's rows."""
+        """Return the name of the column that holds the value of the aggregate call `node` over one user's rows.
+
+        An equal aggregate of this SELECT shares its column; a new one is added to the aggregates to be computed.
+        Raises: `InvalidParameter` for a call that is not supported.
+        """
         condition: RowExpression | None = None
         call = node
         if isinstance(node, exp.Filter):

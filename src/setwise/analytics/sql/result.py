@@ -1,33 +1,48 @@
-"""The answer to a SQL statement: the columns it names, and its rows."""
+"""The answer to a SQL statement: its columns and rows."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from setwise.analytics.answer import Exportable, PrivateAnswer
-from setwise.mechanisms.labels import Cell, cell_of
+from setwise.analytics.bins import period_start
+from setwise.mechanisms.labels import Cell, shown_cell
 from setwise.mechanisms.release import Item
 
 if TYPE_CHECKING:
-    from setwise.analytics.present.plot import Picture
+    from setwise.analytics.present.plot import Chart, Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A column of the result: its name, and the place of its group or statistic in the query.
+    """A column of the result of a SQL statement, with the name `name`.
 
-    A column that is computed of released rows has neither place. `interval` says that it has intervals nevertheless.
+    `group` or `statistic` is the index of the group column or statistic that it shows. Both are None for a column that
+    is computed from released (noisy) rows; for such a column, `interval` is True if it has intervals, and `is_key` if
+    it is computed from group keys alone. `time` is True for a group column of periods of time; a period is shown as the
+    date or time at which it begins, as DATE_TRUNC returns it.
     """
 
     name: str
     group: int | None = None
     statistic: int | None = None
     interval: bool = False
+    time: bool = False
+    is_key: bool = False
+
+    @property
+    def is_label(self) -> bool:
+        """Whether the column says which group a row is about: a group column, or one computed from group keys."""
+        return self.group is not None or self.is_key
 
 
 class Estimated(TypedDict):
-    """A statistic of a row: its value, and its interval where it has one."""
+    """The cell of a statistic in a row of an answer: its value, and its interval if it has one.
+
+    `unreliable` is True if noise may dominate the value, and is left out otherwise.
+    """
 
     value: float | None
     interval: NotRequired[list[float]]
@@ -35,7 +50,12 @@ class Estimated(TypedDict):
 
 
 class StatedBounds(TypedDict):
-    """The bounds of a statistic, or the contribution bound, and where they came from."""
+    """The clipping bounds of a statistic, or the contribution bound of a query, and where they came from.
+
+    `of` is the name of a statistic, and `low` and `high` are its clipping bounds; or `of` is "contributions", and a
+    user counts in `low` (1) to `high` groups. `source` is "statement", "catalog", or "found" for bounds that a private
+    search found.
+    """
 
     of: str
     low: float
@@ -44,16 +64,19 @@ class StatedBounds(TypedDict):
 
 
 RowCell = Cell | Estimated | float | bool | None
-"""A cell of a row: a group's, a statistic, or what was computed of released rows."""
+"""A cell of a row: a group key, a statistic, or a value computed from released rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlAnswer(Exportable):
-    """The rows that a statement gets, and the `answer` they are of: what was spent, what is promised, and why it ends.
+    """The rows of a SQL statement, and the `answer` from which they come, with its cost and its privacy promise.
 
-    `computed` are the rows that were computed of released rows; None where the rows are those of the answer. `problem`
-    says why they could not be computed. Then the rows are the released ones: they were paid for. `bounds` are those of
-    every statistic, with where each came from: the statement, the catalog, or a search within a tenth of epsilon.
+    `outputs` are the columns. `computed` are the rows if they were computed from released (noisy) rows; None if they
+    are the released rows themselves. `problem` says why rows could not be computed; the answer then has the released
+    rows, because they were paid for. `bounds` lists the bounds of every statistic with their source: the statement, the
+    catalog, or a private search, which costs a tenth of epsilon. `notes` are sentences about computed rows: how sure
+    the intervals of a ratio are, and what the mark `unreliable` means. `advice` says how ratios can mislead, and what
+    to ask instead; "" if the statement has no such ratios.
     """
 
     answer: PrivateAnswer
@@ -61,6 +84,8 @@ class SqlAnswer(Exportable):
     computed: tuple[dict[str, RowCell], ...] | None = None
     problem: str = ""
     bounds: tuple[StatedBounds, ...] = ()
+    notes: tuple[str, ...] = ()
+    advice: str = ""
 
     def __len__(self) -> int:
         return len(self.answer) if self.computed is None else len(self.computed)
@@ -70,18 +95,24 @@ class SqlAnswer(Exportable):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in the order of the SELECT."""
+        """The names of the columns of the SQL result, in the order of the SELECT."""
         return tuple(each.name for each in self.outputs)
 
     @property
     def rows(self) -> list[dict[str, RowCell]]:
-        """The rows by column: the cells of the group, and value and interval of each statistic."""
+        """The rows, each a mapping from column name to cell.
+
+        The cell of a statistic is itself a mapping, with its `value` and `interval` (see `Estimated`).
+        """
         if self.computed is not None:
             return list(self.computed)
         return [{each.name: _cell(each, item) for each in self.outputs} for item in self.answer.items]
 
     def by_column(self) -> dict[str, list[Any]]:
-        """Return the rows as columns; a statistic has its ends in `NAME_lower` and `NAME_upper`."""
+        """Return the result as a mapping from column names to lists of cells, for data frames.
+
+        The ends of a statistic's interval are in the columns `NAME_lower` and `NAME_upper`.
+        """
         columns: dict[str, list[Any]] = {}
         rows = self.rows
         for each in self.outputs:
@@ -97,7 +128,10 @@ class SqlAnswer(Exportable):
 
     @property
     def value(self) -> float:
-        """The number of a statement that gets a single one."""
+        """The answer as one number.
+
+        Raises: `InvalidParameter` if the answer has several numbers or none.
+        """
         if self.computed is None:
             return self.answer.value
         cells = [cell for row in self.computed for cell in row.values()]
@@ -106,52 +140,153 @@ class SqlAnswer(Exportable):
         return number if isinstance(number, int | float) else self.answer.value
 
     def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
-        labels = [each.name for each in self.outputs if each.group is not None]
+        labels = [each.name for each in self.outputs if each.is_label]
         return self.by_column(), labels, self.answer.measure
 
+    def unreliable_columns(self) -> list[list[str]]:
+        """Return for each row the names of the columns whose value noise may dominate."""
+        return [
+            [name for name, cell in row.items() if isinstance(cell, dict) and cell.get("unreliable")]
+            for row in self.rows
+        ]
+
     def plot(self, path: str | Path | None = None) -> "Picture":
-        """Return the rows as bars of their first statistic with its intervals, as `PrivateAnswer.plot` does."""
-        return self.answer.plot(path)
+        """Return a picture of the result's rows: the first column of numbers as bars with intervals.
+
+        The bars are in the order of the rows; if the groups are times, the picture is a line instead. The picture is
+        also written to the file `path` (.png or .svg), unless `path` is None.
+        """
+        from setwise.analytics.present.plot import plot_chart
+
+        return plot_chart(self.charts()[0], self.answer, None if path is None else str(path), self.notes)
+
+    def charts(self) -> "list[Chart]":
+        """Return the charts that show the result's rows, one for each column of numbers.
+
+        Statistics and columns with intervals come first. The bars are labelled by the group columns or, if none was
+        selected, by the first column with text or truth values. Several quantiles share one chart, because they have
+        the same unit. Without a column of numbers, the only chart shows the labels alone. Bars are in the order of the
+        rows, but if the labels are times, in the order of time.
+        """
+        from setwise.analytics.present.plot import Bar, Chart, measure_of_bars
+
+        rows = self.rows
+        labels = self._label_columns()
+        names = self._number_columns(labels)
+        texts = [tuple("null" if row[name] is None else str(row[name]) for name in labels) for row in rows]
+        if not labels and len(rows) > 1:
+            texts = [(str(place),) for place in range(1, len(rows) + 1)]
+        over_time = len(labels) == 1 and len(rows) > 1 and all(_is_time(cells[0]) for cells in texts)
+
+        def bar(cells: tuple[str, ...], cell: RowCell, name: str) -> Bar:
+            value, interval = _number_of(cell)
+            return Bar(cells=cells or (name,), value=value, interval=interval)
+
+        lines = list(zip(texts, rows, strict=True))
+        if over_time:
+            lines.sort(key=lambda line: line[0])  # text order of dates is their order in time
+        if not names:
+            bars = [Bar(cells=cells, value=None, interval=None) for cells in texts]
+            return [Chart(name=self.answer.heading, bars=bars, over_time=False)]
+        if self.answer.kind == "quantile" and len(names) == len(self.answer.statistics) > 1:
+            bars = [bar((*cells, name), row[name], name) for cells, row in lines for name in names]
+            return [Chart(name=measure_of_bars(self.answer), bars=bars, over_time=False)]
+        is_heading = self.computed is None and len(names) == 1
+        return [
+            Chart(
+                name=self.answer.heading if is_heading else name,
+                bars=[bar(cells, row[name], name) for cells, row in lines],
+                over_time=over_time,
+            )
+            for name in names
+        ]
+
+    def _label_columns(self) -> list[str]:
+        """Return the names of the columns that label the rows: group columns, or else the first column with text."""
+        keys = [output.name for output in self.outputs if output.is_label]
+        rows = self.rows
+        other = [name for name in self.columns if any(isinstance(row[name], str | bool) for row in rows)]
+        return keys or other[:1]
+
+    def _number_columns(self, labels: Sequence[str]) -> list[str]:
+        """Return the names of the columns that hold numbers; statistics and columns with intervals come first.
+
+        `labels` are the columns that label the rows, which are left out.
+        """
+        rows = self.rows
+        numbers = [
+            output
+            for output in self.outputs
+            if output.name not in labels and any(_number_of(row[output.name])[0] is not None for row in rows)
+        ]
+        estimates = [output.name for output in numbers if output.statistic is not None or output.interval]
+        return [*estimates, *(output.name for output in numbers if output.name not in estimates)]
 
     def _repr_html_(self) -> str:
         from setwise.analytics.present.html import columns_html
 
-        return columns_html(self.by_column(), self.answer)
+        keys = [output.name for output in self.outputs if output.is_label]
+        return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys)
 
     def __str__(self) -> str:
         if self.computed is None:
             return str(self.answer)
-        lines = [", ".join(f"{name} {_said(cell)}" for name, cell in row.items()) for row in self.computed]
+        lines = [", ".join(f"{name} {_cell_text(cell)}" for name, cell in row.items()) for row in self.computed]
         return "\n".join([*lines, str(self.answer).splitlines()[-1]])
 
     def to_dict(self) -> dict[str, object]:
-        """Return the object that `setwise sql --json` prints: a contract."""
-        told = self.answer.to_dict()
-        del told["items"]
+        """Return the JSON object that `setwise sql --json` prints; scripts depend on its keys, which stay the same."""
+        promise = self.answer.to_dict()
+        del promise["items"]
         problem = {"problem": self.problem} if self.problem else {}
         bounds = {"bounds": list(self.bounds)} if self.bounds else {}
-        return {"columns": list(self.columns), "rows": self.rows, **told, **bounds, **problem}
+        notes = {"notes": list(self.notes)} if self.notes else {}
+        advice = {"advice": self.advice} if self.advice else {}
+        return {"columns": list(self.columns), "rows": self.rows, **promise, **bounds, **notes, **advice, **problem}
 
 
-def _said(cell: RowCell) -> str:
+def _number_of(cell: RowCell) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the value and the interval of a cell; each is None if the cell has none.
+
+    Both are None if the cell holds no number.
+    """
+    value = cell["value"] if isinstance(cell, dict) else cell
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None, None
+    ends = cell.get("interval") if isinstance(cell, dict) else None
+    return value, None if ends is None else (ends[0], ends[1])
+
+
+def _is_time(text: str) -> bool:
+    """Return whether a label begins like a date with year and month, such as 2024-05-01."""
+    return re.match(r"\d{4}-\d{2}(?!\d)", text) is not None
+
+
+def _cell_text(cell: RowCell) -> str:
     if not isinstance(cell, dict):
         return str(cell)
     interval = cell.get("interval")
-    return f"{cell['value']}" + ("" if interval is None else f" in [{interval[0]}, {interval[1]}]")
+    mark = " (unreliable)" if cell.get("unreliable") else ""
+    return f"{cell['value']}" + ("" if interval is None else f" in [{interval[0]}, {interval[1]}]") + mark
 
 
-def estimated(value: float | None, interval: Sequence[float] | None) -> Estimated:
-    """Return a statistic as rows show it; one without an interval has no word for it."""
-    return {"value": value} if interval is None else {"value": value, "interval": list(interval)}
+def estimated(value: float | None, interval: Sequence[float] | None, *, unreliable: bool = False) -> Estimated:
+    """Return the cell of a statistic in a row of a SQL result: {"value": .., "interval": [low, high]}.
+
+    The key "interval" is left out if the interval is None. "unreliable" is True if `unreliable` is, and left out
+    otherwise.
+    """
+    cell: Estimated = {"value": value} if interval is None else {"value": value, "interval": list(interval)}
+    if unreliable:
+        cell["unreliable"] = True
+    return cell
 
 
 def _cell(output: Output, item: Item) -> RowCell:
     if output.group is not None:
-        return cell_of(item.label, output.group)
+        key = shown_cell(item.label, output.group)
+        return str(period_start(key)) if output.time and isinstance(key, str) else key
     if not item.estimates:
         return estimated(item.count, item.interval)
     found = item.estimates[output.statistic or 0]
-    cell = estimated(found.value, found.interval)
-    if found.unreliable:
-        cell["unreliable"] = True
-    return cell
+    return estimated(found.value, found.interval, unreliable=found.unreliable)

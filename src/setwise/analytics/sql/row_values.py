@@ -1,6 +1,6 @@
-"""Expressions over the columns of one row, read from a syntax tree into row expressions.
+"""Conversion of SQL expressions over the columns of one row into row expressions.
 
-Every node that has a meaning here is written anew, and every other is refused by name.
+Only syntax nodes with a known meaning are converted; every other node is refused by name.
 """
 
 import re
@@ -30,17 +30,32 @@ from setwise.analytics.rows.expression import (
     ReleasedValue,
     RowExpression,
     Start,
+    TimeDifference,
     TimeField,
     TimePart,
+    TimeShift,
+    TimeText,
+    TimeWord,
 )
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
+from setwise.analytics.sql.time_units import (
+    FIELDS,
+    FORMATS,
+    STARTS,
+    format_parts,
+    formatted,
+    interval_of,
+    shift_of,
+    unit_name,
+)
 from setwise.errors import InvalidParameter
 
 COMPUTED = (
     "columns and constants are computed with by + - * / %, CASE, IF, COALESCE, NULLIF, LEAST, GREATEST, ABS, FLOOR, "
-    "CEIL, ROUND, LOWER, UPPER, TRIM, SUBSTR, LENGTH, EXTRACT, DATE_TRUNC and comparisons"
+    "CEIL, ROUND, LOWER, UPPER, TRIM, SUBSTR, LENGTH, ||, CAST, EXTRACT, DATE_TRUNC, DATE_DIFF, TO_CHAR, "
+    "x + INTERVAL '1 day' and comparisons"
 )
-"""What may be computed of a row, for messages."""
+"""The functions and operators that expressions over a row may use, for error messages."""
 
 OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.EQ: Operator.EQUAL,
@@ -50,6 +65,7 @@ OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.GT: Operator.GREATER,
     exp.GTE: Operator.AT_LEAST,
 }
+"""The comparison operators by the syntax node that SQL has for them."""
 
 _ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
     exp.Add: ArithmeticOperator.PLUS,
@@ -80,42 +96,29 @@ _FUNCTIONS = {
     "LENGTH": (Function.LENGTH, 1, 1),
     "CHAR_LENGTH": (Function.LENGTH, 1, 1),
     "LEN": (Function.LENGTH, 1, 1),
+    "CONCAT": (Function.CONCAT, 2, 10),
     "DATE": (Function.TO_DATE, 1, 1),
     "TO_DATE": (Function.TO_DATE, 1, 1),
 }
-"""The function of each name, with the fewest and the most arguments it takes."""
-
-_FIELDS = {
-    "YEAR": TimeField.YEAR,
-    "QUARTER": TimeField.QUARTER,
-    "MONTH": TimeField.MONTH,
-    "WEEK": TimeField.WEEK,
-    "ISOWEEK": TimeField.WEEK,
-    "WEEKISO": TimeField.WEEK,
-    "DAY": TimeField.DAY,
-    "DAYOFMONTH": TimeField.DAY,
-    "HOUR": TimeField.HOUR,
-    "DAYOFWEEK": TimeField.SUNDAY_1,
-    "DOW": TimeField.SUNDAY_0,
-    "WEEKDAY": TimeField.SUNDAY_0,
-    "ISODOW": TimeField.WEEKDAY,
-    "DAYOFWEEKISO": TimeField.WEEKDAY,
-    "DAYOFWEEK_ISO": TimeField.WEEKDAY,
-}
+"""The supported functions by name, each with the fewest and the most arguments that it takes."""
 
 TRUNCATIONS = ("DATE_TRUNC", "DATETIME_TRUNC", "TIMESTAMP_TRUNC", "TRUNC")
-_STARTS = {"DAY": Start.DAY, "WEEK": Start.SUNDAY_WEEK, "ISOWEEK": Start.WEEK, "MONTH": Start.MONTH}
-
 _INTEGERS = (exp.DType.BIGINT, exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT)
 _REALS = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL, exp.DType.BIGDECIMAL)
+_TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.NVARCHAR, exp.DType.CHAR, exp.DType.NCHAR)
 _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATETIME, exp.DType.TIMESTAMPNTZ)
 
 Released = Callable[[exp.Expr], ReleasedValue]
-"""Makes a scalar subquery a releasing SELECT of the statement, and returns what stands for its value."""
+"""A function that takes a scalar subquery, adds it to the releasing SELECTs of the statement, and returns a placeholder
+for its released value."""
 
 
 class RowReader:
-    """Reads nodes into row expressions; `today` is what CURRENT_DATE is, `released` reads scalar subqueries."""
+    """Converts SQL syntax nodes into row expressions, which engines compute from each private row.
+
+    `today` is the value of CURRENT_DATE. `released` converts scalar subqueries, whose (noisy) values are released
+    before the rows are read; if it is None, scalar subqueries are refused.
+    """
 
     def __init__(self, today: date, released: Released | None = None) -> None:
         self._today = today
@@ -123,7 +126,10 @@ class RowReader:
         self._depth = 0
 
     def read(self, node: exp.Expr) -> RowExpression:
-        """Return the expression that a node is, or raise `InvalidParameter` naming what it may not say."""
+        """Return the row expression for a SQL syntax node.
+
+        Raises: `InvalidParameter` if the node is not supported, or nests more than `DEEPEST` levels deep.
+        """
         self._depth += 1
         if self._depth > DEEPEST:
             self._depth = 0
@@ -139,6 +145,8 @@ class RowReader:
         kind = type(node)
         if kind in _ARITHMETIC:
             check_parts(node, "this", "expression", "typed", "safe")
+            if (moved := self._moved_time(node)) is not None:
+                return moved
             return Arithmetic(_ARITHMETIC[kind], self.read(node.this), self.read(node.args["expression"]))
         if kind in OPERATORS:
             check_parts(node, "this", "expression")
@@ -182,8 +190,13 @@ class RowReader:
                 check_parts(node, "this", "start", "length")
                 places = [node.args[name] for name in ("start", "length") if node.args.get(name) is not None]
                 return self._call("SUBSTR", [node.this, *places])
+            case exp.DPipe():
+                check_parts(node, "this", "expression", "safe")
+                return self._call("CONCAT", list(node.flatten()))
             case exp.Extract():
                 return self._part(node)
+            case exp.AtTimeZone():
+                return self._moment(node)
             case exp.Subquery() if self._released is not None:
                 return self._released(node)
             case exp.Anonymous():
@@ -193,7 +206,10 @@ class RowReader:
                 raise unsupported(f"{construct_of(node)} in an expression over rows", COMPUTED)
 
     def constant_time(self, node: exp.Expr) -> date | datetime | None:
-        """Return the date or time that a node is whatever the row: CURRENT_DATE, a literal, or one less some days."""
+        """Return the date or time that a syntax node stands for if it is the same for every row; None otherwise.
+
+        Such nodes are CURRENT_DATE, literals, and these with an INTERVAL added or subtracted.
+        """
         match node:
             case exp.Paren():
                 return self.constant_time(node.this)
@@ -316,7 +332,10 @@ class RowReader:
             return Call(Function.TO_DATE, (self.read(node.this),))
         if to in _TIMES:
             return self.read(node.this)
-        raise unsupported(f"CAST to {node.args['to'].sql()}", "cast to INT64, FLOAT64 or DATE")
+        if to in _TEXTS:
+            check_parts(node.args["to"], "this", "nested")
+            return Call(Function.TO_TEXT, (self.read(node.this),))
+        raise unsupported(f"CAST to {node.args['to'].sql()}", "cast to INT64, FLOAT64, DATE or TEXT")
 
     def _call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
         if function in ("IF", "IIF", "IFF") and len(arguments) == 3:
@@ -327,12 +346,8 @@ class RowReader:
             return Arithmetic(ArithmeticOperator.MODULO, *map(self.read, arguments))
         if function == "LEFT" and len(arguments) == 2:
             return Call(Function.SUBSTR, (self.read(arguments[0]), ConstantValue(1), self.read(arguments[1])))
-        if function in _FIELDS and len(arguments) == 1:
-            return TimePart(_FIELDS[function], time_column(arguments[0], function))
-        if function in ("DATE_PART", "DATEPART") and len(arguments) == 2:
-            return self._named_part(arguments[0].name, arguments[1])
-        if function in TRUNCATIONS:
-            return self._truncation(function, arguments)
+        if (found := self._time_call(function, arguments)) is not None:
+            return found
         if function not in _FUNCTIONS:
             raise unsupported(function, COMPUTED)
         which, fewest, most = _FUNCTIONS[function]
@@ -348,16 +363,126 @@ class RowReader:
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
-        field = _FIELDS.get(name.upper())
+        """Return the row expression of the part `name`, such as YEAR, of a date or time, or of a time difference."""
+        field = FIELDS.get(name.upper())
         if field is None:
-            raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(_FIELDS)}")
-        return TimePart(field, time_column(argument, "EXTRACT"))
+            raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(FIELDS)}")
+        inner = argument.unnest()
+        if type(inner) is exp.Sub and interval_of(inner.args["expression"]) is None:
+            return self._interval_part(field, inner)
+        return TimePart(field, self._moment(argument))
+
+    def _interval_part(self, field: TimeField, node: exp.Expr) -> RowExpression:
+        """Return the row expression of the EPOCH (seconds) or DAY (whole days) of `node`, a difference of two times."""
+        end, start = self._moment(node.this), self._moment(node.args["expression"])
+        if field is TimeField.EPOCH:
+            seconds = (TimePart(TimeField.EPOCH, end), TimePart(TimeField.EPOCH, start))
+            return Arithmetic(ArithmeticOperator.MINUS, *seconds)
+        if field is TimeField.DAY:
+            return TimeDifference(Start.DAY, start, end, whole=True)
+        raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
+
+    def _moment(self, node: exp.Expr) -> RowExpression:
+        """Return the row expression of a date or time, ignoring a time zone UTC and casts to TIMESTAMP around it.
+
+        Raises: `InvalidParameter` for a time zone other than UTC.
+        """
+        inner = node.unnest()
+        if type(inner) is exp.AtTimeZone:
+            check_parts(inner, "this", "zone")
+            check_zone(inner.args["zone"])
+            return self._moment(inner.this)
+        is_cast = type(inner) is exp.Anonymous and str(inner.this).upper() in ("TIMESTAMP", "DATETIME", "TO_TIMESTAMP")
+        if is_cast and len(inner.expressions) == 1 and self.constant_time(inner) is None:
+            return self._moment(inner.expressions[0])
+        return self.read(inner)
+
+    def _moved_time(self, node: exp.Expr) -> RowExpression | None:
+        """Return the row expression of a time plus or minus an interval, x + INTERVAL '1 day'; None for other sums."""
+        if type(node) not in (exp.Add, exp.Sub):
+            return None
+        moment, interval = node.this, node.args["expression"]
+        if type(node) is exp.Add and type(moment) is exp.Interval:
+            moment, interval = interval, moment
+        shift = interval_of(interval.unnest())
+        if shift is None:
+            return None
+        sign = 1 if type(node) is exp.Add else -1
+        return TimeShift(self._moment(moment), sign * shift[0], sign * shift[1])
+
+    def _time_call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression | None:
+        """Return the row expression of a call of a function of dates and times; None for other functions."""
+        count = len(arguments)
+        if function in FIELDS and count == 1:
+            return self._named_part(function, arguments[0])
+        if function in ("DATE_PART", "DATEPART") and count == 2:
+            return self._named_part(arguments[0].name, arguments[1])
+        if function in TRUNCATIONS:
+            return self._truncation(function, arguments)
+        if function in FORMATS:
+            node, written = format_parts(function, arguments)
+            return formatted(function, written, self._moment(node))
+        if function in _DIFFERENCES:
+            return self._difference(function, arguments)
+        if function in _SHIFTS or function in _UNIT_SHIFTS:
+            return self._shift(function, arguments)
+        if function in ("MONTHNAME", "DAYNAME") and count == 1:
+            word = TimeWord.MONTH_NAME if function == "MONTHNAME" else TimeWord.WEEKDAY_NAME
+            return TimeText(word, self._moment(arguments[0]))
+        if function == "LAST_DAY" and count == 1:
+            first = PeriodStart(Start.MONTH, self._moment(arguments[0]))
+            return TimeShift(TimeShift(first, months=1), microseconds=-shift_of(1, "DAY")[1])
+        return None
+
+    def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
+        """Return the row expression of the number of periods between two dates or times, such as DATEDIFF.
+
+        The order of the arguments tells the dialect: DATEDIFF('month', start, end) is that of DuckDB, Snowflake and
+        Redshift; DATE_DIFF(end, start, MONTH) that of GoogleSQL; and DATEDIFF(end, start), in days, that of MySQL.
+        DATE_DIFF('week', start, end) counts whole weeks between the two days, as DuckDB and Trino do; DATEDIFF counts
+        Mondays, as Snowflake and Redshift do.
+        """
+        if len(arguments) == 3 and unit_name(arguments[0]):
+            unit, start, end = unit_name(arguments[0]), arguments[1], arguments[2]
+            if function == "DATE_DIFF" and unit == "ISOWEEK":
+                first, last = (PeriodStart(Start.DAY, self._moment(each)) for each in (start, end))
+                return TimeDifference(Start.WEEK, first, last, whole=True)
+            unit = "ISOWEEK" if unit == "WEEK" else unit
+        elif len(arguments) == 3 and unit_name(arguments[2]):
+            end, start, unit = arguments[0], arguments[1], unit_name(arguments[2])
+        elif len(arguments) == 2 and function == "DATEDIFF":
+            end, start, unit = arguments[0], arguments[1], "DAY"
+        else:
+            raise InvalidParameter(
+                f"{function} takes a unit and two dates, as in {function}('day', start, end) or {function}(end, start, "
+                f"DAY); the units are {', '.join(STARTS)}"
+            )
+        return TimeDifference(
+            STARTS[unit], self._moment(start), self._moment(end), whole=function in _WHOLE_DIFFERENCES
+        )
+
+    def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
+        """Return the row expression of DATE_ADD(x, INTERVAL 1 DAY), DATEADD(day, 1, x) and similar calls."""
+        sign = _SHIFTS.get(function, 1)
+        if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
+            return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])
+        if len(arguments) == 3 and unit_name(arguments[0]):
+            number = number_of(arguments[1].unnest(), f"the number of {function}")
+            if isinstance(number, int):
+                months, microseconds = shift_of(sign * number, unit_name(arguments[0]).removeprefix("ISO"))
+                return TimeShift(self._moment(arguments[2]), months, microseconds)
+        if len(arguments) == 2 and function == "ADD_MONTHS":
+            return TimeShift(self._moment(arguments[0]), *shift_of(int(number_of(arguments[1], function)), "MONTH"))
+        if len(arguments) == 2 and function in ("DATE_ADD", "DATE_SUB"):
+            operator = ArithmeticOperator.PLUS if sign > 0 else ArithmeticOperator.MINUS
+            return Arithmetic(operator, self._moment(arguments[0]), self.read(arguments[1]))
+        raise InvalidParameter(f"{function} takes a date and an interval: write x + INTERVAL '1 day' of a column x")
 
     def _truncation(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        column, unit = truncation_parts(function, arguments)
-        if unit not in _STARTS:
-            raise unsupported(f"{function} to {unit} here", "compare EXTRACT(YEAR FROM x), or the column itself")
-        return PeriodStart(_STARTS[unit], time_column(column, function))
+        moment, unit = truncation_parts(function, arguments)
+        if unit not in STARTS:
+            raise unsupported(f"{function} to {unit}", f"write one of {', '.join(STARTS)}")
+        return PeriodStart(STARTS[unit], self._moment(moment))
 
 
 _NOW = ("CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_DATETIME", "NOW", "TODAY", "GETDATE")
@@ -365,15 +490,21 @@ _SHIFTS = {
     **dict.fromkeys(("DATE_SUB", "TIMESTAMP_SUB", "DATETIME_SUB"), -1),
     **dict.fromkeys(("DATE_ADD", "TIMESTAMP_ADD", "DATETIME_ADD"), 1),
 }
+_UNIT_SHIFTS = ("DATEADD", "TIMESTAMPADD", "TIMEADD", "ADD_MONTHS")
+_DIFFERENCES = ("DATEDIFF", "DATE_DIFF", "DATETIME_DIFF", "TIMESTAMPDIFF", "TIMESTAMP_DIFF")
+_WHOLE_DIFFERENCES = ("TIMESTAMPDIFF", "TIMESTAMP_DIFF")
+"""The functions that count whole periods, in MySQL and GoogleSQL; the others count starts of periods."""
+
 _DAYS = {"DAY": 1, "WEEK": 7}
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr, str]:
-    """Return the column and the unit of DATE_TRUNC(x, MONTH) or DATE_TRUNC('month', x).
+    """Return (syntax node of the column, name of the unit) in DATE_TRUNC(x, MONTH) or DATE_TRUNC('month', x).
 
-    The week of DATE_TRUNC('week', x) begins on Monday, as in PostgreSQL and DuckDB, and is called ISOWEEK here. That of
-    DATE_TRUNC(x, WEEK) begins on Sunday, as in GoogleSQL.
+    `arguments` are the arguments of the call, and `function` names it in messages. The week of DATE_TRUNC('week', x)
+    begins on Monday, as in PostgreSQL and DuckDB, and is called ISOWEEK here. The week of DATE_TRUNC(x, WEEK) begins on
+    Sunday, as in GoogleSQL.
     """
     if len(arguments) not in (2, 3):
         raise InvalidParameter(f"{function} takes a column and a unit, as in {function}(x, MONTH)")
@@ -390,24 +521,34 @@ def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.
     return first, second.name.upper()
 
 
-UNITS = ("YEAR", "QUARTER", "MONTH", "ISOWEEK", "WEEK", "DAY", "HOUR")
+UNITS = ("YEAR", "QUARTER", "MONTH", "ISOWEEK", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+"""The units of time that truncation accepts."""
 
 
-def time_column(node: exp.Expr, function: str) -> str:
-    """Return the column of dates or times that a node is, without a cast to DATE or TIMESTAMP around it."""
+def time_column(node: exp.Expr) -> str | None:
+    """Return the name of the column that a node refers to, ignoring casts to DATE or TIMESTAMP around it.
+
+    Returns None if the node is not a column.
+    Raises: `InvalidParameter` if the node has a time zone other than UTC.
+    """
     inner = node.unnest()
     if type(inner) is exp.AtTimeZone:
         check_zone(inner.args["zone"])
         inner = inner.this.unnest()
-    if type(inner) in (exp.Cast, exp.TryCast) and inner.args["to"].this in (exp.DType.DATE, *_TIMES):
+    if is_time_cast(inner):
         inner = inner.this.unnest()
     if type(inner) is exp.Anonymous and str(inner.this).upper() in ("DATE", "TIMESTAMP"):
         inner = inner.expressions[0].unnest() if len(inner.expressions) == 1 else inner
-    return column_name(inner, function)
+    return column_name(inner, "a date function") if type(inner) is exp.Column else None
+
+
+def is_time_cast(node: exp.Expr) -> bool:
+    """Return whether a syntax node is a cast to DATE or TIMESTAMP."""
+    return type(node) in (exp.Cast, exp.TryCast) and node.args["to"].this in (exp.DType.DATE, *_TIMES)
 
 
 def check_zone(node: exp.Expr) -> None:
-    """Raise unless a time zone is UTC."""
+    """Raise `InvalidParameter` unless the syntax node of a time zone is the text 'UTC'."""
     if type(node) is not exp.Literal or str(node.this).upper() != "UTC":
         raise unsupported(f"{construct_of(node)} as a time zone", "times are grouped in UTC: leave it out")
 
@@ -416,7 +557,10 @@ _READ_TIMES = ("TO_DATE", "TO_TIMESTAMP", "PARSE_DATE", "DATE", "TIMESTAMP", "DA
 
 
 def _read_time(node: exp.Expr) -> date | datetime | None:
-    """Return the date or time of TO_DATE('2024-01-31', 'YYYY-MM-DD') and the like, written as ISO has it."""
+    """Return the date or time that a call with constants stands for, such as TO_DATE('2024-01-31', 'YYYY-MM-DD').
+
+    Returns None if the arguments are not constants, or if the date or time is not in ISO format.
+    """
     texts = [str(each.this) for each in node.expressions if type(each) is exp.Literal and each.is_string]
     if not texts or len(texts) != len(node.expressions) or len(texts) > 2:
         return None
@@ -439,7 +583,10 @@ def _literal_time(node: exp.Expr) -> date | datetime | None:
 
 
 def _months_later(moment: date | datetime, months: int) -> date | datetime:
-    """Return the moment some months later, on the last day of the month where that month is shorter."""
+    """Return the date or time `moment` moved by `months` months, or the last day of the new month if it is too short.
+
+    Raises: `InvalidParameter` if the year is out of range.
+    """
     place = moment.year * 12 + moment.month - 1 + months
     year, month = divmod(place, 12)
     for day in (moment.day, 30, 29, 28):

@@ -1,9 +1,10 @@
-"""SQL text as a syntax tree of sqlglot, with GoogleSQL's clause of options taken out, and the reading of its leaves.
+"""Parsing of SQL text into a syntax tree of sqlglot and the options of GoogleSQL's OPTIONS clause; helpers for nodes.
 
-The dialect reads GoogleSQL, PostgreSQL and DuckDB alike where they agree: names in backticks or double quotes, text in
-single quotes with a quote doubled or after a backslash, `::` as a cast.
+The dialect accepts GoogleSQL, PostgreSQL and DuckDB where they agree: names in backticks or double quotes, text in
+single quotes with a doubled or backslash-escaped quote, and `::` as a cast.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,18 +16,22 @@ from sqlglot.parsers.bigquery import BigQueryParser
 from setwise.errors import InvalidParameter
 
 LONGEST = 10_000
+"""The most characters of a statement."""
 
 _CLAUSE = "DIFFERENTIAL_PRIVACY"
 
 SPENDING = ("epsilon", "delta", "within")
-"""Options for what may be spent; GoogleSQL has no `within`."""
+"""The options that state the budget. GoogleSQL has no `within`."""
 
 OPTIONS = (*SPENDING, "privacy_unit_column", "max_groups_contributed")
-"""What the clause may set, by GoogleSQL's names."""
+"""The options that WITH DIFFERENTIAL_PRIVACY OPTIONS (...) may set, by GoogleSQL's names."""
 
 
 class SqlDialect(BigQuery):
-    """BigQuery's SQL in which every function is only a name with arguments: none is rewritten, none loses one."""
+    """The dialect in which sqlglot parses statements: BigQuery's SQL, but "x" is a name and not text.
+
+    sqlglot's rewriting of known functions is off, so that every call keeps its name and all its arguments.
+    """
 
     class Tokenizer(BigQuery.Tokenizer):  # noqa: D106 - what sqlglot looks for
         QUOTES: ClassVar[list[Any]] = ["'", "'''"]
@@ -38,7 +43,11 @@ class SqlDialect(BigQuery):
 
 
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
-    """Return the statement, the options of its clause as written, and whether it is an EXPLAIN."""
+    """Return the syntax tree of a statement, the options of its OPTIONS clause, and whether it is an EXPLAIN.
+
+    The options are a mapping from their names to their values as text.
+    Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
+    """
     if not isinstance(text, str):
         raise InvalidParameter(f"a SQL query must be text, not {type(text).__name__}")
     if len(text) > LONGEST:
@@ -52,6 +61,7 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
             tokens = dialect.tokenize(text)
             if tokens and tokens[0].text.upper() == "ANALYZE":
                 raise unsupported("EXPLAIN ANALYZE", "write EXPLAIN, which runs nothing")
+        _refuse_top(tokens, text)
         tokens, options = _without_clause(tokens)
         statements = [each for each in dialect.parser().parse(tokens, text) if each is not None]
     except ParseError as error:
@@ -60,7 +70,7 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
         raise InvalidParameter(f"the SQL cannot be read{near}: {_described(found.get('description'))}") from None
     except InvalidParameter:
         raise
-    except ValueError:  # sqlglot's, of a named argument whose name is empty
+    except ValueError:  # sqlglot raises it for a named argument whose name is empty
         raise InvalidParameter("the SQL cannot be read: it is not SQL") from None
     except SqlglotError:
         raise InvalidParameter("the SQL cannot be read: a quote or a comment is not closed") from None
@@ -72,15 +82,18 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
 
 
 def table_names(text: str) -> tuple[str, ...]:
-    """Return the names after FROM and JOIN that are not common table expressions, each once, in their order."""
+    """Return the table names after FROM and JOIN in the SQL statement `text`, without duplicates, in order.
+
+    Names of common table expressions are left out.
+    """
     tree, _, _ = parse(text)
-    own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     names = [".".join(part.name for part in table.parts) for table in tree.find_all(exp.Table)]
-    return tuple(dict.fromkeys(name for name in names if name.lower() not in own))
+    return tuple(dict.fromkeys(name for name in names if name.lower() not in common))
 
 
 def _described(error: str | None) -> str:
-    """Return what a parser says is wrong, without the names of its own classes."""
+    """Return `error`, sqlglot's description of a syntax error, in words that do not mention classes of sqlglot."""
     if error is None:
         return "it is not SQL"
     if error.startswith("Required keyword"):
@@ -89,7 +102,11 @@ def _described(error: str | None) -> str:
 
 
 def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str]]:
-    """Return the tokens without SELECT's `WITH DIFFERENTIAL_PRIVACY OPTIONS (...)`, and the options it sets."""
+    """Return the tokens of a statement without its clause `WITH DIFFERENTIAL_PRIVACY OPTIONS (...)`, and its options.
+
+    The options are a mapping from names to values as text, empty if the clause does not follow the first SELECT.
+    Raises: `InvalidParameter` for an unknown, repeated or malformed option.
+    """
     kinds = [token.token_type for token in tokens[:2]]
     if kinds != [TokenType.SELECT, TokenType.WITH] or len(tokens) < 3:
         return list(tokens), {}
@@ -112,8 +129,31 @@ def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str
     return [tokens[0], *tokens[place:]], options
 
 
+def _refuse_top(tokens: Sequence[Token], text: str) -> None:
+    """Raise `InvalidParameter` if a SELECT among `tokens` has TOP n; the message suggests LIMIT n.
+
+    If it is the first SELECT of the statement, the message has the statement `text` rewritten with LIMIT n.
+    """
+    for place, token in enumerate(tokens):
+        words = [each.text.upper() for each in tokens[place + 1 : place + 5]]
+        if token.token_type is not TokenType.SELECT or words[:1] != ["TOP"]:
+            continue
+        count = 4 if words[1:2] == ["("] and words[3:4] == [")"] else 2
+        number = "".join(words[1:count]).strip("()")
+        if not number.isdecimal():
+            continue
+        limit = f"write LIMIT {number} at the end"
+        if place == 0:
+            written = text[: token.end + 1] + text[tokens[place + count].end + 1 :]
+            limit += f"; write: {written.strip().rstrip(';').rstrip()} LIMIT {number}"
+        raise unsupported(f"TOP {number}", limit)
+
+
 def _option(written: Sequence[Token]) -> tuple[str, str, int]:
-    """Return the name and value of the option that the tokens begin with, and how many tokens it takes."""
+    """Return (name, value as text, number of tokens) of the option with which the tokens `written` begin.
+
+    Raises: `InvalidParameter` for an unknown or malformed option of an OPTIONS clause.
+    """
     name = written[0].text.lower()
     if name not in OPTIONS:
         raise unsupported(f"the option {written[0].text}", f"OPTIONS takes {', '.join(OPTIONS)}")
@@ -132,12 +172,18 @@ def _option(written: Sequence[Token]) -> tuple[str, str, int]:
 
 
 def unsupported(construct: str, instead: str) -> InvalidParameter:
-    """Return the refusal of a construct, with what to write instead."""
+    """Return the error, for the caller to raise, which says that `construct` is not supported, and a remedy.
+
+    `instead` is the remedy: what to write instead.
+    """
     return InvalidParameter(f"{construct} is not supported in SQL here: {instead}")
 
 
 def check_parts(node: exp.Expr, *allowed: str) -> None:
-    """Raise unless only the allowed parts of a node are set: what is not read must not be there."""
+    """Raise `InvalidParameter` if the syntax node has a part, such as a clause, whose name is not in `allowed`.
+
+    `allowed` are the parts that the caller converts. Without this check any other part would be silently ignored.
+    """
     for name, value in node.args.items():
         if name not in allowed and value not in (None, False, []):
             first = value[0] if isinstance(value, list) else value
@@ -147,7 +193,11 @@ def check_parts(node: exp.Expr, *allowed: str) -> None:
 
 
 def column_name(node: exp.Expr, where: str) -> str:
-    """Return the name of the plain column that a node is, or refuse it."""
+    """Return the name of the column that the syntax node refers to.
+
+    Raises: `InvalidParameter` if the node is not a column, or has a qualifier such as t. before it; `where` is the name
+    of the clause in the message.
+    """
     if type(node) is not exp.Column or type(node.this) is not exp.Identifier:
         if type(node) is exp.Literal and node.is_string:
             raise unsupported(
@@ -160,25 +210,35 @@ def column_name(node: exp.Expr, where: str) -> str:
     return str(node.name)
 
 
-def number_of(node: exp.Expr, what: str) -> int | float:
-    """Return the number that a node is, with its sign, or refuse it."""
+def number_of(node: exp.Expr, name: str) -> int | float:
+    """Return the number, with its sign, that a syntax node states as a constant.
+
+    Raises: `InvalidParameter` if the node is not a constant number; the message calls it `name`.
+    """
     if type(node) is exp.Neg:
-        return -number_of(node.this, what)
+        return -number_of(node.this, name)
     if type(node) is not exp.Literal or node.is_string:
-        raise unsupported(f"{construct_of(node)} as {what}", "write a number")
-    return number_in(str(node.this), what)
+        raise unsupported(f"{construct_of(node)} as {name}", "write a number")
+    return number_in(str(node.this), name)
 
 
-def number_in(written: str, what: str) -> int | float:
-    """Return a number as it was written, whole ones as integers."""
+def number_in(written: str, name: str) -> int | float:
+    """Return the number that the text `written` states: an int if it has only digits, and a float otherwise.
+
+    Raises: `InvalidParameter` if the text is not a number, or too large for a float, such as 1e999; the message calls
+    it `name`.
+    """
     try:
-        return int(written) if written.isdecimal() and len(written) <= 30 else float(written)
+        number = int(written) if written.isdecimal() and len(written) <= 30 else float(written)
     except ValueError:
-        raise InvalidParameter(f"{what} must be a number, not {written!r}") from None
+        raise InvalidParameter(f"{name} must be a number, not {written!r}") from None
+    if not math.isfinite(number):
+        raise InvalidParameter(f"{name} must be a number below 1e308, not {written[:40]!r}")
+    return number
 
 
 def construct_of(node: exp.Expr) -> str:
-    """Return what people call a node."""
+    """Return the name of a syntax node's construct for error messages, such as "a subquery" or "the column 'x'"."""
     match node:
         case exp.Anonymous():
             return str(node.this).upper()
@@ -203,6 +263,11 @@ def construct_of(node: exp.Expr) -> str:
 _NAMES: dict[type[exp.Expr], str] = {
     exp.With: "WITH (a common table expression)",
     exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
     exp.Paren: "(..)",
     exp.Tuple: "(.., ..)",
     exp.Array: "[..]",
@@ -220,3 +285,4 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
+"""What people call syntax nodes whose class name would not be understood."""

@@ -1,4 +1,4 @@
-"""The statistics that a query may ask for: one class each, in one table that every door reads."""
+"""The statistics that a query may ask for, one class each; `STATISTICS` lists them for all user interfaces."""
 
 from setwise.analytics.statistics.count import Count
 from setwise.analytics.statistics.distinct import Distinct
@@ -13,4 +13,4 @@ __all__ = ["STATISTICS", "Count", "Distinct", "Mean", "Quantile", "StandardDevia
 STATISTICS: dict[str, type[Statistic]] = {
     statistic.kind: statistic for statistic in (Count, Distinct, Sum, Mean, Quantile, Variance, StandardDeviation)
 }
-"""The statistics by kind, as guarantees stand in `KINDS`. A new statistic is a class of its own and a place here."""
+"""The statistics by kind. A new statistic is a class of its own and an entry in this table."""

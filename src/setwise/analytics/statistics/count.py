@@ -7,37 +7,33 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.statistics.statistic import (
-    AUTO,
-    Statistic,
-    bounded_reach,
-    check_column,
-    doubling_measure,
-    shown,
-)
+from setwise.analytics.statistics.parameters import check_column, shown
+from setwise.analytics.statistics.statistic import AUTO, Statistic, bounded_reach
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import positive_integer
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
-    from setwise.mechanisms.statistics import StatisticRelease
+    from setwise.mechanisms.statistic_release import StatisticRelease
 
 
 LEAST_FOUND, LARGEST_FOUND = 2, 2**20
-"""The range of the most rows of a user that can be found: a bound of 1 would count users, which is another statistic,
-and one beyond a million says that nothing was found."""
+"""The range of the most rows of a user that a search can return. A bound of 1 would count users, which is another
+statistic, and a bound beyond a million means that the search found nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Statistic):
-    """The number of users (`most` = 1), or of rows, at most `most` of a user in a group; None stands for 1.
+    """The number of users in a group, or the number of its rows, of which at most `most` of each user count.
 
-    With a column, only rows where it is not null count, and users who have such a row. `bounds` = "auto" counts rows
-    and leaves the most of a user to be found.
+    It counts users if `most` is 1 or None, and `bounds` is None. With a `column`, only rows where the column is not
+    null count, and only users who have such a row. `bounds` = "auto" counts rows, and a private search finds `most`.
+    The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "count"
     summary: ClassVar[str] = "Count users, or events with a cap on each user."
+    only_lowered: ClassVar[bool] = True
 
     most: int | None = None
     column: str | None = None
@@ -47,7 +43,7 @@ class Count(Statistic):
         if self.bounds is not None and self.bounds != AUTO:
             raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {shown(self.bounds)}")
         if self.bounds is not None and self.most is not None:
-            raise InvalidParameter("the most of a user is found with bounds='auto': leave it out")
+            raise InvalidParameter("with auto for bounds, the most rows of a user are found: leave most out")
         if self.most is not None:
             positive_integer("most", self.most)
         if self.column is not None:
@@ -55,74 +51,119 @@ class Count(Statistic):
 
     @property
     def name(self) -> str:
-        """The name of the count in an answer: users, rows, or count_COLUMN."""
+        """The name of this count's column in an answer: users, rows, or count_COLUMN."""
         if self.column is not None:
             return f"count_{self.column}"
         return "users" if self._counts_users else "rows"
 
     @property
     def is_plain(self) -> bool:
-        """Whether it counts all rows, and not those where a column is not null."""
+        """Whether the command or method `count` can express this count.
+
+        It can if the count has no `column` and its bound on a user's rows is not left to a search.
+        """
         return self.column is None and not self.is_auto
 
     @property
     def is_auto(self) -> bool:
-        """Whether the most rows of a user are to be found privately."""
+        """Whether a private search is still to find the bound on how many rows of a user are counted."""
         return self.bounds == AUTO
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return what the engine counts in doubling bins to find the bound: the number of each user's rows."""
-        return (doubling_measure(self.column, averaged=False, counted=True),)
+        """Return the measure (a number of each user) from which a search finds the bound on a user's rows in a group.
+
+        The measure is the user's number of rows in the group where they have the most rows. The engine counts how many
+        users have each number. In that group a bound leaves out at least as many rows of the user as in any other
+        group.
+        """
+        from setwise.mechanisms.contribution_bound import MOST_ROWS
+
+        counted = self.column is not None
+        return (Measure(column=self.column, counted=counted, peak=True, most=MOST_ROWS, in_cells=True),)
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
-        """Return the count with the most rows of a user that was found, at least 2: it stays a count of rows."""
+        """Return a count of rows with at most `high` rows of each user, rounded up and limited to 2 .. 2^20.
+
+        A private search found `high`; `low` is not used. The lower limit is 2, so that the result stays a count of
+        rows.
+        """
         del low
         return Count(most=min(max(LEAST_FOUND, math.ceil(high)), LARGEST_FOUND), column=self.column)
 
     def found_bounds(self) -> tuple[float, float] | None:
-        """Return 0 and the most rows of a user."""
+        """Return the bounds on what one user adds to this count, (0, most rows of a user), to be shown in the answer.
+
+        None if no bound is set.
+        """
         return None if self.most is None else (0.0, float(self.most))
 
     @property
     def per_item(self) -> int | None:
-        """The most that one user adds to a group; None with a column, by which groups are not ranked."""
+        """The most that one user adds to a group, if groups can be ranked by the count (as in a top k); None otherwise.
+
+        Groups cannot be ranked by a count with a `column`, nor before a search has found the bound on a user's rows.
+        """
         return None if self.column is not None or self.is_auto else self.most or 1
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the bound on a user's rows under the word that the query has for it."""
+        """Return the bound on a user's rows as keyword arguments of a query whose main number is this count.
+
+        The one argument is called `per_item` if the query has groups (`grouped`), and `per_user` otherwise.
+        """
         return {"per_item" if grouped else "per_user": self.most}
 
     def filled(self, per_item: int | None) -> "Statistic":
-        """Return the count with the data set's bound on a user's rows, where it has none of its own."""
+        """Return this count with the data set's bound `per_item` on a user's rows, unless it has a bound of its own.
+
+        `per_item` is None if the data set has no bound.
+        """
         if self.most is not None or (self.is_auto and per_item is None):
             return self
         return Count(most=per_item, column=self.column)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the number of a user's rows, or of those with a value."""
+        """Return the measure of a count, the whole number that a user adds to a group: their rows, at most `most`.
+
+        `most` counts as 1 if it is None. With a `column`, only rows count in which it is not null.
+        """
         return (Measure(column=self.column, counted=self.column is not None, most=self.most or 1),)
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return the count of users that finding the groups releases, or a noisy sum of rows."""
+        """Return the mechanism that releases this count, with a placeholder noise scale until the planner chooses one.
+
+        The mechanism that finds the groups releases their numbers of users anyway. So a plain number of users needs no
+        mechanism of its own and costs nothing more. `among` is not used.
+        """
         from setwise.mechanisms.statistics import UsersFound
 
         del among
         return UsersFound() if self.column is None and self._counts_users else noisy_total(self.measures()[0])
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the estimate itself: a count has no unit."""
+        """Return `estimate` unchanged: a count is already in users or rows, because counts are not rounded to steps."""
         return estimate
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return half the width of a count's interval; None for users as the groups were found."""
+        """Return the half-width, in users or rows, of the 95% interval that this count is planned to have.
+
+        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. None
+        for a plain number of users: the mechanism that finds the groups releases it, with noise that `release` does not
+        know.
+        """
         return total_radius(release, Fraction(1))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return how close the counts will be."""
+        """Return a phrase such as "counts within ±12", which says how close counts will be to the exact counts.
+
+        The first of `radii` is the half-width of the planned intervals.
+        """
         return f"counts within ±{float(radii[0]):,g}"
 
     def described(self, together: Sequence[Statistic], where: str) -> str:
-        """Return what is counted and at most how much of it for a user."""
+        """Return a text for headings: what this count counts, and how many rows of one user count at most.
+
+        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        """
         del together
         if self._counts_users:
             return "users" if self.column is None else f"users who have {self.column}{where}"
@@ -131,15 +172,20 @@ class Count(Statistic):
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return a count as JSON has it in words."""
+        """Return what a count counts: "users" or "events", followed by " with COLUMN" if it has a `column`.
+
+        `words` are the parameters of the count as in JSON; `by`, the text that names the groups, is not used.
+        """
         del by
         counted = "users" if words.get("most", 1) == 1 else "events"
         return counted if column is None else f"{counted} with {column}"
 
     @property
     def kept_of_user(self) -> str:
-        """How many rows of a user are counted at most; "" if users are counted."""
-        return "" if self.most is None or self.most == 1 else f"{self.most:,} rows"
+        """The most rows of a user in a group that this count includes, as "5 rows"; "" if it counts users."""
+        if self.most is None or self.most == 1:
+            return ""
+        return f"{self.most:,} rows" + ("" if self.column is None else f" that have {self.column}")
 
     @property
     def _counts_users(self) -> bool:
@@ -147,7 +193,10 @@ class Count(Statistic):
 
 
 def noisy_total(measure: Measure) -> "StatisticRelease":
-    """Return the release of a noisy sum of what users add by a measure."""
+    """Return the mechanism of a noisy sum over users, with a noise scale of 1 until the planner chooses one.
+
+    `measure` is the number that each user adds to the sum; its larger absolute bound becomes the sensitivity.
+    """
     from setwise.mechanisms.statistics import NoisyTotal
     from setwise.mechanisms.two_phase import LaplaceCounts
 
@@ -156,8 +205,13 @@ def noisy_total(measure: Measure) -> "StatisticRelease":
 
 
 def total_radius(release: "StatisticRelease", step: Fraction) -> Fraction | None:
-    """Return half the width of a noisy sum's interval in units of the column; None for users as they were found."""
-    from setwise.mechanisms.release import CONFIDENCE
+    """Return the half-width, in units of the column, of the 95% interval that a noisy sum is planned to have.
+
+    `release` is the mechanism of the sum. The planner chose its noise scale, which is in rounding steps; `step` is the
+    size of a rounding step in units of the column. None if `release` is not the mechanism of a noisy sum: a plain
+    number of users is released by the mechanism that finds the groups.
+    """
+    from setwise.mechanisms.intervals import CONFIDENCE
     from setwise.mechanisms.statistics import NoisyTotal
 
     if not isinstance(release, NoisyTotal):

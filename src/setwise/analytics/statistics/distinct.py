@@ -7,28 +7,31 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.statistics.count import total_radius
-from setwise.analytics.statistics.statistic import Statistic, bounded_reach, check_column
+from setwise.analytics.statistics.parameters import check_column
+from setwise.analytics.statistics.statistic import Statistic, bounded_reach
 from setwise.mechanisms.parameters import positive_integer
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
-    from setwise.mechanisms.statistics import StatisticRelease
+    from setwise.mechanisms.statistic_release import StatisticRelease
 
 VALUES_PER_USER = 10
-"""How many distinct values of a user are kept unless a query says otherwise."""
+"""How many distinct values of a user are kept if a query gives no `per_user`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distinct(Statistic):
-    """The number of distinct values of a column in a group, of which every user keeps at most `per_user`.
+    """The number of distinct values of a column in a group, where at most `per_user` values of each user count.
 
-    A user with more values keeps a random choice of them. The number counts values that at least one user keeps, so
-    adding a user raises it by at most `per_user`, and never lowers it.
+    A user with more distinct values keeps a random choice of them. The number counts the values that at least one user
+    keeps, so adding a user raises it by at most `per_user` and never lowers it. The class attributes are those of
+    `Statistic`.
     """
 
     kind: ClassVar[str] = "distinct"
     summary: ClassVar[str] = "Count the distinct values of a column, at most --per-user of one user."
     over_rows: ClassVar[bool] = True
+    only_lowered: ClassVar[bool] = True
 
     column: str
     per_user: int = VALUES_PER_USER
@@ -39,15 +42,21 @@ class Distinct(Statistic):
 
     @property
     def name(self) -> str:
-        """The name of the number in an answer: distinct_COLUMN."""
+        """The name of this statistic's column in an answer: distinct_COLUMN."""
         return f"distinct_{self.column}"
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the distinct values that are kept by anybody."""
+        """Return the measure of a distinct count: a set of at most `per_user` distinct values of each user in a group.
+
+        The engine counts the values that are in the set of at least one user.
+        """
         return (Measure(column=self.column, distinct=self.per_user, in_cells=True),)
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return a noisy number, to which a user adds at most `per_user`."""
+        """Return the mechanism that adds noise to the number of distinct values; its sensitivity is `per_user`.
+
+        It has a placeholder noise scale until the planner chooses one. `among` is not used.
+        """
         from setwise.mechanisms.statistics import NoisyTotal
         from setwise.mechanisms.two_phase import LaplaceCounts
 
@@ -55,7 +64,7 @@ class Distinct(Statistic):
         return NoisyTotal(reach=bounded_reach(self.per_user), noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the estimate, raised to 0 where noise carried it below."""
+        """Return `estimate`, a noisy number of distinct values, with a value or interval end below 0 raised to 0."""
         from setwise.mechanisms.release import Estimate
 
         assert estimate.interval is not None
@@ -63,24 +72,37 @@ class Distinct(Statistic):
         return Estimate(value=max(0, estimate.value), interval=(lower, upper))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return half the width of the number's interval."""
+        """Return the half-width, in distinct values, of the 95% interval that this count is planned to have.
+
+        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. It is
+        None only if `release` is not the mechanism of a noisy number.
+        """
         return total_radius(release, Fraction(1))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return how close the number will be."""
+        """Return a phrase such as "distinct values of page within ±12", which says how close the number will be.
+
+        The first of `radii` is the half-width of the planned intervals.
+        """
         return f"distinct values of {self.column} within ±{float(radii[0]):,g}"
 
     def described(self, together: Sequence[Statistic], where: str) -> str:
-        """Return which values are counted, and how many of a user are kept."""
+        """Return a text for headings: which distinct values are counted, and how many of them one user keeps at most.
+
+        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        """
         del together
         return f"distinct values of {self.column}, at most {self.per_user:,} of a user{where}"
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return the number as JSON has it in words."""
+        """Return a phrase such as "distinct values of page, at most 10 of a user", followed by `by`.
+
+        `words` are the parameters of the statistic as JSON states them, and `by` is the text that names the groups.
+        """
         return f"distinct values of {column}, at most {words.get('per_user', VALUES_PER_USER)} of a user{by}"
 
     @property
     def kept_of_user(self) -> str:
-        """How many distinct values of a user are counted at most."""
+        """How many distinct values of a user are counted at most, as text such as "10 distinct values of page"."""
         return f"{self.per_user:,} distinct values of {self.column}"

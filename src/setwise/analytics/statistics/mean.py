@@ -7,34 +7,33 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
+from setwise.analytics.statistics.parameters import Number, check_column, set_fields
 from setwise.analytics.statistics.statistic import (
     GROUP_BOUNDS,
     SOME_USERS,
     BoundedStatistic,
     ClipBounds,
-    Number,
     SqlFunction,
     Statistic,
     bounded_reach,
-    check_column,
     covers_half,
     read_bounds,
     scaled,
-    set_fields,
 )
 from setwise.mechanisms.parameters import positive_integer
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
-    from setwise.mechanisms.statistics import StatisticRelease
+    from setwise.mechanisms.statistic_release import StatisticRelease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Mean(BoundedStatistic):
-    """The mean over users of their own mean of the column in a group, clipped to `low` .. `high`.
+    """The mean over users of each user's own mean of the column in a group, clipped to `low` .. `high`.
 
-    With `per_user` the mean is over rows, each clipped. A user who has more than `per_user` rows in a group weighs as
-    much as that many rows of their own mean, which is what a random choice among their rows would give on average.
+    With `per_user` it is the mean over rows, each clipped. A user with more than `per_user` rows in a group then has
+    the weight of `per_user` rows that all have the user's own mean; a random choice of `per_user` rows gives the same
+    on average. `clip` holds the bounds and the rounding step. The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "mean"
@@ -68,13 +67,20 @@ class Mean(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """How many steps a user's own mean is at most from the centre of the bounds."""
+        """The largest distance of a user's own mean from the middle between the bounds, in rounding steps; at least 1.
+
+        Raises: `InvalidParameter` if this distance times `per_user` is a sensitivity for which noise cannot be sampled.
+        """
         reach = math.ceil(self.clipped.width / 2 / self.clipped.known_step)
         bounded_reach(reach * (self.per_user or 1))
         return max(1, reach)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return each user's own mean in steps around the centre of the bounds, or that of their rows."""
+        """Return the measure of a mean, that is the whole number that a user adds to a group.
+
+        It is the user's own mean minus the middle between the bounds, in rounding steps. With `per_user` it is
+        multiplied by the user's number of rows, but at most by `per_user`.
+        """
         return (
             Measure(
                 column=self.column,
@@ -88,7 +94,10 @@ class Mean(BoundedStatistic):
         )
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return a noisy sum over a noisy number of users or rows."""
+        """Return the mechanism that releases the mean: it divides a noisy sum by a noisy count.
+
+        It has a placeholder noise scale until the planner chooses one. `among` is not used.
+        """
         from setwise.mechanisms.statistics import NoisyMean
         from setwise.mechanisms.two_phase import LaplaceCounts
 
@@ -96,9 +105,10 @@ class Mean(BoundedStatistic):
         return NoisyMean(reach=self._reach, rows=self.per_user or 1, noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the estimate in units of the column, within the bounds.
+        """Return `estimate` converted to units of the column, and limited to the bounds.
 
-        Its interval also covers the rounding of each user's own mean, which is at most half a step.
+        The given estimate is in rounding steps from the middle between the bounds. Each user's own mean was rounded by
+        at most half a step, so the interval is widened by half a step at either end.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -110,8 +120,13 @@ class Mean(BoundedStatistic):
         return Estimate(value=min(max(found.value, least), most), interval=(lower, upper))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return half the width of the interval of a mean of `SOME_USERS` users or rows, rounding included."""
-        from setwise.mechanisms.release import CONFIDENCE
+        """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.
+
+        The width depends on the size of the group, so it is that of a group of `SOME_USERS` users (or rows, with
+        `per_user`). It includes the rounding of values to steps. `release` is the mechanism with the noise scale that
+        the planner chose; None if it is not that of a mean.
+        """
+        from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyMean
 
         if not isinstance(release, NoisyMean):
@@ -120,12 +135,18 @@ class Mean(BoundedStatistic):
         return self.clipped.known_step * (reach + Fraction(1, 2))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return how close the mean of a group of a given size will be."""
+        """Return a phrase that says how close the mean of `SOME_USERS` users or rows will be to the exact mean.
+
+        The first of `radii` is the half-width of the planned interval, in units of the column.
+        """
         over = f"{SOME_USERS:,} {'users' if self.per_user is None else 'rows'}"
         return f"a mean of {self.column} over {over} within ±{float(radii[0]):.3g}"
 
     def described(self, together: Sequence[Statistic], where: str) -> str:
-        """Return which mean it is, and between which values each user's own mean or each row counts."""
+        """Return a text for headings: whether the mean is over users or rows, and to which bounds values are clipped.
+
+        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        """
         del together
         if self.per_user is None:
             return f"mean of {self.column}, a user's own{where} {self.between()}"
@@ -133,16 +154,41 @@ class Mean(BoundedStatistic):
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return " over events" where the mean is over rows."""
+        """Return " over events" if the mean is over rows, and "" if it is over users.
+
+        It is over rows if `words`, the parameters of the mean as JSON states them, has `per_user`.
+        """
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Whether the interval of the mean covers half of the bounds or more."""
+        """Return whether noise may dominate the mean: its interval is at least half as wide as the range of the bounds.
+
+        `estimate` is in units of the column; `release` and `users` are not used.
+        """
         del release, users
         return covers_half(estimate, self.clipped.low, self.clipped.high)
 
     @property
+    def clipped_values(self) -> str:
+        """A clause: each user's own mean, or each row with `per_user`, is clipped to the stated bounds."""
+        values = f"each user's own mean of {self.column}" if self.per_user is None else f"each row's {self.column}"
+        return f"{values} is clipped to {self.clip_text()}"
+
+    @property
+    def user_weight_note(self) -> str:
+        """A sentence which says that every user counts once in the mean, and how to ask for the mean over rows.
+
+        "" if `per_user` is given, because the mean is then over rows already.
+        """
+        if self.per_user is not None:
+            return ""
+        return (
+            f"AVG is the mean over users of each user's own mean; for the mean over rows ask SUM({self.column}) / "
+            f"COUNT({self.column})"
+        )
+
+    @property
     def interval_note(self) -> str:
-        """A sentence about the rounding that its interval allows for."""
+        """A sentence which says that the interval of the mean includes the rounding of each user's own mean."""
         half = float(self.clipped.known_step / 2)
         return f"That of {self.name} allows for the rounding of each user's own mean, by at most {half:g}."

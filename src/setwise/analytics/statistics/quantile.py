@@ -1,4 +1,4 @@
-"""Quantiles of a column on a grid."""
+"""Quantiles of a column, picked from a grid of possible values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,36 +8,42 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.statistics.parameters import (
+    Number,
+    changed,
+    check_column,
+    exact_number,
+    set_fields,
+    whole_or_float,
+)
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
     ROWS_BETWEEN,
     STEPS,
     BoundedStatistic,
     ClipBounds,
-    Number,
     SqlFunction,
     Statistic,
-    changed,
-    check_column,
-    exact_number,
     extreme_measures,
     read_bounds,
-    set_fields,
-    whole_or_float,
 )
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import FINEST_RANK, probability
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
-    from setwise.mechanisms.statistics import StatisticRelease
+    from setwise.mechanisms.statistic_release import StatisticRelease
 
 Shares: TypeAlias = Number | Sequence[Number]
-"""One share of users, or several."""
+"""One share of users between 0 and 1, or several shares."""
 
 
 def shares_of(at: object) -> Sequence[Any]:
-    """Return the shares that `at` lists, or the one that it is; NumPy arrays are lists too."""
+    """Return the shares of quantiles in `at`, which is a list, a NumPy array or a single share, as a sequence.
+
+    A share is a number between 0 and 1, such as 0.5 for the median.
+    Raises: `InvalidParameter` if the list is empty.
+    """
     listed = at.tolist() if hasattr(at, "tolist") else at
     if isinstance(listed, list | tuple) and not listed:
         raise InvalidParameter("at needs at least one share")
@@ -46,10 +52,11 @@ def shares_of(at: object) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Quantile(BoundedStatistic):
-    """The value below which the share `at` of the rows of a group have the column, every user with one vote.
+    """The value below which the share `at` of a group's rows lies, where every user has the same total weight.
 
-    A user's vote is divided evenly among their rows in the group. The value is picked from the grid low, low + step,
-    .., high, to which rows are clipped.
+    A user's weight is divided evenly among their rows in the group. The value is picked by the exponential mechanism
+    from the grid low, low + step, .., high; rows outside this range count as its nearest end. `clip` holds the bounds
+    and the step. The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "quantile"
@@ -81,7 +88,7 @@ class Quantile(BoundedStatistic):
         bounds: str | None = None,
     ) -> None:
         share = probability("at", exact_number("at", at))
-        near = share.limit_denominator(FINEST_RANK)  # a third as a float is meant as a third
+        near = share.limit_denominator(FINEST_RANK)  # the float nearest to 1/3 stands for 1/3
         if abs(share - near) > 1e-12:
             raise InvalidParameter(f"at must be a share of at most six decimals, not {float(share)!r}")
         check_column("value", column)
@@ -89,7 +96,10 @@ class Quantile(BoundedStatistic):
 
     @classmethod
     def read(cls, words: Mapping[str, object]) -> list[Statistic]:
-        """Return a quantile for each of the shares that the words list."""
+        """Return one `Quantile` for each share that the JSON parameters `words` list under "at".
+
+        The share is 0.5 (the median) if there is no "at".
+        """
         shares = [dict(words) | {"at": share} for share in shares_of(words["at"])] if "at" in words else [dict(words)]
         return [one for share in shares for one in super(Quantile, cls).read(share)]
 
@@ -99,14 +109,21 @@ class Quantile(BoundedStatistic):
         return f"median_{self.column}" if self.at == Fraction(1, 2) else f"quantile_{float(self.at):g}_{self.column}"
 
     def default_step(self, schema: Schema) -> Fraction:
-        """Return 1 for short grids of integers, and a thousandth of the distance between the bounds for others."""
+        """Return the step of the grid of possible results, in units of the column, if the question gives none.
+
+        It is 1 for a column of integers whose bounds are 1 to 10,000 apart, and otherwise a thousandth of their
+        distance.
+        """
         width = self.clipped.width
         whole = schema.column(self.column).kind is Kind.INTEGER and 1 <= width <= 10 * STEPS
         return Fraction(1) if whole else width / STEPS
 
     @property
     def _cells(self) -> int:
-        """The number of cells of the grid."""
+        """The number of possible results: the number of values on the grid from the lower to the upper bound.
+
+        Raises: `InvalidParameter` if it is above `LARGEST_GRID`.
+        """
         from setwise.mechanisms.quantile import LARGEST_GRID
 
         cells = math.ceil(self.clipped.width / self.clipped.known_step) + 1
@@ -117,7 +134,10 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the units of weight that users divide among the cells of their rows."""
+        """Return the measure of a quantile: each user adds `WEIGHT` units, divided among the grid values of their rows.
+
+        The engine adds up the units at each value of the grid.
+        """
         from setwise.mechanisms.quantile import WEIGHT
 
         return (
@@ -132,7 +152,11 @@ class Quantile(BoundedStatistic):
         )
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return a pick of the grid, together with those of all quantiles of the same values (one column, one grid)."""
+        """Return the mechanism that releases the quantile: a pick from the grid by the exponential mechanism.
+
+        It has a placeholder epsilon until the planner chooses one. `among` are all statistics of the query; quantiles
+        with the same column and grid are picked together.
+        """
         from setwise.mechanisms.quantile import WEIGHT, GridQuantiles
         from setwise.mechanisms.statistics import OneQuantile
 
@@ -150,61 +174,90 @@ class Quantile(BoundedStatistic):
         )
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the value of the cell that was picked; it has no interval."""
+        """Return the picked value in units of the column, without an interval.
+
+        The value of `estimate` is the index of the picked value on the grid that begins at the lower bound.
+        """
         from setwise.mechanisms.release import Estimate
 
         value = min(self.clipped.low + Fraction(estimate.value) * self.clipped.known_step, self.clipped.high)
         return Estimate(value=whole_or_float(value))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return by how many users the rank of the quantile is off at most."""
-        from setwise.mechanisms.release import CONFIDENCE
+        """Return by how many users the rank of the released value is off at most, with probability 95%.
+
+        It is computed from `release`, the exponential mechanism with the epsilon that the planner chose; never None.
+        """
+        from setwise.mechanisms.intervals import CONFIDENCE
 
         return Fraction(release.error(None, CONFIDENCE)[0] or 0)
 
     def planned_together(self) -> object:
-        """Return the measure: quantiles of the same values are told in one phrase."""
+        """Return a key that is equal for quantiles of the same column and grid, so that one phrase describes them."""
         return self.measures()
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return how close the quantiles will be in rank."""
+        """Return a phrase that says by how many users the ranks of the released quantiles of one column may be off.
+
+        `radii` are these numbers of users, one for each quantile.
+        """
         *first, last = (f"{int(radius):,}" for radius in radii)
         name = "quantiles" if first else "a quantile"
         both = " and " if first else ""
         return f"{name} of {self.column} within {', '.join(first)}{both}{last} users in rank"
 
     def alike(self) -> Statistic:
-        """Return the median: quantiles of the same values are described in one phrase."""
+        """Return a key for grouping quantiles: the median of the same column on the same grid.
+
+        An answer describes all quantiles with equal keys in one text (`described`).
+        """
         return changed(self, at=Fraction(1, 2))
 
     def described(self, together: Sequence[Statistic], where: str) -> str:
-        """Return which quantiles they are, between which values rows count, and that a user has one vote."""
+        """Return a text for headings: which quantiles, the bounds of the clipping, and that each user has one vote.
+
+        `together` are the quantiles that the text describes; `where` is " per item" if the query has groups, else "".
+        """
         title = quantiles_in_words([float(other.at) for other in together if isinstance(other, Quantile)])
         return f"{title} of {self.column} over events, each {self.between()}, one vote of a user{where}"
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Whether noise may move the quantile past the least or the greatest value of its group.
+        """Return whether noise may move the released value as far as the least or the greatest value of its group.
 
-        That is so when its rank is off by as many users as there are on the shorter side of it.
+        It may if the rank of the released value can be off by at least as many users as lie below the quantile, or
+        above it. `release` is the mechanism with its epsilon, and `users` the released number of the group's users; if
+        it is None, the result is False. `estimate` is not used.
         """
-        from setwise.mechanisms.release import CONFIDENCE
+        from setwise.mechanisms.intervals import CONFIDENCE
 
         del estimate
         off = release.error(None, CONFIDENCE)[0]
         return users is not None and off is not None and off >= min(self.at, 1 - self.at) * max(0, users)
 
+    @property
+    def user_weight_note(self) -> str:
+        """A sentence that says that the rows of a user share one vote in the quantile."""
+        return f"In quantiles of {self.column} all rows of a user together have one vote"
+
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return what the engine counts to find the bounds: the bins of each user's least and greatest row."""
+        """Return the two measures (numbers of each user) from which a search finds the clipping bounds.
+
+        They are each user's least and greatest value. The engine counts, for each of the two, the users in bins whose
+        ends are powers of two.
+        """
         return extreme_measures(self.column)
 
     @classmethod
     def title(cls, words: Mapping[str, Any]) -> str:
-        """Return the name of the quantiles at the shares of the words."""
+        """Return the name of quantiles for people, such as "median".
+
+        `words` are the JSON parameters of the quantiles, with their shares under "at".
+        """
         return quantiles_in_words(shares_of(words.get("at", 0.5)))
 
 
 def quantiles_in_words(shares: Sequence[float]) -> str:
-    """Return the name of the quantiles at these shares.
+    """Return the name of the quantiles at these shares, as text.
 
     >>> quantiles_in_words([0.5]), quantiles_in_words([0.25, 0.5, 0.75])
     ('median', '0.25, 0.5 and 0.75 quantiles')

@@ -1,60 +1,69 @@
-"""The contract of a statistic: its words, what an engine aggregates for it, its release, and how its answer reads.
+"""The base classes of statistics: their parameters, what engines aggregate, how they are released, and their texts.
 
-`Statistic` is the base of every statistic, and `BoundedStatistic` of those whose values are clipped to bounds. People
-write words (column, low, high, ..); a constructor checks them and keeps a record whose types are exact.
+`Statistic` is the base class of every statistic, and `BoundedStatistic` that of statistics whose values are clipped to
+bounds. Constructors take parameters as people write them (column, low, high, ...), check them, and keep them as checked
+values: columns, fractions and whole numbers.
 """
 
-import inspect
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Schema
+from setwise.analytics.statistics.parameters import (
+    Number,
+    build,
+    changed,
+    exact_number,
+    number_text,
+    parameters_of,
+    plain,
+    shown,
+    whole_or_float,
+)
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
-    from setwise.mechanisms.statistics import StatisticRelease
+    from setwise.mechanisms.statistic_release import StatisticRelease
 
 AUTO, FOUND = "auto", "found"
-"""The words for bounds that are to be found privately, and that were found."""
+"""The values of the parameter `bounds` for bounds that a private search is to find, and for bounds that it has found.
+"""
 
 LARGEST_NUMBER = 10**90
 """The largest absolute value of a bound; 1 divided by it is the smallest step."""
 
 STEPS = 1000
-"""The number of steps between low and high, unless a query gives a step."""
+"""The number of steps between low and high if a query gives no step."""
 
 SOME_USERS = 1000
-"""The size of the group for which a plan says how close a mean will be; the error is in proportion to 1 / size."""
-
-Number: TypeAlias = int | float | Fraction | Decimal
-"""Any finite number; floats are taken as the shortest decimal that gives them."""
+"""The number of users in the group for which a plan states the error of a mean; the error is proportional to 1 / size.
+"""
 
 GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
-"""GoogleSQL's names of the bounds of what a user adds to a group, and of the value of one row."""
+"""GoogleSQL's named arguments for the bounds of what a user adds to a group, and for the bounds of the value of one
+row."""
 
 ROWS_BETWEEN = "say between which values a row counts, or AUTO to have it found"
-"""What to write for the bounds of a statistic over rows."""
+"""What an error message asks for when the bounds of a statistic over rows are missing."""
 
 ROWS = "max_rows_contributed"
-"""The named argument of SQL functions for how many rows of a user count in a group at most."""
+"""The named argument of SQL functions for the most rows of a user that count in a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlFunction:
-    """How SQL writes a statistic of a column: which named argument has its bounds, and whether a share follows.
+    """How SQL writes a statistic of a column as a function, such as AVG.
 
-    `takes_share` is for functions such as PERCENTILE_CONT(column, share). `takes_rows` is for statistics over rows, of
-    which a user may have several: they have the named argument `ROWS`. `missing` tells what to write for bounds.
-    `share` is the share of a function that stands for one quantile, such as PRIVATE_MAX.
+    `bounds` is the name of the argument with the clipping bounds, and `missing` the text of the error if it is missing.
+    `takes_share` is True for functions such as PERCENTILE_CONT(column, share). `share` is the fixed share of a function
+    that stands for one quantile, such as PRIVATE_MAX, else None. `takes_rows` is True for statistics over rows: they
+    accept the named argument `ROWS`, the most rows of a user that count.
     """
 
     bounds: str
@@ -65,44 +74,53 @@ class SqlFunction:
 
 
 class Statistic(ABC):
-    """A statistic of the rows of each group, as one user's part in it is bounded.
+    """A statistic of the rows of each group, with a bound on what one user can add to it.
 
-    A subclass is a frozen record of checked parameters. Its constructor takes the words of JSON, of the command line
-    and of Python, and raises `InvalidParameter` for a wrong one.
+    A subclass is a frozen record of checked parameters. Its constructor takes the parameters as they are written in
+    JSON, on the command line and in Python, and raises `InvalidParameter` for a wrong one. `column` is the column that
+    is read, or None. The class attributes describe a kind of statistic: its name `kind`, its help text `summary`, its
+    `sql` functions, and, in the other attributes, how it is released and shown.
     """
 
     __slots__ = ()
 
     kind: ClassVar[str]
-    """The name of the statistic in JSON, of its command and of its Python call."""
+    """The name of the statistic in JSON, of its command and of its Python method."""
 
     summary: ClassVar[str]
-    """What its command does, in one sentence."""
+    """One sentence for the help text of the statistic's command."""
 
     sql: ClassVar[Mapping[str, SqlFunction]] = {}
-    """The SQL functions of a column that are this statistic, by name."""
+    """The SQL functions of a column that compute this statistic, by name."""
 
     by_picks: ClassVar[bool] = False
-    """Whether its release draws picks instead of noise on sums."""
+    """Whether the release uses exponential-mechanism picks (as quantiles do) instead of noise added to sums."""
 
     over_rows: ClassVar[bool] = False
-    """Whether it is always over rows, so that a form asks how many rows of a user count."""
+    """Whether the statistic is always over rows, so that a form asks how many rows of a user count."""
 
     has_interval: ClassVar[bool] = True
-    """Whether its estimates have an interval of values."""
+    """Whether its estimates have a confidence interval of values."""
 
     radius_unit: ClassVar[str] = ""
-    """What the radius of a plan is about, where it is not a plain interval of the answer."""
+    """What a plan's half-width refers to, as text, if it is not the half-width of an interval of the answer; ""
+    otherwise."""
+
+    only_lowered: ClassVar[bool] = False
+    """Whether leaving out rows and groups can only lower the statistic, as with counts, and nothing is clipped."""
 
     column: str | None
 
     @classmethod
     def read(cls, words: Mapping[str, object]) -> "list[Statistic]":
-        """Return the statistics that the words of JSON mean: one, unless a word lists several shares."""
+        """Return the statistics of this class that the JSON parameters `words` state.
+
+        That is one statistic; but if `words` lists several shares of a quantile, it is one for each share.
+        """
         return [build(cls, f"a {cls.kind}", dict(words))]
 
     def words(self) -> dict[str, object]:
-        """Return the words that say more than their defaults, as JSON values; `read` takes them back."""
+        """Return the statistic's parameters that differ from their defaults, as JSON values that `read` accepts."""
         return {
             name: plain(getattr(self, name))
             for name, parameter in parameters_of(type(self)).items()
@@ -112,77 +130,116 @@ class Statistic(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name of the statistic's column in an answer."""
+        """The name of the column that holds the statistic in an answer."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether the command and the call of this kind can ask for it; otherwise a query lists its statistics."""
+        """Whether the command or Python method for this kind of statistic can express it with all its parameters.
+
+        If it is False, only a query that lists its statistics (JSON `statistics`, or SQL) can ask for it.
+        """
         return True
 
     @property
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by the statistic; None otherwise.
 
-        Groups are ranked by whole numbers of 0 or more.
+        Groups are ranked only by whole numbers of 0 or more, such as counts.
         """
         return None
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the words of the statistic in a top k, a histogram, a count or a sum of whole numbers."""
+        """Return the statistic's parameters as keyword arguments of a query whose main number is this statistic.
+
+        `grouped` is True for a top k or histogram, which rank groups by it, and False for a count or sum without
+        groups.
+
+        Raises: `InvalidParameter` if groups cannot be ranked by the statistic.
+        """
         raise InvalidParameter(f"groups cannot be ranked by a {self.kind}, grouped or not ({grouped})")
 
     def filled(self, per_item: int | None) -> "Statistic":
-        """Return the statistic with the data set's bound on what a user adds, where it has none of its own."""
+        """Return the statistic with the data set's bound `per_item` on what one user adds, unless it has its own bound.
+
+        By default the statistic takes no such bound, and is returned unchanged.
+        """
         del per_item
         return self
 
     def in_steps(self, schema: Schema) -> "Statistic":
-        """Return the statistic with the step in which its column is added up."""
+        """Return the statistic with its rounding step filled in: the step to whose multiples users' values are rounded.
+
+        The step may depend on the kind of the column, which `schema` has. By default there is no step, and the
+        statistic is returned unchanged.
+        """
         del schema
         return self
 
     @abstractmethod
     def measures(self) -> tuple[Measure, ...]:
-        """Return what the engine aggregates for a statistic that has its step."""
+        """Return the measures of the statistic; a measure is a whole number that each user adds to a group.
+
+        The engine computes the measures and sums them over users. `in_steps` must have been called before.
+        """
 
     @abstractmethod
     def release(self, among: "Sequence[Statistic]") -> "StatisticRelease":
-        """Return the release of the statistic among those of a query; the planner chooses its noise scale."""
+        """Return the mechanism that releases the statistic; its noise scale is a placeholder until the planner chooses.
+
+        `among` are all statistics of the query, because quantiles of the same values share one release.
+        """
 
     @abstractmethod
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return an estimate in whole units as one in units of the statistic's column."""
+        """Return `estimate` converted to units of the statistic's column.
+
+        The given estimate is in rounding steps, because the engine adds up whole multiples of the statistic's step.
+        """
 
     @abstractmethod
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return half the width of its intervals, from parameters alone; None for users as the groups were found.
+        """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
-        It is in units of the column for counts and sums, and for means of `SOME_USERS` users or rows. It is in ranks
-        for quantiles.
+        It is computed from `release`, the mechanism with the noise scale that the planner chose, without reading rows.
+        For a mean it is that of a group of `SOME_USERS` users or rows, and for a quantile the number of users by which
+        its rank may be off. None for a plain number of users, which the mechanism that finds the groups releases.
         """
 
     def planned_together(self) -> object:
-        """Return a key that is equal for statistics whose radii are told in one phrase; None for those told alone."""
+        """Return a key for grouping statistics: those with equal keys share one phrase of `planned_words` in a plan.
+
+        None if the statistic has a phrase of its own.
+        """
         return None
 
     @abstractmethod
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return how close the statistic will be; with several `radii`, those of the statistics told together."""
+        """Return a phrase that says how close the statistic will be to its exact value, such as "counts within ±12".
+
+        `radii` are the planned half-widths of all statistics with the same key of `planned_together`.
+        """
 
     def alike(self) -> "Statistic":
-        """Return a statistic that is equal for those that an answer describes in one phrase."""
+        """Return a key for grouping statistics: an answer describes those with equal keys in one text (`described`).
+
+        By default the key is the statistic itself, which then has a text of its own.
+        """
         return self
 
     @abstractmethod
     def described(self, together: "Sequence[Statistic]", where: str) -> str:
-        """Return what the statistic is and how a user's part in it is bounded, for headings.
+        """Return a text for headings: what the statistic is, and how one user's part in it is bounded.
 
-        `together` are the statistics that `alike` says are described with it. `where` is " per item" or "".
+        `together` are the statistics that the text describes, those with an equal key (`alike`). `where` is " per item"
+        if the query has groups, else "".
         """
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return a statistic as JSON has it in words; `by` names the groups."""
+        """Return a text for people about a statistic of `column` that is asked for, such as "mean of age by city".
+
+        `words` are the statistic's JSON parameters, and `by` is the text that names the groups, or "".
+        """
         match words:
             case {"bounds": "auto"}:
                 return f"{cls.title(words)} of {column}{cls.over(words)}{by}, its bounds to be found"
@@ -196,65 +253,90 @@ class Statistic(ABC):
 
     @classmethod
     def title(cls, words: Mapping[str, Any]) -> str:
-        """Return what people call the statistic, from its words."""
+        """Return the name of this kind of statistic for people, such as "mean"; `words` are its JSON parameters."""
         del words
         return cls.kind
 
     @classmethod
     def heading(cls) -> str:
-        """Return its title for a form, such as "Mean"."""
+        """Return the name of this kind of statistic for a form, such as "Mean"."""
         return cls.kind.capitalize()
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return " over events" where the words make it a statistic of rows, and "" otherwise."""
+        """Return " over events" if the JSON parameters `words` state a statistic over rows, and "" if over users."""
         del words
         return ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Whether noise is large against the group of an estimate in units of the column.
+        """Return whether noise may dominate `estimate`, which is in units of the column.
 
-        `users` is the released number of the group's users; None where none was released.
+        `release` is the mechanism with its noise scale, and `users` the released number of users in the group; None if
+        that number is not released.
         """
         del estimate, release, users
         return False
 
     @property
     def kept_of_user(self) -> str:
-        """What is counted of a user in a group at most, such as "5 rows", if more is left out; "" otherwise."""
+        """A text that says how much of one user the statistic includes at most in a group, such as "5 rows".
+
+        "" if nothing of a user is left out.
+        """
+        return ""
+
+    @property
+    def clipped_values(self) -> str:
+        """A clause that says which values are clipped to which bounds; "" if the statistic clips nothing."""
+        return ""
+
+    @property
+    def user_weight_note(self) -> str:
+        """A sentence, without its full stop, that says how users with many rows count; "" if every row counts alike."""
+        return ""
+
+    @property
+    def search_limit_note(self) -> str:
+        """A sentence, without its full stop, for clipping bounds at the limit of a search for them; "" for others."""
         return ""
 
     @property
     def interval_note(self) -> str:
-        """A sentence about what its interval allows for or leaves out; "" where there is nothing to say."""
+        """A sentence that says how the rounding of users' values affects the interval; "" if nothing is rounded."""
         return ""
 
     @property
     def is_auto(self) -> bool:
-        """Whether its bounds are to be found privately."""
+        """Whether the statistic's clipping bounds are still to be found by a private search."""
         return False
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return what the engine counts in doubling bins to find the bounds.
+        """Return the measures (numbers of each user) from which a private search finds the clipping bounds.
 
-        With several measures the bounds are the outermost of those that each finds.
+        The engine counts, for each measure, the users in bins whose ends are powers of two. With several measures, the
+        lower bound is the lowest and the upper bound the highest that any measure yields.
+        Raises: `InvalidParameter` if the statistic has no bounds.
         """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found")
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
-        """Return the statistic with the bounds that were found."""
+        """Return the statistic with the clipping bounds `low` and `high`, which a private search found.
+
+        Raises: `InvalidParameter` if the statistic takes no bounds.
+        """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found, such as {float(low):g} and {float(high):g}")
 
     def found_bounds(self) -> tuple[float, float] | None:
-        """Return its bounds as an answer tells them where they were found; None where it has none."""
+        """Return the statistic's clipping bounds (low, high), to be shown in the answer; None if it has no bounds."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipBounds:
-    """The bounds that values are clipped to, the step they are rounded to, and whether the bounds were found privately.
+    """The bounds that values of a column are clipped to, and the step to whose multiples clipped values are rounded.
 
-    `step` is None until the kind of the column is known.
+    `low`, `high` and `step` are in units of the column; `step` is None until the kind of the column is known. `found`
+    is True if a private search found the bounds.
     """
 
     low: Fraction
@@ -264,35 +346,37 @@ class ClipBounds:
 
     @property
     def width(self) -> Fraction:
-        """The distance between the bounds."""
+        """The distance between the two clipping bounds, in units of the column."""
         return self.high - self.low
 
     @property
     def centre(self) -> Fraction:
-        """The middle between the bounds."""
+        """The middle between the two clipping bounds, in units of the column."""
         return (self.low + self.high) / 2
 
     @property
     def known_step(self) -> Fraction:
-        """The step; 1 if none was given."""
+        """The step to which clipped values are rounded, in units of the column; 1 if none was given."""
         return Fraction(1) if self.step is None else self.step
 
 
 def read_bounds(
     low: Number | None, high: Number | None, step: Number | None, bounds: str | None, *, from_zero: bool = False
 ) -> ClipBounds | None:
-    """Return the bounds that people wrote, or None for "auto": bounds that are to be found.
+    """Return the clipping bounds and rounding step that the parameters state.
 
-    `from_zero` is for sums, whose bounds contain 0 and whose step is at most the farther bound.
+    None if `bounds` is "auto", which leaves `low`, `high` and `step` to a private search. A `step` may be at most high
+    - low, or for sums (`from_zero`) at most the larger absolute bound.
+    Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """
     if bounds == AUTO:
         if (low, high, step) != (None, None, None):
-            raise InvalidParameter("low, high and step are found with bounds='auto': leave them out")
+            raise InvalidParameter("with auto for bounds, low, high and step are found: leave them out")
         return None
     if bounds not in (None, FOUND):
         raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {shown(bounds)}")
     if low is None or high is None:
-        raise InvalidParameter("say between which values one user counts: give low and high, or bounds='auto'")
+        raise InvalidParameter("say between which values one user counts: give low and high, or auto for bounds")
     least, most = _bounded_number("low", low), _bounded_number("high", high)
     if not least < most:
         raise InvalidParameter(f"low must be below high, not {float(least):g} and {float(most):g}")
@@ -314,9 +398,9 @@ def _bounded_number(name: str, given: object) -> Fraction:
 
 
 class BoundedStatistic(Statistic):
-    """A statistic of a column whose values are clipped to bounds, which are given or found privately.
+    """A statistic of a column whose values are clipped to bounds, which are given or found by a private search.
 
-    `clip` is None while the bounds are to be found.
+    `clip` holds the bounds, and is None until a search has found them.
     """
 
     __slots__ = ()
@@ -326,92 +410,137 @@ class BoundedStatistic(Statistic):
 
     @property
     def low(self) -> Fraction | None:
-        """The lower bound; None while it is to be found."""
+        """The lower clipping bound, in units of the column; None until a search has found it."""
         return None if self.clip is None else self.clip.low
 
     @property
     def high(self) -> Fraction | None:
-        """The upper bound; None while it is to be found."""
+        """The upper clipping bound, in units of the column; None until a search has found it."""
         return None if self.clip is None else self.clip.high
 
     @property
     def step(self) -> Fraction | None:
-        """What values are rounded to; None until the kind of the column is known."""
+        """The step to which values are rounded, in units of the column; None until the kind of the column is known."""
         return None if self.clip is None else self.clip.step
 
     @property
     def bounds(self) -> str | None:
-        """The word for the bounds: "auto" if they are to be found, "found" if they were, None if they were given."""
+        """The state of the clipping bounds: "auto" if still to be found, "found" by a private search, None if given."""
         if self.clip is None:
             return AUTO
         return FOUND if self.clip.found else None
 
     @property
     def name(self) -> str:
-        """The name of the statistic's column in an answer: its kind and the column."""
+        """The name of the column that holds the statistic in an answer: KIND_COLUMN, such as mean_age."""
         return f"{self.kind}_{self.column}"
 
     @property
     def clipped(self) -> ClipBounds:
-        """The bounds, of a statistic that has them."""
+        """The clipping bounds of the statistic.
+
+        Raises: `InvalidParameter` if they are still to be found by a private search.
+        """
         if self.clip is None:
             raise InvalidParameter(f"the bounds of the {self.kind} of {self.column} are still to be found")
         return self.clip
 
     def with_clip(self, clip: ClipBounds) -> Self:
-        """Return the same statistic with other bounds."""
+        """Return the same statistic with the clipping bounds and rounding step `clip`."""
         return changed(self, clip=clip)
 
     def in_steps(self, schema: Schema) -> "Statistic":
-        """Return the statistic with its step: as given, or a thousandth of the distance between the bounds."""
+        """Return the statistic with its rounding step filled in: the given one, or else `default_step`."""
         clip = self.clipped
         return self if clip.step is not None else self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def default_step(self, schema: Schema) -> Fraction:
-        """Return the step of a statistic that was given none."""
+        """Return the rounding step, in units of the column, if none is given: a thousandth of high - low."""
         del schema
         return self.clipped.width / STEPS
 
     @property
     def is_auto(self) -> bool:
-        """Whether its bounds are to be found privately."""
+        """Whether the clipping bounds are still to be found by a private search."""
         return self.clip is None
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return what the engine counts in doubling bins to find the bounds: each user's own mean."""
+        """Return the measure from which a private search finds the clipping bounds: each user's own mean.
+
+        The engine sorts users by this number into bins whose ends are powers of two, and counts the users in each bin.
+        """
         return (doubling_measure(self.column, averaged=True),)
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
-        """Return the statistic with the bounds that were found."""
+        """Return the statistic with the clipping bounds `low` and `high`, which a private search found."""
         return self.with_clip(ClipBounds(low=low, high=high, found=True))
 
     def found_bounds(self) -> tuple[float, float] | None:
-        """Return its bounds as an answer tells them."""
+        """Return the clipping bounds (low, high) as floats, to be shown in the answer.
+
+        Raises: `InvalidParameter` if they are still to be found.
+        """
         return float(self.clipped.low), float(self.clipped.high)
 
+    @property
+    def clipped_values(self) -> str:
+        """A clause that says which values are clipped to which bounds: here, those of single rows."""
+        return f"each row's {self.column} is clipped to {self.clip_text()}"
+
+    @property
+    def search_limit_note(self) -> str:
+        """A sentence, without its full stop, that says how to count values beyond the bounds that a search can find.
+
+        "" unless a search found bounds at its limit of 2^40.
+        """
+        from setwise.mechanisms.doubling_bounds import LARGEST_EXPONENT
+
+        limit = Fraction(2) ** LARGEST_EXPONENT
+        clip = self.clip
+        if clip is None or not clip.found or max(abs(clip.low), abs(clip.high)) < limit:
+            return ""
+        return (
+            f"No bounds beyond {float(limit):.4g} are found: if {self.column} has larger values, state their bounds, "
+            f"or divide {self.column} by a constant"
+        )
+
+    def clip_text(self) -> str:
+        """Return the clipping bounds as text, as in "0 .. 5", or a phrase if they are still to be found by a search."""
+        if self.clip is None:
+            return "bounds that are found"
+        return f"{number_text(self.clip.low)} .. {number_text(self.clip.high)}"
+
     def between(self) -> str:
-        """Return the bounds in words."""
+        """Return the clipping bounds as text, as in "between 0 and 5"."""
         return f"between {number_text(self.clipped.low)} and {number_text(self.clipped.high)}"
 
 
 _DOUBLING_STEP = Fraction(1, 4)
-"""The step of values whose bin is searched for: a user's values are added up in units of 2^-22."""
+"""The step of values that are assigned to doubling bins, in units of the first bin's end 2^-20: users' values are added
+up in units of 2^-22."""
 
 
 def extreme_measures(column: str) -> tuple[Measure, Measure]:
-    """Return the measures that count users by the doubling bins of their least and of their greatest value."""
+    """Return the two measures (numbers of each user) from which a private search finds clipping bounds.
+
+    They are each user's least and greatest value of `column`. The engine counts, for each of the two, the users in bins
+    whose ends are powers of two.
+    """
     measure = doubling_measure(column, averaged=False)
     return replace(measure, extreme=-1), replace(measure, extreme=1)
 
 
-def doubling_measure(column: str | None, *, averaged: bool, counted: bool = False) -> Measure:
-    """Return the measure that counts users by the doubling bin of their mean, their sum, or their number of rows."""
+def doubling_measure(column: str, *, averaged: bool) -> Measure:
+    """Return the measure that sorts each user, by one number of theirs, into a bin whose ends are powers of two.
+
+    The number is the user's mean of `column` if `averaged`, otherwise their sum. The engine counts the users in each
+    bin, and a private search finds bounds from these counts.
+    """
     from setwise.mechanisms.doubling_bounds import DOUBLINGS
 
     return Measure(
         column=column,
         averaged=averaged,
-        counted=counted and column is not None,
         doubling=True,
         step=_DOUBLING_STEP,
         least=-DOUBLINGS,
@@ -420,32 +549,23 @@ def doubling_measure(column: str | None, *, averaged: bool, counted: bool = Fals
     )
 
 
-_Record = TypeVar("_Record")
-
-
-def set_fields(record: object, **values: object) -> None:
-    """Set the fields of a frozen record, for constructors whose parameters are not the fields."""
-    for name, value in values.items():
-        object.__setattr__(record, name, value)
-
-
-def changed(record: _Record, **values: object) -> _Record:
-    """Return a copy of a frozen record with other fields, which are not checked again."""
-    copy = object.__new__(type(record))
-    names = [field.name for field in fields(record)]  # type: ignore[arg-type]  # every record is a dataclass
-    set_fields(copy, **{name: getattr(record, name) for name in names} | values)
-    return copy
-
-
 def bounded_reach(reach: int) -> int:
-    """Return how many steps a user adds at most, at least 1, or raise `InvalidParameter` where noise cannot hide it."""
+    """Return `reach`, the largest number of rounding steps that a user adds to a sum, raised to at least 1.
+
+    Raises: `InvalidParameter` if it is more than `LARGEST_TAU`, because noise for that sensitivity cannot be sampled.
+    """
     if reach > LARGEST_TAU:
         raise InvalidParameter(f"a user may add at most {LARGEST_TAU:,} steps, not {reach:,}: give a larger step")
     return max(1, reach)
 
 
 def scaled(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
-    """Return origin + step * estimate, its interval wider by `rounding` on either side."""
+    """Return `estimate` converted from rounding steps to units of the column.
+
+    A number x of steps, as value or end of the interval, becomes `origin` + `step` * x. The interval is then widened by
+    `rounding` at either end.
+    Raises: `InvalidParameter` if the estimate has no interval.
+    """
     from setwise.mechanisms.release import Estimate
 
     if estimate.interval is None:
@@ -457,80 +577,8 @@ def scaled(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fra
 
 
 def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
-    """Whether the interval of an estimate covers at least half of what the statistic can be, low .. high."""
-    return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low
+    """Return whether the interval of `estimate` is at least half as wide as the range `low` .. `high`.
 
-
-def whole_or_float(number: Fraction) -> float:
-    """Return a whole number as an integer, and others as a float."""
-    return int(number) if number.denominator == 1 else float(number)
-
-
-def number_text(value: Fraction) -> str:
-    """Return a number as headings show it."""
-    return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"
-
-
-def plain(value: object) -> object:
-    """Return a value as JSON has it."""
-    match value:
-        case Fraction():
-            return whole_or_float(value)
-        case tuple():
-            return [plain(each) for each in value]
-        case _:
-            return value
-
-
-@cache
-def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a call by name; those of a typed dictionary of keywords are listed one by one."""
-    parameters: dict[str, inspect.Parameter] = {}
-    kinds = get_type_hints(getattr(call, "__init__") if isinstance(call, type) else call)  # noqa: B009
-    for parameter in inspect.signature(call).parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            (words,) = get_args(kinds[parameter.name])
-            for name, kind in get_type_hints(words).items():
-                parameters[name] = inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
-                )
-        else:
-            parameters[parameter.name] = parameter.replace(annotation=kinds[parameter.name])
-    return parameters
-
-
-def build(make: Callable[..., Any], what: str, given: dict[str, object]) -> Any:  # noqa: ANN401 - what `make` makes
-    """Return what the words make, or raise `InvalidParameter` for words that are unknown or missing."""
-    known = parameters_of(make)
-    for name in given:
-        if name not in known:
-            raise InvalidParameter(f"{what} has no {name!r}; it has {', '.join(sorted(known))}")
-    needed = [name for name, each in known.items() if each.default is inspect.Parameter.empty]
-    if not set(needed) <= set(given):
-        raise InvalidParameter(f"{what} needs {' and '.join(map(repr, needed))}")
-    return make(**given)
-
-
-def exact_number(name: str, value: object) -> Fraction:
-    """Return a finite number as the rational it stands for, or raise `InvalidParameter`.
-
-    >>> exact_number("low", 0.1)
-    Fraction(1, 10)
+    False for an estimate without an interval.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
-        raise InvalidParameter(f"{name} must be a number, not {shown(value)}")
-    if not isinstance(value, Fraction) and not math.isfinite(value):
-        raise InvalidParameter(f"{name} must be finite, not {value!r}")
-    return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
-
-
-def check_column(name: str, value: object) -> str:
-    """Return the name of a column, or raise `InvalidParameter`."""
-    if not isinstance(value, str) or not value:
-        raise InvalidParameter(f"{name} must be the name of a column, not {shown(value)}")
-    return value
-
-
-def shown(value: object) -> str:
-    """Return a value as an error may show it: a frame or column given by mistake holds private data."""
-    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+    return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low

@@ -1,4 +1,4 @@
-"""Sums of a column, each user's own sum clipped to bounds."""
+"""Sums of a column, where each user's own sum is clipped to bounds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,35 +8,33 @@ from typing import TYPE_CHECKING, ClassVar
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import noisy_total, total_radius
+from setwise.analytics.statistics.parameters import Number, check_column, number_text, set_fields
 from setwise.analytics.statistics.statistic import (
     AUTO,
     GROUP_BOUNDS,
     BoundedStatistic,
     ClipBounds,
-    Number,
     SqlFunction,
     Statistic,
-    check_column,
     doubling_measure,
-    number_text,
     read_bounds,
     scaled,
-    set_fields,
 )
 from setwise.mechanisms.parameters import positive_integer
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
-    from setwise.mechanisms.statistics import StatisticRelease
+    from setwise.mechanisms.statistic_release import StatisticRelease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Sum(BoundedStatistic):
-    """The sum of a column, each user's own sum in a group clipped to `low` .. `high`.
+    """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
 
-    `bounds` = "auto" leaves low and high to be found. Values are added up in whole steps: of 1 for a column of
-    integers, of a thousandth of high - low for others. `low` left out stands for 0, and `high` for 1 unless the data
-    set fills it.
+    `low` is 0 if left out. `high`, if left out, is the bound that the data set declares, or 1. `bounds` = "auto" leaves
+    both to a private search. Each user's sum is rounded to a multiple of `step`; if `step` is left out, it is 1 for a
+    column of integers, and a thousandth of high - low for other columns. `clip` holds the bounds and the step, and
+    `has_high` says whether `high` was given. The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "sum"
@@ -48,7 +46,6 @@ class Sum(BoundedStatistic):
     column: str
     clip: ClipBounds | None
     has_high: bool
-    """Whether the upper bound was given; otherwise it is 1."""
 
     def __init__(
         self,
@@ -68,19 +65,20 @@ class Sum(BoundedStatistic):
         set_fields(self, column=column, clip=clip, has_high=high is not None)
 
     def words(self) -> dict[str, object]:
-        """Return the words that say more than their defaults; the lower bound is 0 by default."""
+        """Return the sum's parameters that differ from their defaults, as JSON values; `low` is left out if it is 0."""
         return {name: value for name, value in Statistic.words(self).items() if (name, value) != ("low", 0)}
 
     @property
     def high(self) -> Fraction | None:
-        """The upper bound; None if it was left out."""
+        """The upper clipping bound of a user's own sum; None if it was left out, or until a search has found it."""
         return None if self.clip is None or not self.has_high else self.clip.high
 
     @property
     def per_item(self) -> int | None:
-        """The most that one user adds to a group, if whole numbers of 0 or more are added up; None otherwise.
+        """The most that one user adds to a group, if groups can be ranked by the sum; None otherwise.
 
-        It is None as well for bounds that were found, so that an answer looks the same whatever they are.
+        Groups can be ranked if users add whole numbers of 0 or more. If a private search found the bounds, it is None
+        regardless of their values, so that the columns of the answer do not depend on these values.
         """
         clip = self.clip
         if clip is None or clip.found or clip.low != 0 or clip.high.denominator != 1 or clip.known_step != 1:
@@ -88,17 +86,27 @@ class Sum(BoundedStatistic):
         return positive_integer("high", int(clip.high))
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the column, and the bound on a user's sum under the word that the query has for it."""
+        """Return the column and the bound on a user's sum as keyword arguments of a query whose main number is the sum.
+
+        They are called `value` and `per_item` if the query has groups (`grouped`), and `value` and `clip` otherwise.
+        """
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
     def filled(self, per_item: int | None) -> Statistic:
-        """Return the sum with the data set's upper bound, where it has no bounds of its own."""
+        """Return the sum with the data set's upper bound `per_item`, unless the sum has bounds or a step of its own.
+
+        `per_item` is None if the data set has no bound.
+        """
         if self.clip is None or self.has_high or self.clip.low != 0 or self.clip.step is not None:
             return self
         return self if per_item is None else Sum(column=self.column, high=positive_integer("per_item", per_item))
 
     def in_steps(self, schema: Schema) -> Statistic:
-        """Return the sum with its step: as given or by default, and none where whole numbers from 0 on are added up."""
+        """Return the sum with its rounding step: the given one, 1 for integers, or a thousandth of high - low.
+
+        A sum of integers with the lower bound 0 and a whole upper bound keeps the step None, which means 1, so that
+        groups can be ranked by it (see `per_item`). `schema` has the kind of the column.
+        """
         clip = self.clipped
         if clip.step is not None:
             return self
@@ -108,38 +116,59 @@ class Sum(BoundedStatistic):
         return self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return each user's own sum in steps, clipped to the bounds."""
+        """Return the measure of a sum, the whole number that a user adds to a group.
+
+        It is the user's own sum, clipped to the bounds, in multiples of the step.
+        """
         clip = self.clipped
         least, most = round(clip.low / clip.known_step), round(clip.high / clip.known_step)
         return (Measure(column=self.column, step=clip.known_step, least=least, most=most),)
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return a noisy sum, to which a user adds at most the farther bound."""
+        """Return the mechanism that releases the sum, with a placeholder noise scale until the planner chooses one.
+
+        Its sensitivity is the larger absolute bound, in rounding steps. `among` is not used.
+        """
         del among
         return noisy_total(self.measures()[0])
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the estimate in units of the column."""
+        """Return `estimate` converted from multiples of the rounding step to units of the column."""
         return scaled(estimate, Fraction(0), self.clipped.known_step, Fraction(0))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return half the width of the sum's interval, in units of the column."""
+        """Return the half-width, in units of the column, of the 95% interval that this sum is planned to have.
+
+        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. It is
+        None only if `release` is not the mechanism of a noisy sum.
+        """
         return total_radius(release, self.clipped.known_step)
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return how close the sums will be."""
+        """Return a phrase such as "sums of price within ±12", which says how close sums will be to the exact sums.
+
+        The first of `radii` is the half-width of the planned intervals, in units of the column.
+        """
         return f"sums of {self.column} within ±{float(radii[0]):,g}"
 
     def described(self, together: Sequence[Statistic], where: str) -> str:
-        """Return which sum it is, and between which values a user's own part lies."""
+        """Return a text for headings: the column that is added up, and the bounds of a user's own sum.
+
+        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        """
         del together
         if self.clipped.low == 0:
             return f"sum of {self.column}, at most {number_text(self.clipped.high)} of a user{where}"
         return f"sum of {self.column}, a user's own{where} {self.between()}"
 
     @property
+    def clipped_values(self) -> str:
+        """A clause that says that each user's own sum is clipped, and to which bounds."""
+        return f"each user's own sum of {self.column} is clipped to {self.clip_text()}"
+
+    @property
     def interval_note(self) -> str:
-        """A sentence about the rounding of what users add, unless they add whole numbers."""
+        """A sentence which says that each user's own sum is rounded to a multiple of the step; "" if the step is 1."""
         step = self.clipped.known_step
         if step == 1:
             return ""
@@ -147,10 +176,16 @@ class Sum(BoundedStatistic):
         return f"That of {self.name} is about what users add, each {rounded}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return what the engine counts in doubling bins to find the bounds: each user's own sum."""
+        """Return the measure from which a private search finds the clipping bounds: each user's own sum.
+
+        The engine sorts users by this number into bins whose ends are powers of two, and counts the users in each bin.
+        """
         return (doubling_measure(self.column, averaged=False),)
 
     def with_bounds(self, low: Fraction, high: Fraction) -> Statistic:
-        """Return the sum with the bounds found, and 0 between them, because a user without rows adds 0."""
+        """Return the sum with the clipping bounds `low` and `high`, which a private search found.
+
+        They are widened to contain 0, because a user without rows adds 0.
+        """
         clip = ClipBounds(low=min(low, Fraction(0)), high=max(high, Fraction(0)), found=True)
         return self.with_clip(clip)

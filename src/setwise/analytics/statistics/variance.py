@@ -8,35 +8,33 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Schema
+from setwise.analytics.statistics.parameters import Number, check_column, set_fields
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
     ROWS_BETWEEN,
     SOME_USERS,
     BoundedStatistic,
     ClipBounds,
-    Number,
     SqlFunction,
     Statistic,
-    check_column,
     covers_half,
     extreme_measures,
     read_bounds,
-    set_fields,
 )
 from setwise.mechanisms.parameters import positive_integer
 
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
-    from setwise.mechanisms.statistics import StatisticRelease
+    from setwise.mechanisms.statistic_release import StatisticRelease
 
 _RESOLUTION, _MOST_UNITS = 2**16, 2**20
-"""Units of half the distance between the bounds in which rows are added up, and the most that one user adds.
+"""The number of units in half the distance between the bounds, and the most units that one user adds.
 
-What users add is rounded to a unit, so that an interval is wider by 2 / 2^16 of the largest variance. With more units
-of a user, noise of the scale that small budgets need could no longer be drawn.
+What a user adds is rounded to a unit, which widens an interval by 2 / 2^16 of the largest variance. If one user could
+add more units, the noise scale that small budgets need could no longer be sampled.
 """
 
-_WRITTEN = SqlFunction(
+_SQL_FUNCTION = SqlFunction(
     bounds=ROW_BOUNDS,
     missing=ROWS_BETWEEN,
     takes_rows=True,
@@ -45,16 +43,17 @@ _WRITTEN = SqlFunction(
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Variance(BoundedStatistic):
-    """The variance of a column over rows, each clipped to `low` .. `high`, at most `per_user` rows of a user.
+    """The variance of a column over rows, each clipped to `low` .. `high`, with at most `per_user` rows of each user.
 
-    A user with more rows in a group weighs as much as `per_user` of them, which is what a random choice would give on
-    average. Without `per_user` every user weighs as much as one row. It is the variance of the rows that count, which
-    differs from that of a sample by one part in their number.
+    A user with more rows in a group has the weight of `per_user` rows; a random choice of `per_user` of the rows gives
+    the same on average. Without `per_user` every user has the weight of one row. It is the population variance of the
+    rows that count, which is 1 - 1/n times the sample variance of n rows. `clip` holds the bounds, and `noun` is the
+    name of the statistic for people; the other class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "variance"
     summary: ClassVar[str] = "Find the variance of a column over rows, each clipped to between --low and --high."
-    sql: ClassVar[Mapping[str, SqlFunction]] = dict.fromkeys(("VARIANCE", "VAR_SAMP", "VAR_POP"), _WRITTEN)
+    sql: ClassVar[Mapping[str, SqlFunction]] = dict.fromkeys(("VARIANCE", "VAR_SAMP", "VAR_POP"), _SQL_FUNCTION)
     radius_unit: ClassVar[str] = f" of variances over {SOME_USERS:,} rows spread evenly between the bounds"
     over_rows: ClassVar[bool] = True
     noun: ClassVar[str] = "variance"
@@ -78,22 +77,29 @@ class Variance(BoundedStatistic):
         set_fields(self, column=column, clip=read_bounds(low, high, None, bounds), per_user=per_user)
 
     def in_steps(self, schema: Schema) -> Statistic:
-        """Return the statistic itself: its resolution does not depend on the column."""
+        """Return the variance unchanged: its values are rounded to a fixed fraction of high - low, not to a step."""
         del schema
         return self
 
     @property
     def _reach(self) -> int:
-        """How many units half the distance between the bounds has; fewer where more than 16 rows of a user count."""
+        """The number of rounding units in half the distance between the bounds: 2^16, or less if `per_user` exceeds 16.
+
+        It is less so that one user adds at most 2^20 units; noise for a larger sensitivity could not be sampled.
+        """
         return max(1, min(_RESOLUTION, _MOST_UNITS // (self.per_user or 1)))
 
     @property
     def _half(self) -> Fraction:
-        """Half the distance between the bounds: the largest standard deviation."""
+        """Half the distance between the clipping bounds, which is the largest possible standard deviation."""
         return self.clipped.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the sums of y and of 2 y^2 - 1 over rows, with y between -1 at the lower and 1 at the upper bound."""
+        """Return the two measures that the engine sums over users: y, and 2 y^2 - 1, which has the same range as y.
+
+        y is the value of a row, scaled to -1 at the lower and 1 at the upper bound. A user adds the average over their
+        rows, times the number of rows, but at most times `per_user`.
+        """
         return tuple(
             Measure(
                 column=self.column,
@@ -109,7 +115,10 @@ class Variance(BoundedStatistic):
         )
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return both noisy sums over a noisy number of rows."""
+        """Return the mechanism that releases the variance, which it computes from two noisy sums and a noisy count.
+
+        It has a placeholder noise scale until the planner chooses one. `among` is not used.
+        """
         from setwise.mechanisms.statistics import NoisyVariance
         from setwise.mechanisms.two_phase import LaplaceCounts
 
@@ -117,11 +126,17 @@ class Variance(BoundedStatistic):
         return NoisyVariance(reach=self._reach, rows=self.per_user or 1, noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the estimate in units of the column, squared."""
+        """Return `estimate` converted to squared units of the column.
+
+        The given estimate is a variance divided by the largest variance that the bounds allow.
+        """
         return self._converted(estimate, lambda share: share * float(self._half) ** 2)
 
     def _converted(self, estimate: "Estimate", convert: Callable[[float], float]) -> "Estimate":
-        """Return an estimate whose value and interval are converted, as shares of the largest variance."""
+        """Return the estimate with `convert` applied to its value and to both ends of its interval.
+
+        The numbers of the given estimate are variances divided by the largest variance that the bounds allow.
+        """
         from setwise.mechanisms.release import Estimate
 
         assert estimate.interval is not None
@@ -129,73 +144,100 @@ class Variance(BoundedStatistic):
         return Estimate(value=convert(estimate.value), interval=(lower, upper))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return half the width of the interval of `SOME_USERS` rows that are spread evenly between the bounds.
+        """Return the half-width of the 95% interval that this statistic is planned to have.
 
-        The interval of a variance depends on the values: its planned width is that of a uniform distribution.
+        Its unit is squared units of the column for a variance, and units of the column for a standard deviation. The
+        width depends on the rows, so the plan assumes `SOME_USERS` rows spread evenly between the bounds. `release` is
+        the mechanism with the noise scale that the planner chose; None if it is not that of a variance.
         """
-        from setwise.mechanisms.release import CONFIDENCE
+        from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance
 
         if not isinstance(release, NoisyVariance):
             return None
-        squares = -SOME_USERS * release.reach // 3  # the mean of 2 y^2 - 1 is -1/3
+        squares = -SOME_USERS * release.reach // 3  # the mean of 2 y^2 - 1 is -1/3 if y is uniform
         planned = self.in_units(release.estimate(0, squares, SOME_USERS, release.ratio(CONFIDENCE)))
         assert planned.interval is not None
         return Fraction(max(planned.interval[1] - planned.value, planned.value - planned.interval[0]))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return how close the statistic of a group of a given size will be."""
+        """Return a phrase that says how close the statistic will be to its exact value in an assumed group.
+
+        The group has `SOME_USERS` rows spread evenly between the bounds. The first of `radii` is the half-width of the
+        planned interval.
+        """
         over = f"{SOME_USERS:,} rows spread evenly between the bounds"
         return f"a {self.noun} of {self.column} over {over} within ±{float(radii[0]):.3g}"
 
     def described(self, together: Sequence[Statistic], where: str) -> str:
-        """Return which statistic it is, between which values rows count, and how many of a user."""
+        """Return a text for headings: the statistic, the bounds of the clipping, and how many rows of a user count.
+
+        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        """
         del together
         users = "every user weighs as much as one" if self.per_user is None else f"at most {self.per_user:,} of a user"
         return f"{self.noun} of {self.column} over events, each {self.between()}, {users}{where}"
 
     @classmethod
     def title(cls, words: Mapping[str, Any]) -> str:
-        """Return what people call the statistic."""
+        """Return the name of the statistic for people, "variance" or "standard deviation"; `words` is not used."""
         del words
         return cls.noun
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return " over events": it is always over rows."""
+        """Return " over events", because a variance is always over rows; the parameters `words` are not used."""
         del words
         return " over events"
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Whether the interval covers half of what the statistic can be between the bounds, or more."""
+        """Return whether noise may dominate `estimate`: whether its interval is too wide.
+
+        It is too wide if it is at least twice as wide as the value is large, or at least half as wide as the range of
+        possible values, which ends at the largest variance (or standard deviation) that the bounds allow. `release` and
+        `users` are not used.
+        """
         from setwise.mechanisms.release import Estimate
 
         del release, users
         largest = self.in_units(Estimate(value=1.0, interval=(0.0, 1.0))).value
-        return covers_half(estimate, Fraction(0), Fraction(largest))
+        low, high = (0.0, 0.0) if estimate.interval is None else estimate.interval
+        exceeds_value = high > low and high - low >= 2 * estimate.value
+        return exceeds_value or covers_half(estimate, Fraction(0), Fraction(largest))
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return what the engine counts to find the bounds: the bins of each user's least and greatest row."""
+        """Return the two measures (numbers of each user) from which a search finds the clipping bounds.
+
+        They are each user's least and greatest value. The engine counts, for each of the two, the users in bins whose
+        ends are powers of two.
+        """
         return extreme_measures(self.column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class StandardDeviation(Variance):
-    """The standard deviation of a column over rows: the square root of their `Variance`, with the same parameters."""
+    """The standard deviation of a column over rows: the square root of the `Variance` with the same parameters.
+
+    The class attributes are those of `Variance`.
+    """
 
     kind: ClassVar[str] = "stddev"
     summary: ClassVar[str] = (
         "Find the standard deviation of a column over rows, each clipped to between --low and --high."
     )
-    sql: ClassVar[Mapping[str, SqlFunction]] = dict.fromkeys(("STDDEV", "STDDEV_SAMP", "STDDEV_POP"), _WRITTEN)
+    sql: ClassVar[Mapping[str, SqlFunction]] = dict.fromkeys(("STDDEV", "STDDEV_SAMP", "STDDEV_POP"), _SQL_FUNCTION)
     radius_unit: ClassVar[str] = f" of standard deviations over {SOME_USERS:,} rows spread evenly between the bounds"
     noun: ClassVar[str] = "standard deviation"
 
     @classmethod
     def heading(cls) -> str:
-        """Return its title for a form."""
+        """Return the name of the statistic for a form: "Std. deviation"."""
         return "Std. deviation"
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the square root of the estimate in units of the column; its interval holds as often."""
+        """Return the standard deviation in units of the column.
+
+        `estimate` is a variance divided by the largest variance that the bounds allow; the square root is taken of its
+        value and of both ends of its interval, so that the confidence stays the same.
+        """
         return self._converted(estimate, lambda share: math.sqrt(share) * float(self._half))

@@ -1,1 +1,1 @@
-"""Tables: where they are, their columns, public domains, prepared copies."""
+"""Tools for files of tables: a check of a file for its owner, and lists of public group labels (domains)."""

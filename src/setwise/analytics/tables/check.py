@@ -1,94 +1,127 @@
-"""A table as its holder finds it: exact figures about its rows, and the options to read it with. Nothing is private.
+"""`setwise check`: count the readable cells of a table, and guess with which options its files have to be read.
 
-How a text file is written is guessed from its rows. Nothing that answers questions uses this: there the holder says how
-a file is written, and no row decides.
+The counts are exact and not private: only the data holder, who owns the files, may see them. The format of a text file
+is guessed from its rows here. Queries never use these guesses; for them the data holder declares the format, so that no
+private row can change how a file is read. `unread_cells.py` has the scan before a question is charged.
 """
 
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from statistics import mode
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from setwise.analytics.engines.connect import duckdb_table, magic_of
 from setwise.analytics.engines.csv_format import COMPRESSIONS, MARKS, CsvFormat
 from setwise.analytics.engines.csv_reader import SEPARATORS, suggested_names, value_among
 from setwise.analytics.engines.files import (
     CSV_SEPARATORS,
     CsvOptions,
+    apply_description,
     check_format,
-    described,
     files_of,
+    magic_of,
     suffix_of,
     write_description,
 )
+from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.writing import KIND_WORDS, grammar_words, guess_grammar
-from setwise.errors import UnsuitableTable
+from setwise.analytics.tables.writing import (
+    KIND_WORDS,
+    grammar_words,
+    guess_grammar,
+    may_be_thousands,
+    thousands_note,
+)
+from setwise.errors import InvalidParameter, UnsuitableTable
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import TableCount
 
 _SAMPLE_BYTES = 2**20
+"""Bytes at the beginning of a file from which its format is guessed."""
 _BLOCK = 2**22
+"""Bytes that are read at a time."""
 _MAGICS = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2"}
+"""The first bytes of compressed files, and the endings of their names."""
 
 Row = list[str]
+"""The cells of one record of a sample."""
 
 
-def sniff(file: Path, given: CsvOptions) -> CsvOptions:
-    """Return the options that read a file: those that are given, and guesses for the others."""
-    ending = _compression(file) if given.format is None else f".{given.format.partition('.')[2]}"
-    if given.encoding == "utf-8":
-        given = replace(given, encoding=_encoding(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""))))
-    text = _sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=given.encoding))
-    separator = given.separator or _separator(text)
+def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
+    """Return the CSV options with which `file` can be read: those that are `declared`, and guesses for all others.
+
+    The guesses are made from the first lines of the file.
+    Raises: `UnsuitableTable` if the file cannot be opened or has no lines of text.
+    """
+    ending = _compression(file) if declared.format is None else f".{declared.format.partition('.')[2]}"
+    if declared.encoding == "utf-8":
+        declared = replace(declared, encoding=_encoding(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""))))
+    text = _sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=declared.encoding))
+    separator = declared.separator or _separator(text)
     lines = text.splitlines(keepends=True)
-    rows = _rows(lines[given.skip_lines :], separator)
+    rows = _rows(lines[declared.skip_lines :], separator)
     if not any(any(row) for row, _ in rows):
         raise UnsuitableTable(f"{file} has no lines of text")
-    return _with_names(_with_place(given, file, separator, ending), rows)
+    return _with_names(_with_place(declared, file, separator, ending), rows)
 
 
-def _with_place(given: CsvOptions, file: Path, separator: str, ending: str) -> CsvOptions:
-    """Return the options with the separator and the format, as far as the file's name does not tell them."""
+def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
+    """Return the options `declared`, with separator and file format added if the file's name does not imply them.
+
+    `separator` is the separator between cells, declared or guessed. `ending` is the file name ending of the compression
+    that the file has, such as ".gz", or "" for none.
+    """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
-    if given.format is not None or (suffix in CSV_SEPARATORS and compressed_as_named):
-        told = CSV_SEPARATORS[suffix_of(Path(f"table.{given.format}")) if given.format else suffix]
-        return replace(given, separator=None if separator == told else separator)
+    if declared.format is not None or (suffix in CSV_SEPARATORS and compressed_as_named):
+        usual = CSV_SEPARATORS[suffix_of(Path(f"table.{declared.format}")) if declared.format else suffix]
+        return replace(declared, separator=None if separator == usual else separator)
     if compressed_as_named and separator not in CSV_SEPARATORS.values():
-        return replace(given, separator=separator)
+        return replace(declared, separator=separator)
     written = "tsv" if separator == "\t" else "csv"
-    named = None if separator in CSV_SEPARATORS.values() else separator
-    return replace(given, separator=named, format=written + ending)
+    needed = None if separator in CSV_SEPARATORS.values() else separator
+    return replace(declared, separator=needed, format=written + ending)
 
 
-def _with_names(given: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
-    """Return the options with the lines above the header, and with names where no line has distinct ones."""
-    if given.columns is not None:
-        return replace(given, header=False)
+def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
+    """Return the options `declared`, completed by the number of lines to skip and by the source of the column names.
+
+    If the first full row is a usable header (one line of distinct names), the lines above it are skipped and it names
+    the columns. Otherwise every line above the first row of values is skipped, and column names are suggested. If
+    `declared` has column names, nothing is guessed. `rows` are the records of a sample of the file, each with the
+    number of the file's line at which the record ends.
+    """
+    if declared.columns is not None:
+        return replace(declared, header=False)
     width = mode(len(row) for row, _ in rows)
-    # A title that a spreadsheet wrote has one cell and then empty ones.
+    # A line with one filled cell and then empty ones is a title that a spreadsheet wrote, and not the header.
     place = next(place for place, (row, _) in enumerate(rows) if len(row) == width and any(row[1:] or row))
     above = rows[place - 1][1] if place else 0
     first, end = rows[place]
-    rest = [row for row, _ in rows[place + 1 :] if len(row) == width]
-    if given.header is None and not _is_header(first, rest):
+    body = [row for row, _ in rows[place + 1 :] if len(row) == width]
+    if declared.header is None and not _is_header(first, body):
         names = tuple(f"column_{number}" for number in range(1, width + 1))
-        return replace(given, skip_lines=given.skip_lines + above, columns=names, header=False)
+        return replace(declared, skip_lines=declared.skip_lines + above, columns=names, header=False)
     if end > above + 1 or not all(first) or len(set(first)) < len(first):
-        return replace(given, skip_lines=given.skip_lines + end, columns=tuple(suggested_names(first)), header=False)
-    return replace(given, skip_lines=given.skip_lines + above, header=True if value_among(first) else None)
+        return replace(
+            declared, skip_lines=declared.skip_lines + end, columns=tuple(suggested_names(first)), header=False
+        )
+    return replace(declared, skip_lines=declared.skip_lines + above, header=True if value_among(first) else None)
 
 
-def _is_header(first: Row, rest: Sequence[Row]) -> bool:
-    """Return whether a line is a header: none of its cells stands below it, and few are values as those below are."""
+def _is_header(first: Row, body: Sequence[Row]) -> bool:
+    """Return whether the row `first` looks like the header of the rows `body` below it.
+
+    It does not if one of its cells occurs again in the same column. Otherwise it does if n >= v: v is the number of its
+    cells that look like values (numbers, dates), and n the number of its other cells below which all cells of `body`
+    look like values.
+    """
     names = values = 0
     for place, cell in enumerate(first):
-        below = {row[place] for row in rest} - {""}
+        below = {row[place] for row in body} - {""}
         if cell in below:
             return False
         values += bool(value_among([cell]))
@@ -97,38 +130,55 @@ def _is_header(first: Row, rest: Sequence[Row]) -> bool:
 
 
 def _separator(text: str) -> str:
-    """Return the separator that cuts the most lines of a sample into the same number of cells."""
+    """Return the separator between cells that fits `text`, the first lines of a file, best.
+
+    It splits the largest share of the lines into the same number of cells, which has to be more than one. If no
+    separator does that, the result is a comma.
+    """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 
     def agreement(separator: str) -> tuple[float, int]:
+        """Return a score of `separator`: the share of lines with the most frequent number of cells, and its length.
+
+        The share is 0 if that number is one cell. The length decides between separators with the same share: the longer
+        one is preferred.
+        """
         widths = Counter(len(row) for row, _ in _rows(lines, separator))
         cells, share = widths.most_common(1)[0] if widths else (1, 0)
         return (share / max(1, sum(widths.values())) if cells > 1 else 0.0, len(separator))
 
-    found = max(SEPARATORS, key=agreement)
-    return found if agreement(found)[0] > 0 else ","
+    best = max(SEPARATORS, key=agreement)
+    return best if agreement(best)[0] > 0 else ","
 
 
 def _rows(lines: Sequence[str], separator: str) -> list[tuple[Row, int]]:
-    """Return the records of a sample, each with the number of lines up to its end; a blank line is one empty cell."""
+    """Return the records of the CSV `lines`, each as (cells, number of the line at which the record ends).
+
+    `separator` is the text between cells. A record with a line break in a quoted cell takes several lines. A blank line
+    is a record of one empty cell.
+    """
     mark = separator if len(separator) == 1 else "\x1f"
     reader = csv.reader((line.replace(separator, mark) for line in lines), delimiter=mark)
     try:
-        found = [(row, reader.line_num) for row in reader]
+        records = [(row, reader.line_num) for row in reader]
     except csv.Error:
-        found = [(line.split(separator), place) for place, line in enumerate(lines, start=1)]
-    return [([cell.strip() for cell in row] or [""], end) for row, end in found]
+        records = [(line.split(separator), place) for place, line in enumerate(lines, start=1)]
+    return [([cell.strip() for cell in row] or [""], end) for row, end in records]
 
 
-def _compression(file: Path) -> str:
-    with _opened(file) as opened:
+def _compression(file: TableFile) -> str:
+    """Return the file name ending, such as ".gz", of the compression that the first bytes of `file` show.
+
+    Returns "" if the bytes show no known compression.
+    """
+    with _open(file) as opened:
         start = opened.read(4)
     return next((ending for magic, ending in _MAGICS.items() if start.startswith(magic)), "")
 
 
-def _sample(file: Path, form: CsvFormat) -> str:
-    """Return the first whole lines of a file."""
-    with form.opened(_opened(file), file.name) as opened:
+def _sample(file: TableFile, form: CsvFormat) -> str:
+    """Return the first whole lines of a file as text, at most about 1 MiB; `form` has its compression and encoding."""
+    with form.opened(_open(file), file.name) as opened:
         start = b""
         while len(start) < _SAMPLE_BYTES and (read := opened.read(_SAMPLE_BYTES)):
             start += read
@@ -136,10 +186,14 @@ def _sample(file: Path, form: CsvFormat) -> str:
     return whole.decode("utf-8-sig", "replace")
 
 
-def _encoding(file: Path, form: CsvFormat) -> str:
-    """Return the encoding of a file: UTF-16 by its mark or its zeros, else UTF-8 or cp1252 by the lines that are it."""
+def _encoding(file: TableFile, form: CsvFormat) -> str:
+    """Return the encoding of a text file, guessed from its bytes: "utf-16" or a variant of it, "cp1252" or "utf-8".
+
+    `form` has the file's compression. UTF-16 is recognised by its byte order mark, or by many zero bytes. Otherwise the
+    encoding is cp1252 if more than half of the lines with non-ASCII bytes are not valid UTF-8.
+    """
     right = wrong = 0
-    with form.decompressed(_opened(file), file.name) as opened:
+    with form.decompressed(_open(file), file.name) as opened:
         block = opened.read(_BLOCK)
         if block[:2] in MARKS:
             return "utf-16"
@@ -156,6 +210,7 @@ def _encoding(file: Path, form: CsvFormat) -> str:
 
 
 def _is_utf8(line: bytes) -> bool:
+    """Return whether the bytes of a line are valid UTF-8."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -163,7 +218,8 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _opened(file: Path) -> BinaryIO:
+def _open(file: TableFile) -> BinaryIO:
+    """Return the file opened for reading bytes, or raise `UnsuitableTable` if that fails."""
     try:
         return file.open("rb")
     except OSError:
@@ -172,56 +228,74 @@ def _opened(file: Path) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCheck:
-    """What was found in a table: how it is written, its cells, and the lines of text that are no record."""
+    """The result of checking a table: with which options its files are read, and how many of its cells can be read.
+
+    `source` is the path that was checked. `csv` are the options that read the text, and None for Parquet files and
+    databases. `found` has the exact counts of rows and cells. `lost_lines` is the number of lines of text that belong
+    to no well-formed record, so that queries skip them. `types` are the kinds of text columns that are to be read as
+    another kind, by name. The other fields are doubts for the data holder to decide: `other_dates` are date formats
+    that read as many cells as the chosen format, `thousands` the columns of numbers in which a point may stand between
+    thousands, and `doubtful` the words, by text column, that may stand for empty cells or for values, such as NA.
+    """
 
     source: str
     csv: CsvOptions | None
-    """How to read text; None for Parquet files and databases."""
     found: "TableCount"
     lost_lines: int
     types: Mapping[str, Kind]
-    """The kinds of columns of text that are not text."""
     other_dates: tuple[str, ...] = ()
-    """Date formats that read as many cells as the one that was chosen."""
+    thousands: tuple[str, ...] = ()
+    doubtful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def notes(self) -> list[str]:
-        """Return what the holder has to decide or to know, in words."""
-        notes = []
+        """Return sentences that warn the data holder of ambiguous dates, numbers and words, and of unreadable cells."""
+        notes = [thousands_note(name) for name in self.thousands]
         if self.other_dates and self.csv is not None:
             others = " or ".join(self.other_dates)
             notes.append(
                 f"the dates can be read as {self.csv.date_format} and as {others}: the cells do not tell which, so "
                 "look where the file comes from, and give the right one with --date-format"
             )
-        for each in self.found.columns:
-            lost = each.filled - each.readable
+        nulls = () if self.csv is None else self.csv.null
+        for name, words in self.doubtful.items():
+            for word in words:
+                notes.append(
+                    f"--null {word} also empties the cells {word!r} of {name!r}: leave it out if they are values there"
+                    if word in nulls
+                    else f"some cells of {name!r} are {word!r}: add --null {word} if they are empty"
+                )
+        for column in self.found.columns:
+            lost = column.filled - column.readable
             if lost:
                 notes.append(
-                    f"{lost:,} of {each.filled:,} cells of {each.name!r} are not {KIND_WORDS[each.kind]} and would be "
-                    f"skipped; --type {each.name}=text reads them as text"
+                    f"{lost:,} of {column.filled:,} cells of {column.name!r} are not {KIND_WORDS[column.kind]} and "
+                    f"would be skipped; --type {column.name}=text reads them as text"
                 )
         return notes
 
     def options(self) -> list[str]:
-        """Return the words of the command line that read the table."""
+        """Return the command-line arguments with which the checked table is read, such as ["--separator", ";"]."""
         words: list[str] = []
         if self.csv is not None:
-            given, usual = self.csv, CsvOptions()
-            values = {field.name: getattr(given, field.name) for field in fields(given)}
+            options, usual = self.csv, CsvOptions()
+            values = {field.name: getattr(options, field.name) for field in fields(options)}
             for name in ("format", "separator", "encoding", "skip_lines"):
                 if values[name] != getattr(usual, name):
                     words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
-            if given.columns is not None:
-                words += ["--no-header", "--columns", ",".join(given.columns)]
-            elif given.header:
+            if options.columns is not None:
+                words += ["--no-header", "--columns", ",".join(options.columns)]
+            elif options.header:
                 words.append("--header")
-            words += grammar_words(given.cells)
+            words += grammar_words(options.cells)
         for name, kind in self.types.items():
             words += ["--type", f"{name}={kind}"]
         return words
 
     def words(self) -> dict[str, Any]:
-        """Return the words of `setwise.open`, and of a catalog, that read the table."""
+        """Return the keyword arguments, also valid in a catalog, with which `setwise.open` reads the checked table.
+
+        Options that have their default value are left out.
+        """
         words: dict[str, Any] = {}
         if self.csv is not None:
             usual = CsvOptions()
@@ -239,11 +313,18 @@ class TableCheck:
         return words
 
     def save(self) -> Path:
-        """Write the description of the first file beside it, so that questions need no options, and return where."""
-        return write_description(files_of(self.source.partition("::")[0])[0], self.csv or CsvOptions(), self.types)
+        """Write a description file (column types and CSV options) beside the table's first file, and return its path.
+
+        Later queries read the description, so that they need no options.
+        Raises: `InvalidParameter` if the table is in an object store, or the file cannot be written.
+        """
+        file = files_of(self.source.partition("::")[0])[0]
+        if not isinstance(file, Path):
+            raise InvalidParameter("nothing is written to an object store: give the options where the table is opened")
+        return write_description(file, self.csv or CsvOptions(), self.types)
 
     def how(self) -> str:
-        """Return how the table is written, in words."""
+        """Return a text that says how the checked table is written: encoding, number of rows, separator and header."""
         if self.csv is None:
             return f"{self.found.rows:,} rows of {len(self.found.columns)} columns with types of their own"
         separator = self.csv.format_of(self.csv.suffix_of(Path(self.source))).separator
@@ -255,15 +336,15 @@ class TableCheck:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return the object that `--json` prints."""
+        """Return the result of the check as the JSON object that the command prints with `--json`."""
         columns = [
             {
-                "name": each.name,
-                "kind": str(each.kind),
-                "filled": each.filled,
-                "unreadable": each.filled - each.readable,
+                "name": column.name,
+                "kind": str(column.kind),
+                "filled": column.filled,
+                "unreadable": column.filled - column.readable,
             }
-            for each in self.found.columns
+            for column in self.found.columns
         ]
         return {
             "private": False,
@@ -278,47 +359,77 @@ class TableCheck:
 
 
 def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: str | None) -> TableCheck:
-    """Return what a file, a glob, a directory or FILE::TABLE holds; the first file tells how all are written."""
+    """Check a table for its data holder: find the options with which it is read, and count the cells that can be read.
+
+    `source` is a file, a glob, a directory or FILE::TABLE in a database; if it has several files, the format of all is
+    guessed from the first. `csv` and `types` are the options and column kinds that the data holder states, which are
+    kept. `user` is the user column, whose distinct values are counted, or None.
+
+    Raises: `UnsuitableTable` if the source cannot be read, `UnknownColumn` if `user` is not a column.
+    """
     from setwise.analytics.engines.duckdb.cell_counts import count_cells, text_samples
+    from setwise.analytics.engines.duckdb.opening import untyped_table
 
     files = files_of(source.partition("::")[0])
-    types, csv = described(source, types, csv)
-    how = None
+    types, csv = apply_description(source, types, csv)
+    options = None
     if files:  # an empty lake table has none
         check_format(files[0], csv)
-        how = sniff(files[0], csv) if magic_of(files[0]) is None else None
+        options = sniff(files[0], csv) if magic_of(files[0]) is None else None
     other_dates: tuple[str, ...] = ()
-    if how is not None:
-        plain = replace(how, decimal=".", thousands="", date_format=None, null=())
-        guess = guess_grammar(text_samples(duckdb_table(source, None, {}, plain)), how.cells)
-        other_dates = guess.other_dates
+    doubtful: Mapping[str, tuple[str, ...]] = {}
+    thousands: tuple[str, ...] = ()
+    if options is not None:
+        table = untyped_table(source, None, options)
+        samples = text_samples(table)
+        guess = guess_grammar(samples, options.cells)
+        separator = options.format_of(options.suffix_of(files[0])).separator
+        thousands = tuple(name for name in samples if may_be_thousands(samples[name], separator, guess.grammar))
+        other_dates, doubtful = guess.other_dates, guess.doubtful
         cells = guess.grammar
-        how = replace(
-            how, decimal=cells.decimal, thousands=cells.thousands, date_format=cells.date_format, null=cells.null
+        options = replace(
+            options, decimal=cells.decimal, thousands=cells.thousands, date_format=cells.date_format, null=cells.null
         )
-        found = count_cells(duckdb_table(source, None, {}, plain), types, user, how.cells)
-        how = _needed(how, found)
+        counts = count_cells(table, types, user, options.cells)
+        options = _drop_unused(options, counts)
     else:
-        found = count_cells(duckdb_table(source, None, {}, csv), types, user)
-    texts = {each.name: each.kind for each in found.columns if each.from_text and each.kind is not Kind.TEXT}
+        counts = count_cells(untyped_table(source, None, csv), types, user, csv.cells)
+    # Types that the data holder gave, or that a description beside the file states, are kept when it is written again.
+    texts: dict[str, Kind] = {name: kind for name, kind in types.items() if kind is not Kind.TEXT}
+    guessed = [column for column in counts.columns if column.from_text and column.kind is not Kind.TEXT]
+    texts |= {column.name: column.kind for column in guessed}
     lost = 0
-    if how is not None:
-        form = how.format_of(how.suffix_of(files[0]))
-        above = how.skip_lines + (how.columns is None)
+    if options is not None:
+        form = options.format_of(options.suffix_of(files[0]))
+        above = options.skip_lines + (options.columns is None)
         lines = sum(max(0, _lines(file, form) - above) for file in files)
-        lost = lines - found.rows - sum(each.line_feeds for each in found.columns)
-    return TableCheck(source=source, csv=how, found=found, lost_lines=lost, types=texts, other_dates=other_dates)
+        lost = lines - counts.rows - sum(column.line_feeds for column in counts.columns)
+    return TableCheck(
+        source=source,
+        csv=options,
+        found=counts,
+        lost_lines=lost,
+        types=texts,
+        other_dates=other_dates,
+        thousands=thousands,
+        doubtful=doubtful,
+    )
 
 
-def _needed(how: CsvOptions, found: "TableCount") -> CsvOptions:
-    """Return the options without those about numbers or dates where no column is one."""
-    kinds = {each.kind for each in found.columns}
+def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:
+    """Return the CSV `options` without those that concern no column of the table.
+
+    The decimal point and thousands separator are reset to their defaults if no column holds numbers, and the date
+    format if no column holds dates. `counts` has the kinds of the columns.
+    """
+    kinds = {column.kind for column in counts.columns}
     if not kinds & {Kind.INTEGER, Kind.FLOAT}:
-        how = replace(how, decimal=".", thousands="")
-    return how if kinds & {Kind.DATE, Kind.TIMESTAMP} else replace(how, date_format=None)
+        options = replace(options, decimal=".", thousands="")
+    return options if kinds & {Kind.DATE, Kind.TIMESTAMP} else replace(options, date_format=None)
 
 
-def _lines(file: Path, form: CsvFormat) -> int:
+def _lines(file: TableFile, form: CsvFormat) -> int:
+    """Return the number of lines of a file, including a last line without a line feed; `form` has its compression."""
     lines, last = 0, b""
     with form.opened(file.open("rb"), file.name) as opened:
         while block := opened.read(_BLOCK):

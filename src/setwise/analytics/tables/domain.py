@@ -1,4 +1,4 @@
-"""Public labels: from a list, a file, or a column of another table."""
+"""Public domains, that is lists of group labels that are not secret: from a list, a file, or a public table."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,17 +11,21 @@ from setwise.analytics.engines.files import CSV_SEPARATORS, open_csv
 from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
 from setwise.errors import InvalidParameter, UnsuitableTable
-from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
+from setwise.mechanisms.labels import NULL_INTEGER, NULL_TEXT, Cell, Label, cell_of, distinct_labels
 
 _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
+"""Endings of domain files that are tables; other files hold one label per line."""
 
 
 def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEMORY) -> tuple[Label, ...]:
-    """Return the labels of a list, or of a file: one label per line, or a column of a CSV or Parquet file.
+    """Return the distinct labels of a public domain, in the order of `source`.
 
-    A path may end in a colon and the name of a column, ``cities.csv:name``; a file of one column needs none. Blank
-    lines and cells are left out. The file must be public: its labels may be shown, and reading it costs nothing. So
-    the files of the `private` table are refused, and so is whatever was prepared.
+    `source` is a list of labels or a path: of a text file with one label per line, or of a CSV or Parquet file. The
+    path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``; a file of one column
+    needs no name. Blank lines and cells are left out. The file must be public, because its labels may be shown and
+    reading it costs no budget. So the files of the table at `private`, and prepared datasets, are refused.
+
+    Raises: `InvalidParameter` if the file does not exist, cannot be read, is private or holds no labels.
 
     >>> read_domain(["tea", "coffee"])
     ('tea', 'coffee')
@@ -33,22 +37,25 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
         raise InvalidParameter(f"the domain file {str(path)!r} does not exist")
     _check_public(path, private)
     labels = _column_of(path, column) if path.suffix.lower() in _TABLES else _lines_of(path, column)
-    found = distinct_labels(dict.fromkeys(label for label in labels if not isinstance(label, str) or label.strip()))
-    if not found:
+    distinct = distinct_labels(dict.fromkeys(label for label in labels if not isinstance(label, str) or label.strip()))
+    if not distinct:
         raise InvalidParameter(f"the domain file {str(path)!r} holds no labels")
-    return found
+    return distinct
 
 
 def column_domain(engine: Engine, column: str) -> tuple[Label, ...]:
-    """Return the distinct values of a column of a *public* table, in order; nulls are left out.
+    """Return the distinct values of `column`, sorted and without nulls; the table of `engine` must be public.
 
-    Each value counts as its own user, so that any engine can answer.
+    The values are read as the labels of an exact histogram by that column. A histogram needs a user column; since it
+    does not matter here, it is the same column.
     """
     return tuple(sorted(engine.histogram(Aggregation(user=column, item=column)).labels))
 
 
 def labels_of(source: Source, column: str, *, engine: str = "duckdb", table: str | None = None) -> tuple[Label, ...]:
-    """Return the distinct values of a column of another table, which must be public, as a domain.
+    """Return the distinct values of `column` of a public table, sorted and without nulls, as the domain of a question.
+
+    `source`, `engine` and `table` say where the public table is, as in `setwise.open`.
 
     >>> import pyarrow as pa
     >>> labels_of(pa.table({"city": ["Oslo", "Bergen", "Oslo", None]}), "city")
@@ -59,7 +66,13 @@ def labels_of(source: Source, column: str, *, engine: str = "duckdb", table: str
 
 
 def fitted(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label, ...]:
-    """Return the labels as the columns have them: digits as numbers for an integer column, text for the others."""
+    """Return the labels of `domain`, converted to the types of the columns that rows are grouped by.
+
+    Labels are integers for integer columns and text for other columns; with several `columns`, a label is a tuple with
+    one cell for each.
+
+    Raises: `InvalidParameter` if a label of an integer column is not an integer.
+    """
     if len(columns) == 1:
         return tuple(_fitted_cell(cell_of(label, 0), columns[0]) for label in domain)
     cells = [[_fitted_cell(cell_of(label, place), column) for label in domain] for place, column in enumerate(columns)]
@@ -67,16 +80,32 @@ def fitted(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label,
 
 
 def fitted_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | None:
-    """Return the label of rows that miss every column: the one given, as each column has it."""
+    """Return `null_item`, the label of rows whose group is null, converted to the types of the group `columns`.
+
+    With several columns, the result is a tuple with that label once for each column. None if `null_item` is None.
+    `NULL_TEXT`, the label of SQL's NULL group, becomes `NULL_INTEGER` for an integer column.
+
+    Raises: `InvalidParameter` if `null_item` is a tuple, or is not an integer for an integer column.
+    """
     if null_item is None:
         return None
     if isinstance(null_item, tuple):
         raise InvalidParameter("null_item is one label, which stands in every column that is missing")
-    cells = tuple(_fitted_cell(null_item, column, "so that null_item has to be one, not") for column in columns)
+    cells = tuple(
+        NULL_INTEGER
+        if null_item == NULL_TEXT and label_kind(column) is int
+        else _fitted_cell(null_item, column, "so that null_item has to be one, not")
+        for column in columns
+    )
     return cells[0] if len(cells) == 1 else cells
 
 
 def _fitted_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Cell:
+    """Return one cell of a label, converted to the type of `column`: int for integer columns, otherwise str.
+
+    Raises: `InvalidParameter` if the column holds integers and `cell` is not one; `but` is the phrase of the message
+    that stands before the cell.
+    """
     if label_kind(column) is str:
         return str(cell)
     try:
@@ -86,6 +115,7 @@ def _fitted_cell(cell: Cell, column: Column, but: str = "but the domain has") ->
 
 
 def _path_and_column(source: str) -> tuple[Path, str | None]:
+    """Return (path, column) of a source such as ``cities.csv:name``; the column is None if the source names none."""
     whole = Path(source)
     before, colon, after = source.rpartition(":")
     if whole.exists() or not colon or not before or not after:
@@ -94,6 +124,7 @@ def _path_and_column(source: str) -> tuple[Path, str | None]:
 
 
 def _check_public(path: Path, private: Location) -> None:
+    """Raise `InvalidParameter` if the file at `path` is part of the table at `private` or of a prepared dataset."""
     if private.holds(path):
         raise InvalidParameter(
             f"the domain file {str(path)!r} is the private table itself, or part of it: labels are public only when "
@@ -107,6 +138,11 @@ def _check_public(path: Path, private: Location) -> None:
 
 
 def _lines_of(path: Path, column: str | None) -> list[str]:
+    """Return the lines of a text file of labels.
+
+    Raises: `InvalidParameter` if the file cannot be read as UTF-8, or if `column` is not None, since text has no
+    columns.
+    """
     if column is not None:
         raise InvalidParameter(f"{str(path)!r} holds one label per line and has no column {column!r}")
     try:
@@ -116,6 +152,10 @@ def _lines_of(path: Path, column: str | None) -> list[str]:
 
 
 def _column_of(path: Path, column: str | None) -> list[Cell]:
+    """Return the values, without nulls, of the column `column` of a CSV or Parquet file; of its only column if None.
+
+    Raises: `InvalidParameter` if the file cannot be read, has no such column, or has several and `column` is None.
+    """
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -125,7 +165,7 @@ def _column_of(path: Path, column: str | None) -> list[Cell]:
         else:
             separator = CSV_SEPARATORS[path.suffix.lower()]
             (file,) = open_csv([path], CsvFormat(separator=separator))
-            # Text, as every CSV column is unless someone says otherwise: 007 and 7 are different labels. None is lost.
+            # Every CSV column is text by default, so that 007 and 7 are different labels and no label is lost.
             as_text = csv.ConvertOptions(column_types=dict.fromkeys(file.names, pa.string()))
             table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=as_text)
     except (OSError, pa.ArrowInvalid, UnsuitableTable):

@@ -1,22 +1,25 @@
-"""How the cells of a text file are written, guessed from a sample of them, for the holder of the file alone.
+"""Guesses of how the cells of a text file are written: decimal points, thousands, dates, and words for empty cells.
 
-Nothing that answers questions uses this: there the holder says how cells are written, and no row decides.
+The guesses are made from a sample of the file, for its data holder alone. Queries never use them; for queries the data
+holder declares the format, so that no private row can change how a file is read.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from setwise.analytics.engines.cells import BLANKS, ISO_MOMENT, MONTHS, CellGrammar, date_pattern
 from setwise.analytics.schema import Kind
 
 ENOUGH = 0.9
-"""The share of a column's cells that must be of a kind for the column to be taken for that kind."""
+"""Share of a column's cells that must be readable as a kind for the column to be taken for that kind."""
 NULL_WORDS = ("NULL", "null", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none", "\\N", "NA", "-", "--", "?", ".")
 """Words that programs write for empty cells."""
 CERTAIN_NULL_WORDS = frozenset({"NULL", "null", "N/A", "n/a", "#N/A", "NaN", "nan", "\\N"})
-"""Words that mean an empty cell in a column of text too; NA may be Namibia."""
+"""Words that mean an empty cell even in a text column; NA is not among them, because it may be Namibia."""
+DOUBTFUL_NULL_WORDS = ("NA", "None", "none")
+"""Words that mean an empty cell or a value in a text column, so that the data holder must say which."""
 _NUMBERS = (
     (".", ""),
     (".", ","),
@@ -29,7 +32,7 @@ _NUMBERS = (
     (",", "\u00a0"),
     (",", "\u202f"),
 )
-"""Decimal points and characters between thousands, the most usual first."""
+"""Pairs of decimal point and thousands separator, the most usual first."""
 _DATES = (
     "%d.%m.%Y",
     "%d/%m/%Y",
@@ -44,6 +47,7 @@ _DATES = (
     "%d %b %Y",
     "%b %d, %Y",
 )
+"""Date formats that are tried, in order of preference."""
 
 KIND_WORDS = {
     Kind.INTEGER: "whole numbers",
@@ -52,19 +56,27 @@ KIND_WORDS = {
     Kind.DATE: "dates",
     Kind.TIMESTAMP: "dates and times",
 }
-"""What the cells of a column of a kind are, in words."""
+"""What the cells of a column of each kind are called in messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """The grammar that reads the most cells, and other date formats that read as many."""
+    """A guess, made from sampled cells, of how cells are written; of the formats tried, `grammar` reads the most cells.
+
+    `other_dates` are further date formats that read as many cells, so that the data holder must choose. `doubtful` has,
+    for each text column, the words in it that may stand for empty cells or for values, such as NA (also Namibia).
+    """
 
     grammar: CellGrammar
     other_dates: tuple[str, ...] = ()
+    doubtful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def is_readable(cell: str, kind: Kind, grammar: CellGrammar) -> bool:
-    """Return whether a cell is a number, date or timestamp in a grammar."""
+    """Return whether the text `cell` can be read as `kind`, if numbers and dates are written as `grammar` says.
+
+    True for kinds other than numbers and dates.
+    """
     text = cell.strip(BLANKS)
     match kind:
         case Kind.INTEGER:
@@ -78,6 +90,10 @@ def is_readable(cell: str, kind: Kind, grammar: CellGrammar) -> bool:
 
 
 def _is_moment(text: str, date_format: str | None) -> bool:
+    """Return whether `text` is a date or timestamp, in the format `date_format` or in ISO order, as 2024-01-02.
+
+    If `date_format` is None, or does not begin with the year, ISO order is accepted.
+    """
     if date_format is not None:
         matched = re.fullmatch(f"{date_pattern(date_format)}(.*)", text)
         if matched is not None:
@@ -95,45 +111,58 @@ def _is_moment(text: str, date_format: str | None) -> bool:
 
 
 def _year_first(date_format: str, matched: re.Match[str]) -> str:
-    """Return a moment that begins as 2024-01-02, from one that matches a date format."""
+    """Return a date, or a date and time, rewritten so that the date at its beginning is in ISO order, as 2024-01-02.
+
+    `matched` is the match of the text with the regular expression of `date_format`; its last group is the text after
+    the date.
+    """
     parts = dict(zip(re.findall("%(.)", date_format), matched.groups(), strict=False))
     year = parts.get("Y") or f"{'20' if parts['y'] < '69' else '19'}{parts['y']}"
     month = parts.get("m")
     if month is None:
-        named = parts["b"].lower()
-        month = str(MONTHS.index(named) + 1) if named in MONTHS else "00"
+        month_name = parts["b"].lower()
+        month = str(MONTHS.index(month_name) + 1) if month_name in MONTHS else "00"
     return f"{year}-{month.zfill(2)}-{parts['d'].zfill(2)}{matched.groups()[-1]}"
 
 
-def guess_grammar(columns: Mapping[str, Sequence[str]], given: CellGrammar) -> Guess:
-    """Return the grammar that reads the most cells of a sample, keeping what the holder says in `given`.
+def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -> Guess:
+    """Return a guess of how cells are written: of the formats tried, the one that reads the most of the sampled cells.
 
-    `columns` are cells of each column of text.
+    `columns` has sampled cells of each text column, by name. Settings that the data holder has `declared` are kept, and
+    only the others are guessed.
     """
-    words = given.null or _null_words(columns)
-    kept = {
+    found, doubtful = _null_words(columns)
+    words = declared.null or found
+    filled = {
         name: [cell for cell in cells if (text := cell.strip(BLANKS)) and text not in words]
         for name, cells in columns.items()
     }
-    numbers = [(given.decimal, given.thousands)] if (given.decimal, given.thousands) != _NUMBERS[0] else _NUMBERS
-    best = max(numbers, key=lambda each: _readable(kept, Kind.FLOAT, _with_numbers(given, *each)))
-    grammar = replace(_with_numbers(given, *best), null=tuple(words))
-    if given.date_format is not None:
-        return Guess(grammar=grammar)
-    scores = {each: _readable(kept, Kind.DATE, replace(grammar, date_format=each)) for each in (None, *_DATES)}
+    numbers = (
+        [(declared.decimal, declared.thousands)] if (declared.decimal, declared.thousands) != _NUMBERS[0] else _NUMBERS
+    )
+    best = max(numbers, key=lambda each: _readable(filled, Kind.FLOAT, _with_numbers(declared, *each)))
+    grammar = replace(_with_numbers(declared, *best), null=tuple(words))
+    if declared.date_format is not None:
+        return Guess(grammar=grammar, doubtful=doubtful)
+    scores = {each: _readable(filled, Kind.DATE, replace(grammar, date_format=each)) for each in (None, *_DATES)}
     highest = max(scores.values())
-    alike = [each for each, score in scores.items() if score == highest and each is not None]
-    if scores[None] == highest or not alike:
-        return Guess(grammar=grammar)
-    return Guess(grammar=replace(grammar, date_format=alike[0]), other_dates=tuple(alike[1:]))
+    best_formats = [each for each, score in scores.items() if score == highest and each is not None]
+    if scores[None] == highest or not best_formats:
+        return Guess(grammar=grammar, doubtful=doubtful)
+    dated = replace(grammar, date_format=best_formats[0])
+    return Guess(grammar=dated, other_dates=tuple(best_formats[1:]), doubtful=doubtful)
 
 
 def _with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGrammar:
+    """Return `grammar` with the decimal point `decimal` and the thousands separator `thousands`."""
     return replace(grammar, decimal=decimal, thousands=thousands)
 
 
 def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGrammar) -> int:
-    """Return how many cells can be read as a kind, in the columns of which most can."""
+    """Return how many sampled cells can be read as `kind` in `grammar`.
+
+    Cells count only in columns of which at least 90% can be read. `columns` has sampled cells by column name.
+    """
     total = 0
     for cells in columns.values():
         readable = sum(is_readable(cell, kind, grammar) for cell in cells)
@@ -141,11 +170,17 @@ def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGra
     return total
 
 
-def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the words for empty cells that stand among numbers or dates, or that can mean nothing else in text."""
+def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return the words, such as NULL, that mean an empty cell, and by column the words of which this is doubtful.
+
+    `columns` has sampled cells by column name. A word of `NULL_WORDS` means an empty cell if it occurs in a column of
+    numbers or dates, or if it is among `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` that occurs in a text
+    column is doubtful.
+    """
     words: set[str] = set()
     in_text: set[str] = set()
-    for cells in columns.values():
+    doubtful: dict[str, tuple[str, ...]] = {}
+    for name, cells in columns.items():
         texts = [cell.strip(BLANKS) for cell in cells]
         present = {text for text in texts if text in NULL_WORDS}
         others = [text for text in texts if text and text not in NULL_WORDS]
@@ -161,15 +196,38 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
             words |= present
         else:
             in_text |= present
-    return tuple(
-        word
-        for word in NULL_WORDS
-        if word in (in_text & CERTAIN_NULL_WORDS) | (words - in_text) | (words & CERTAIN_NULL_WORDS)
+            uncertain = tuple(word for word in DOUBTFUL_NULL_WORDS if word in present)
+            doubtful |= {name: uncertain} if uncertain else {}
+    return tuple(word for word in NULL_WORDS if word in (in_text & CERTAIN_NULL_WORDS) | words), doubtful
+
+
+def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar) -> bool:
+    """Return whether the points in sampled `cells`, such as 1.234, may be thousands separators and not decimal points.
+
+    They may if every cell is a plain integer or has three digits after each point, and cells are separated by a
+    semicolon (`separator`), as in files from countries with a decimal comma. False if `grammar` has a decimal comma.
+    """
+    filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
+    return (
+        (separator, grammar.decimal) == (";", ".")
+        and any("." in text for text in filled)
+        and all(re.fullmatch(r"-?([0-9]+|[0-9]{1,3}([.][0-9]{3})+)", text) for text in filled)
+    )
+
+
+def thousands_note(name: str) -> str:
+    """Return a sentence which warns that points in the numbers of the column `name` may be thousands separators."""
+    return (
+        f"every number of {name!r} is plain digits or has three digits after each point, so 1.234 may be 1234: add "
+        "--thousands . --decimal , if it is"
     )
 
 
 def grammar_words(grammar: CellGrammar) -> list[str]:
-    """Return the options of the command line that say how cells are written."""
+    """Return the command-line arguments that declare how cells are written, such as ["--decimal", ","].
+
+    Settings of `grammar` that have their default value are left out.
+    """
     words: list[str] = []
     if grammar.decimal != ".":
         words += ["--decimal", grammar.decimal]

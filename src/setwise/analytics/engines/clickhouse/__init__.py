@@ -1,1 +1,1 @@
-"""ClickHouse as an engine."""
+"""The ClickHouse engine: servers over HTTP, and chDB folders in this process."""

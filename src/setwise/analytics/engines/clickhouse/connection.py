@@ -1,9 +1,9 @@
-"""A connection to ClickHouse, to a server over HTTP or to a chDB folder in this process, and what it runs.
+"""Connections to ClickHouse: to a server over HTTP, or to a chDB folder in this process.
 
-A profile, a role or a user may set any of a statement's settings, and none may change an answer. Some filter rows, cut
-off results, turn nulls into zeros, let one row replace another, or a missing shard pass in silence. So every statement
-sets back to its default whatever the login has changed, but for limits on memory, time and threads: these can make a
-question fail, and not make its answer another.
+On a ClickHouse server the profile, role or user of a login can change any setting of a statement. Some settings filter
+rows, cut results off, turn nulls into zeros, let one row replace another, or ignore a missing shard, and so would
+change an answer. So every statement resets each setting that the login has changed to its default. Limits on memory,
+time and threads are not reset: they can make a query fail but cannot change its answer.
 """
 
 import os
@@ -15,38 +15,41 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
 from setwise.errors import EngineFailed, InvalidParameter, MissingExtra, UnsuitableTable
 
-try:
-    import clickhouse_connect
-    from clickhouse_connect.driver.client import Client
-    from clickhouse_connect.driver.exceptions import ClickHouseError
-except ImportError:  # pragma: no cover - said in one sentence instead
-    raise MissingExtra("ClickHouse needs clickhouse-connect: pip install 'setwise[clickhouse]'") from None
-
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
+"""The columns of a result by name."""
 Ask: TypeAlias = Callable[[str, Mapping[str, object]], Columns]
-"""Runs a statement with parameters and returns its columns by name; none when there are no rows."""
+"""Function that runs a statement with parameters and returns its columns by name; empty if there are no rows."""
 
 _UNREACHABLE = {
     "clickhouse": "the ClickHouse server cannot be reached or refuses the login",
     "chdb": "the chDB folder cannot be opened: one process has it at a time, and a process has one at a time",
 }
-"""What is said where no connection can be made, by the scheme of the address."""
+"""The error message if no connection can be made, by the scheme of the address."""
 
 _OPTIONS = ("secure", "verify", "ca_cert", "client_cert", "client_cert_key", "server_host_name")
+"""The options that the address of a server may have after "?"."""
 _DAY = 86_400
-"""Seconds that an answer may take; a server's own limits on time come first."""
+"""Seconds that a response may take; time limits of the server apply first."""
 
 
 _KILL = "KILL QUERY WHERE user = currentUser() AND Settings['log_comment'] = {comment:String} ASYNC"
+"""Statement that stops the statements of this login that have a given comment."""
 
 _CANCELLED, _DENIED, _READ_ONLY, _CONSTRAINED = 394, 497, 164, 452
-"""Codes of ClickHouse's errors."""
+"""ClickHouse's error codes for a cancelled query, a missing privilege, a read-only login and a constrained setting."""
 
 
 class Connection:
-    """A connection by its address, which runs one statement after the other."""
+    """A connection to the ClickHouse at the address `url`, which runs one statement after the other.
+
+    Raises: `EngineFailed` if no connection can be made.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -54,42 +57,84 @@ class Connection:
             self._client = connected(url)
 
     def ask(self, statement: str, parameters: Mapping[str, object], comment: str) -> Columns:
-        """Run a statement under settings of its own, and return its columns by name; none when there are no rows."""
-        sent = {name: _sent(value) for name, value in parameters.items()}
-        worker = ThreadPoolExecutor(1, "setwise-clickhouse")  # chDB hears no interrupt in the thread that it works in
+        """Run the SQL `statement` with `parameters`; return the result's columns by name, or {} if it has no rows.
+
+        A SETTINGS clause is added to the statement, so that the login's own settings cannot change the result.
+        `comment` is stored with the statement, so that `kill` can find it.
+
+        Raises: `EngineFailed` or `UnsuitableTable`, with fixed messages, if ClickHouse raises an error.
+        """
+        values = {name: _parameter_value(value) for name, value in parameters.items()}
+        worker = ThreadPoolExecutor(1, "setwise-clickhouse")  # chDB blocks Ctrl-C in the thread that it runs in
         try:
             with _failures("ClickHouse could not answer the query"):
                 changed = self._client.query(_CHANGED, column_oriented=True)
                 clause = _settings_clause(dict(zip(*changed.result_set, strict=True)), comment)
-                asked = partial(self._client.query, f"{statement} {clause}", parameters=sent, column_oriented=True)
-                found = worker.submit(asked).result()
-                return dict(zip(found.column_names, found.result_set, strict=False))
+                run_query = partial(
+                    self._client.query, f"{statement} {clause}", parameters=values, column_oriented=True
+                )
+                result = worker.submit(run_query).result()
+                return dict(zip(result.column_names, result.result_set, strict=False))
         except (KeyboardInterrupt, SystemExit):
             self.kill(comment)
             raise
         finally:
             worker.shutdown()
 
+    def command(self, statement: str) -> None:
+        """Run a SQL statement that returns no rows, such as CREATE TABLE, with the settings of the login.
+
+        Raises: `EngineFailed` if ClickHouse raises an error.
+        """
+        with _failures("ClickHouse could not run the statement"):
+            self._client.command(statement)
+
+    def insert_json(self, table: str, columns: Sequence[str], lines: Sequence[str], token: str | None = None) -> None:
+        """Insert rows into `table`; return when they are stored. `lines` has one JSON object for each row.
+
+        `columns` are the names of the columns that the objects have. ClickHouse ignores the insertion if `token` is not
+        None and rows with the same token were inserted into the table before. The login's settings cannot delay the
+        insertion.
+
+        Raises: `EngineFailed` if ClickHouse raises an error.
+        """
+        settings = {"async_insert": "0", "insert_deduplicate": "1"}
+        if token is not None:
+            settings["insert_deduplication_token"] = token
+        block = ("\n" + "\n".join(lines)).encode()
+        with _failures("ClickHouse could not store the rows"):
+            self._client.raw_insert(table, list(columns), block, settings=settings, fmt="JSONEachRow")
+
     def kill(self, comment: str) -> None:
-        """Stop a statement by its comment, on another connection: this one waits for it."""
+        """Stop the running statement that was sent with the comment `comment`.
+
+        The request goes over a new connection, because this one is waiting for the statement. Errors of ClickHouse are
+        ignored.
+        """
         with suppress(ClickHouseError), closing(connected(self._url)) as client:
             client.query(_KILL, parameters={"comment": comment})
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection to ClickHouse."""
         self._client.close()
 
 
 def connected(url: str) -> Client:
-    """Return the driver's own connection to clickhouse://user:password@host:port/database, or to chdb:///folder.
+    """Return the driver's client for clickhouse://user:password@host:port/database or chdb:///folder.
 
-    A user that the address leaves out is CLICKHOUSE_USER or `default`, and a password that of CLICKHOUSE_PASSWORD or of
-    the file CLICKHOUSE_PASSWORD_FILE.
+    If `url` names no user, the environment variable CLICKHOUSE_USER or else `default` is the user. If it names no
+    password, CLICKHOUSE_PASSWORD, or the content of the file that CLICKHOUSE_PASSWORD_FILE names, is the password.
+
+    Raises: `InvalidParameter` for an address that cannot be used, `MissingExtra` if chdb is not installed.
     """
     return _embedded(url) if url.startswith("chdb://") else _server(url)
 
 
 def _server(url: str) -> Client:
+    """Return the driver's client for a server's address `url`, such as clickhouse://user@host:8123/database.
+
+    Raises: `InvalidParameter` for an address that cannot be parsed or has an unknown option.
+    """
     try:
         place = urlsplit(url)
         port = place.port
@@ -109,7 +154,7 @@ def _server(url: str) -> Client:
         password=unquote(place.password) if place.password else _password(),
         database=unquote(place.path.strip("/")) or None,
         interface="https" if secure else "http",
-        autogenerate_session_id=False,  # a session answers one statement at a time
+        autogenerate_session_id=False,  # statements of one session cannot run at the same time
         query_retries=0,
         send_receive_timeout=_DAY,
         client_name="setwise",
@@ -118,6 +163,10 @@ def _server(url: str) -> Client:
 
 
 def _password() -> str:
+    """Return the password from the environment: CLICKHOUSE_PASSWORD_FILE (its file), CLICKHOUSE_PASSWORD, or "".
+
+    Raises: `EngineFailed` if the file cannot be read.
+    """
     file = os.environ.get("CLICKHOUSE_PASSWORD_FILE")
     if file is None:
         return os.environ.get("CLICKHOUSE_PASSWORD", "")
@@ -128,8 +177,13 @@ def _password() -> str:
 
 
 def _embedded(url: str) -> Client:
+    """Return the driver's client for a chDB folder, a ClickHouse in this process; `url` is chdb:///folder.
+
+    Raises: `InvalidParameter` if the folder does not exist (chDB would create an empty database), `MissingExtra` if
+    chdb is not installed.
+    """
     folder = Path(url.removeprefix("chdb://"))
-    if not folder.is_dir():  # chDB would make an empty one
+    if not folder.is_dir():  # checked here, because chDB would create an empty database
         raise InvalidParameter(f"{folder} is no folder of a chDB database: give it as chdb:///path/to/folder")
     try:
         return clickhouse_connect.get_client(interface="chdb", path=str(folder))
@@ -138,16 +192,16 @@ def _embedded(url: str) -> Client:
 
 
 _RELIED_ON = {
-    "prefer_column_name_to_alias": "1",  # as in standard SQL: a column may have the name of an alias of ours
-    "cast_keep_nullable": "1",  # as in standard SQL: null as another type is null
-    "join_use_nulls": "1",  # as in standard SQL: what meets nothing is null
-    "least_greatest_legacy_null_behavior": "0",  # older versions may not have it, nor the next
+    "prefer_column_name_to_alias": "1",  # as in standard SQL: a user's column may have the name of one of our aliases
+    "cast_keep_nullable": "1",  # as in standard SQL: null cast to another type is null
+    "join_use_nulls": "1",  # as in standard SQL: columns of an outer join without a match are null
+    "least_greatest_legacy_null_behavior": "0",  # exists only in some versions
     "precise_float_parsing": "1",
 }
-"""What statements rely on where it is no default, or has not always been one."""
+"""Settings that the statements rely on and that are not, or were not always, the default."""
 
 _SET_TO_LOOK = {
-    "compatibility": "",  # first: it changes the defaults of others
+    "compatibility": "",  # comes first, because it changes the defaults of other settings
     "additional_result_filter": "",
     "additional_table_filters": "{}",
     "limit": "0",
@@ -160,7 +214,10 @@ _SET_TO_LOOK = {
     "transform_null_in": "0",
     "use_query_cache": "0",
 }
-"""What could cut the list of changed settings short; set for that statement, they are not listed as changed."""
+"""Settings that could cut the list of changed settings short.
+
+They are set for the statement that reads the list, so that list does not report them as changed.
+"""
 
 _LEFT_ALONE = ("database", "log_comment", "priority", "readonly", "role", "workload")
 _LEFT_ALONE_PREFIXES = (
@@ -168,27 +225,36 @@ _LEFT_ALONE_PREFIXES = (
     *("max_memory_", "max_network_", "max_temporary_", "max_threads", "memory_", "queue_max_", "receive_", "send_"),
     "tcp_",
 )
-"""Limits on memory, time and threads, and how the connection is kept."""
+"""Beginnings of the names of settings that are not reset: limits on memory, time and threads, and the connection's."""
 
 _LISTED = ", ".join(f"'{name}'" for name in _RELIED_ON)
 _CHANGED = f"SELECT name, changed FROM system.settings WHERE changed OR name IN ({_LISTED}) SETTINGS " + ", ".join(
     f"{name} = '{value}'" for name, value in _SET_TO_LOOK.items()
 )
-"""The settings that this login has changed, and those that statements rely on."""
+"""Statement that lists the settings that this login has changed, and those that statements rely on."""
 
 
-def _settings_clause(found: Mapping[str, bool], log_comment: str) -> str:
-    """Return the SETTINGS of a statement, given what `_CHANGED` finds."""
-    relied_on = {name: value for name, value in _RELIED_ON.items() if name in found}
+def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
+    """Return the SETTINGS clause of a statement, as SQL text.
+
+    The clause sets the settings that statements rely on, and resets to its default every other setting that the login
+    has changed, except limits on resources and settings of the connection. `settings` maps each setting's name to
+    whether the login changed it. ClickHouse stores `log_comment` with the statement.
+    """
+    relied_on = {name: value for name, value in _RELIED_ON.items() if name in settings}
     chosen = {name: f"'{value}'" for name, value in {**_SET_TO_LOOK, **relied_on}.items()}
-    for name, changed in sorted(found.items()):
+    for name, changed in sorted(settings.items()):
         if changed and name not in chosen and name not in _LEFT_ALONE and not name.startswith(_LEFT_ALONE_PREFIXES):
             chosen[name] = "DEFAULT"
     chosen["log_comment"] = f"'{log_comment}'"
     return "SETTINGS " + ", ".join(f"{name} = {value}" for name, value in chosen.items())
 
 
-def _sent(value: object) -> object:
+def _parameter_value(value: object) -> object:
+    """Return a parameter in the form that the driver takes: booleans as "true" or "false", numbers as text.
+
+    Other values are returned unchanged.
+    """
     match value:
         case bool():
             return "true" if value else "false"
@@ -200,7 +266,13 @@ def _sent(value: object) -> object:
 
 @contextmanager
 def _failures(sentence: str) -> Iterator[None]:
-    """Turn the driver's errors into ours with fixed sentences: its own quote rows, statements and addresses."""
+    """Context manager that replaces the driver's errors by Setwise's own, which have fixed messages.
+
+    The driver's messages quote rows, statements and addresses. A cancelled query and a missing privilege have messages
+    of their own; `sentence` is the message for all other errors.
+
+    Raises: `EngineFailed`, or `UnsuitableTable` for a login that may not change settings.
+    """
     try:
         yield
     except (ClickHouseError, UnicodeError) as error:

@@ -1,19 +1,20 @@
-"""ClickHouse's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for.
+"""ClickHouse's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items.
 
-Functions compute what stands under a null as well as what does not, and a conversion that fails there fails the
-statement. So every conversion here is one that cannot fail, whatever a row holds.
+For a null ClickHouse stores some other value of the type, and evaluates functions on that value, too. A conversion that
+fails on it makes the statement fail. So every conversion here is one that cannot fail on any value.
 """
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from typing import ClassVar
 
 from setwise.analytics.bins import TimeUnit
-from setwise.analytics.engines.dialect import Dialect, scaled_decimal
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect, scaled_decimal
 from setwise.analytics.schema import Column, Kind
 
 SAFE_IN_64_BITS = 2**20
-"""Sums of numbers up to this fit in 64 bits for 2^43 users; beyond, they would wrap around without an error."""
+"""Numbers up to this can be summed in 64 bits for 2^43 users; larger sums would overflow without an error."""
 
 _WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)", re.DOTALL)
 _PARTS = {
@@ -28,26 +29,32 @@ _NANOSECONDS = 10**9
 
 
 def clickhouse_column(name: str, native: str) -> Column:
-    """Return the column whose type ClickHouse writes like this."""
-    while found := _WRAPPED.fullmatch(native):
-        native = found[1]
+    """Return the `Column` called `name` for a ClickHouse type `native`, such as Nullable(Int64)."""
+    while wrapped := _WRAPPED.fullmatch(native):
+        native = wrapped[1]
     outer, _, inside = native.partition("(")
     if outer == "Decimal":
         precision, scale = (int(digits) for digits in inside[:-1].split(","))
         return Column(name=name, kind=Kind.DECIMAL, native=native, precision=precision, scale=scale)
     if outer == "DateTime64":
         return Column(name=name, kind=Kind.INSTANT, native=outer, scale=int(re.split("[,)]", inside)[0]))
-    # The type of an Enum lists its values, which are data: only the outer word is kept.
+    # The printed type of an Enum lists its values, which are private data, so only the outer word is kept.
     return Column(name=name, kind=ClickHouseDialect.kind_of(outer), native=outer)
 
 
 def quoted(identifier: str) -> str:
-    """Return an identifier in quotes; a backslash escapes inside them, too."""
+    """Return `identifier` in backticks for SQL; backslashes are doubled, because ClickHouse reads them as escapes."""
     return "`" + identifier.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 class ClickHouseDialect(Dialect):
-    """ClickHouse's words; every parameter is sent as text and converted where it stands."""
+    """ClickHouse's SQL dialect. All methods return SQL text.
+
+    Every parameter is sent as text, and the SQL around its placeholder converts it. `collects_sets` says that each
+    user's groups are collected in an array, and `types` are the names of ClickHouse's types by kind.
+    """
+
+    collects_sets: ClassVar[bool] = True
 
     types: ClassVar = {
         Kind.TEXT: ("String", "FixedString", "Enum8", "Enum16"),
@@ -55,7 +62,7 @@ class ClickHouseDialect(Dialect):
         Kind.FLOAT: ("Float64", "Float32", "BFloat16"),
         Kind.BOOLEAN: ("Bool",),
         Kind.DATE: ("Date32", "Date"),
-        Kind.INSTANT: ("DateTime64", "DateTime"),  # a point in time, whatever zone it shows
+        Kind.INSTANT: ("DateTime64", "DateTime"),  # stored in UTC; the time zone of the type only affects display
         Kind.IDENTIFIER: ("UUID", "IPv4", "IPv6", "Int128", "Int256", "UInt128", "UInt256"),
     }
 
@@ -66,11 +73,19 @@ class ClickHouseDialect(Dialect):
         return f"{{{parameter}:String}}"
 
     def user(self, column: Column) -> str:
-        """Return the column as it is: values of one type are equal when all of their bytes are, valid text or not."""
+        """Return the SQL expression of the user column, by whose values users are told apart: its quoted name.
+
+        ClickHouse compares values by their bytes, so two values are the same user if and only if their bytes are equal,
+        even if they are not valid UTF-8.
+        """
         return self.name(column.name)
 
     def label(self, column: Column) -> str:
-        """Return the column as text or integer, null where text is not UTF-8: ClickHouse takes any bytes for text."""
+        """Return a SQL expression for a row's group label from `column`: an integer or text.
+
+        It is an integer for an integer column. ClickHouse's strings can hold any bytes; a value that is not valid UTF-8
+        becomes null.
+        """
         match column.kind:
             case Kind.INTEGER:
                 return self.name(column.name)
@@ -81,18 +96,25 @@ class ClickHouseDialect(Dialect):
                 return f"toString({self.name(column.name)})"
 
     def _text(self, column: Column) -> str:
-        """Return a column of text; it compares by bytes, which is by code points. A FixedString loses its padding."""
+        """Return a SQL expression for the text column `column` as a String.
+
+        Strings are compared by bytes and so by code point. The zero bytes that pad a value of type FixedString are
+        removed.
+        """
         name = self.name(column.name)
         return name if column.native == "String" else f"toString({name})"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         if column.kind is not Kind.INTEGER:
             return placeholder
-        # Together with an unsigned column the label may be negative, which takes more than 64 bits.
+        # A negative label beside a UInt64 column needs a type of more than 64 bits.
         return f"toInt128({placeholder})" if column.native == "UInt64" else f"toInt64({placeholder})"
 
     def not_null(self, value: str) -> str:
-        """Return the value as one of a type without null: grouping by another takes twice as long."""
+        """Return a SQL expression that casts the SQL expression `value` to a type without null; `value` is never null.
+
+        ClickHouse groups rows by such types twice as fast.
+        """
         return f"assumeNotNull({value})"
 
     def number(self, column: Column, least: str, most: str) -> str:
@@ -110,31 +132,64 @@ class ClickHouseDialect(Dialect):
         return f"toString({value})"
 
     def decimal_text(self, units: str, places: int) -> str:
-        """Return a whole number of 10^-places as text; toString would leave zeros at the end out."""
+        """Return a SQL expression for `units` * 10^-`places` as text, with exactly `places` decimals.
+
+        `units` is the SQL expression of an integer. ClickHouse's toString would drop zeros at the end.
+        """
         return f"toDecimalString({scaled_decimal(units, places)}, {places})"
 
     def day(self, column: Column) -> str:
-        """Return the date of a moment, in UTC; null outside the years 1 to 9999."""
+        """Return a SQL expression for the date of a date column, or for the UTC date of a column of times.
+
+        The date is null outside the years 1 to 9999.
+        """
         zone = "" if column.kind is Kind.DATE else ", 'UTC'"
         day = f"toDate32({self.name(column.name)}{zone})"
         return f"CASE WHEN {day} BETWEEN toDate32('0001-01-01') AND toDate32('9999-12-31') THEN {day} END"
 
     def hour(self, column: Column) -> str:
-        """Return the hour of a moment, in UTC."""
+        """Return a SQL expression for the hour of the day, 0 to 23, in UTC, of the times in `column`."""
         return f"toHour({self.name(column.name)}, 'UTC')"
 
     def date_part(self, unit: TimeUnit, day: str) -> str:
         return f"{_PARTS[unit]}({day})"
 
+    def date_constant(self, day: date) -> str:
+        return f"toDate32('{day.isoformat()}')"
+
+    def day_number(self, day: str) -> str:
+        return f"(toInt64(toInt32({day})) + {EPOCH_DAYS})"
+
+    def numbered_day(self, number: str) -> str:
+        return f"addDays(toDate32('1970-01-01'), {number} - {EPOCH_DAYS})"
+
+    def first_of_month(self, year: str, month: str) -> str:
+        return f"makeDate32({year}, {month}, 1)"
+
+    def months_later(self, day: str, months: int) -> str:
+        return f"addMonths({day}, {months})"
+
+    def microseconds(self, column: Column) -> str:
+        """Return a SQL expression for the microseconds from 0001-01-01 to the time in `column`, in 64 bits.
+
+        Null outside the years 1 to 9999. Computed in 128 bits, because nanoseconds since the year 1 do not fit into 64.
+        """
+        number = f"intDiv({self.operand(column)} + {EPOCH_DAYS * DAY_MICROSECONDS} * toInt128(1000), 1000)"
+        end = date.max.toordinal() * DAY_MICROSECONDS
+        return self.whole(f"CASE WHEN {number} >= 0 AND {number} < {end} THEN {number} END")
+
+    def quotient(self, number: str, divisor: int) -> str:
+        return f"intDiv({number}, {divisor})"
+
     def days_before(self, day: str, days: str) -> str:
         return f"{day} - toInt32({days})"
 
     def operand(self, column: Column) -> str:
-        """Return the column as it is compared with a constant.
+        """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
-        Constants are finite, so that NaN exceeds them all as infinity does. Adding 0.0 makes -0.0 equal to 0.0 also
-        where ClickHouse looks values up by hash. Times of different precision are compared as nanoseconds in 128 bits,
-        because bringing them to one precision fails where it overflows.
+        NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Adding 0.0 turns -0.0
+        into 0.0, because ClickHouse looks up values by hash and would not find -0.0 as 0.0. Times are compared as
+        nanoseconds in 128 bits, because converting them to a common precision fails if it overflows.
         """
         name = self.name(column.name)
         match column.kind:
@@ -165,7 +220,10 @@ class ClickHouseDialect(Dialect):
         return f"{operand} LIKE {placeholder}"
 
     def truth(self, condition: str) -> str:
-        """Return a condition as a truth value: comparisons are numbers here."""
+        """Return a SQL expression that casts the SQL `condition` to Bool.
+
+        Without the cast it would be an integer, which is the result of ClickHouse's comparisons.
+        """
         return f"CAST({condition}, 'Nullable(Bool)')"
 
     def text_constant(self, value: str) -> str:
@@ -181,18 +239,43 @@ class ClickHouseDialect(Dialect):
         return f"lengthUTF8({text})"
 
     def total(self, number: str, largest: int | None) -> str:
-        """Return the exact sum, in 128 bits where 64 might not do."""
+        """Return a SQL aggregate for the exact sum of integers, whose SQL expression is `number`.
+
+        `largest` is their greatest absolute value; None means any 64-bit integers. The sum is computed in 128 bits if
+        `largest` is None or above 2^20, because 64 bits could then overflow.
+        """
         small = largest is not None and largest <= SAFE_IN_64_BITS
         return f"SUM({number})" if small else f"SUM(toInt128({number}))"
 
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return the exact sum of products, in 128 bits: 2^62 times all rows there can be is less than 2^127."""
+        """Return a SQL aggregate for the exact sum, in 128 bits, of `number` * `weight`, two SQL expressions.
+
+        `number` is at most 2^62 and `weight` a number of users, so the sum is below 2^127 and cannot overflow.
+        """
         return f"SUM({weight})" if number == "1" else f"SUM(toInt128({number}) * toInt128({weight}))"
 
     def whole(self, number: str) -> str:
-        """Return a number that is known to fit as a 64-bit integer; what stands under a null need not."""
+        """Return a SQL expression that casts `number`, which is null or fits into 64 bits, to a 64-bit integer.
+
+        For a null ClickHouse stores some other value and casts it, too. CAST would fail if that value does not fit; the
+        function in this expression gives null.
+        """
         return f"accurateCastOrNull({number}, 'Int64')"
 
+    def value_in_row(self, function: str, value: str, rows: int) -> str:
+        """Return the start of a SQL window function, before OVER, for a value in another row of the window.
+
+        `function` is FIRST_VALUE, LAG or LEAD, `value` a SQL expression, and `rows` the distance for LAG and LEAD.
+        ClickHouse's FIRST_VALUE skips nulls unless told otherwise. Its LAG and LEAD return 0 or empty text in place of
+        a missing row if the type of the value has no null, so the value is made nullable.
+        """
+        if function == "FIRST_VALUE":
+            return f"FIRST_VALUE({value}) RESPECT NULLS"
+        return f"{function}(toNullable({value}), {rows})"
+
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the hash that ranks an item: SipHash with the salt as its key."""
+        """Return a SQL sort key that orders a user's items at random: SipHash of user and labels, keyed by `salt`.
+
+        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
+        """
         return f"sipHash64Keyed(({salt}, toUInt64(0)), {', '.join([user, *labels])})"

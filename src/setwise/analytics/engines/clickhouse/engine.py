@@ -1,38 +1,43 @@
-"""ClickHouse: a table of a server, or of a chDB folder read inside this process, bounded and counted there."""
+"""The ClickHouse engine, which aggregates a table of a server, or of a chDB folder in this process, in ClickHouse."""
 
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.aggregation import Aggregation, label_kind
-from setwise.analytics.engines.base import Engine, SqlQuestion, without_driver_error
-from setwise.analytics.engines.bounding import Parameters, SaltSource
+from setwise.analytics.engines.base import Engine, SqlEngineQuery, without_driver_error
+from setwise.analytics.engines.bounding import Parameters, SaltSource, label_columns
 from setwise.analytics.engines.clickhouse.connection import Ask, Columns, Connection
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.tables import ClickHouseCatalogue, store_table, table_fingerprint
 from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.registry import OpenRequest
 from setwise.analytics.engines.results import arrow_table, label_names
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column
+from setwise.errors import EngineFailed
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SERVER_SALT = "assumeNotNull((SELECT rand64()))"
-"""A salt that the server draws itself, once for a statement, so that no log of statements can hold it."""
+"""SQL expression for a salt that the server draws once per statement, so that no log of statements contains it."""
 
 _CHUNK = 50_000
-"""Characters of a domain in one parameter; a server takes no more than 131,072 bytes."""
+"""Characters of a domain's labels per parameter; a server accepts at most 131,072 bytes."""
 
 
 class ClickHouseEngine(Engine):
-    """A table of ClickHouse, or a join; `source` is the name of a table or view, or a join of several.
+    """Engine for a table, a view or a join of tables in ClickHouse.
 
-    `salts` is for tests: without it the server draws the salt.
+    `url` is the address of the server or chDB folder, and `source` the name of a table or view, or a join. `derivation`
+    (computed columns, filters, groups per user) is applied to the rows that are read. `salts` is for tests: a function
+    that returns the secret numbers by which users' items are chosen at random. If it is None, the server draws these
+    numbers.
     """
 
     @without_driver_error
@@ -48,9 +53,9 @@ class ClickHouseEngine(Engine):
         self._salts = salts
         self._connection = Connection(url)
         self._source = source
-        self._catalogue = ClickHouseCatalogue(self._asked)
+        self._catalogue = ClickHouseCatalogue(self._run)
         try:
-            self._base = self._looked_up()
+            self._base = self._look_up_relation()
             self._relation = self._base.derived(derivation, ClickHouseDialect())
         except BaseException:
             self.close()
@@ -59,40 +64,68 @@ class ClickHouseEngine(Engine):
         self._origin = self._relation.origin
 
     def rows(self) -> int | None:
-        """Return how many rows there are, where the table knows."""
+        """Return the number of rows that ClickHouse's metadata states for the table; None if it states none."""
         return self._relation.rows
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the engine's connection to ClickHouse."""
         self._connection.close()
 
     @contextmanager
-    def _question(self, aggregation: Aggregation) -> Iterator["ClickHouseQuestion"]:
-        yield ClickHouseQuestion(aggregation, self._relation, self._asked, self._salts)
+    def _engine_query(self, aggregation: Aggregation) -> Iterator["ClickHouseEngineQuery"]:
+        yield ClickHouseEngineQuery(aggregation, self._relation, self._run, self._salts)
 
     def _check_definition(self) -> None:
-        self._base.check_same(self._looked_up())
+        self._base.check_same(self._look_up_relation())
 
-    def _looked_up(self) -> Relation:
-        """Return the table or join as the server's catalogue defines it now."""
+    def _look_up_relation(self) -> Relation:
+        """Return the SQL text and the columns of the table or join, as the server's catalogue defines them now."""
         find = self._catalogue.find
-        return find(self._source) if isinstance(self._source, str) else self._source.found(find, ClickHouseDialect())
+        return find(self._source) if isinstance(self._source, str) else self._source.look_up(find, ClickHouseDialect())
 
     def _fingerprint(self, origin: str) -> str:
-        return table_fingerprint(self._asked, origin)
+        return table_fingerprint(self._run, origin)
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        with self._question(aggregation) as question:
-            store_table(self._asked, destination, *question.prepared(), manifest)
+        with self._engine_query(aggregation) as query:
+            store_table(self._run, destination, *query.prepared(), manifest)
 
-    def _asked(self, statement: str, parameters: Mapping[str, object]) -> Columns:
+    def _run(self, statement: str, parameters: Mapping[str, object]) -> Columns:
+        """Run the SQL `statement` with `parameters`; return the result's columns by name.
+
+        While the statement runs, `Engine.cancel` stops it.
+        """
         comment = f"setwise-{uuid.uuid4().hex}"
-        with self._cancellable(partial(self._connection.kill, comment)):
-            return self._connection.ask(statement, parameters, comment)
+        cancelled = threading.Event()
+
+        def stop() -> None:
+            cancelled.set()
+            self._connection.kill(comment)
+
+        try:
+            with self._cancellable(stop):
+                return self._connection.ask(statement, parameters, comment)
+        except EngineFailed:
+            if cancelled.is_set():
+                raise EngineFailed("the query was cancelled") from None
+            raise
 
 
-class ClickHouseQuestion(SqlQuestion):
-    """One aggregation on the connection."""
+def open_tables(request: OpenRequest) -> ClickHouseEngine:
+    """Return a ClickHouse engine that reads the server's tables that `request` names.
+
+    The tables are joined, and columns, filters and groups derived from them, as `request` says.
+    """
+    return ClickHouseEngine(request.address, request.server_source(), derivation=request.derivation)
+
+
+class ClickHouseEngineQuery(SqlEngineQuery):
+    """One `aggregation` of `relation`, a table or join on ClickHouse, as SQL statements.
+
+    `ask` runs a SQL statement on the engine's connection and returns the columns of its result. `salts` is for tests: a
+    function that returns the secret numbers by which users' items are chosen at random. If it is None, the server draws
+    these numbers.
+    """
 
     def __init__(self, aggregation: Aggregation, relation: Relation, ask: Ask, salts: SaltSource | None) -> None:
         super().__init__(aggregation, ClickHouseDialect(), relation.text, relation.schema, relation.manifest)
@@ -102,23 +135,53 @@ class ClickHouseQuestion(SqlQuestion):
     def _salt(self) -> str:
         return _SERVER_SALT if self._salts is None else f"toUInt64({self._builder.parameters.add(self._salts())})"
 
+    def _kept_pairs(self, rows: str) -> str:
+        """Return the SQL statement for one row (labels, u) for each pair of a user u and a group that the user keeps.
+
+        `rows` is the SQL statement of the rows to aggregate. The statement collects each user's groups in an array, and
+        sorts only the arrays of users who have more than `contributions` groups. The kept groups are the same as those
+        of `StatementBuilder.kept_pairs`, whose window function sorts the pairs of all users and takes twice the
+        processor time. With a value column that window function is used, because it leaves out pairs whose sum of
+        values is not positive.
+        """
+        aggregation = self._aggregation
+        if aggregation.value is not None:
+            return super()._kept_pairs(rows)
+        labels = label_columns(aggregation).split(", ")
+        if len(labels) == 1:
+            collected, elements = labels[0], ["item"]
+        else:
+            collected = f"tuple({', '.join(labels)})"
+            elements = [f"tupleElement(item, {place})" for place in range(1, len(labels) + 1)]
+        kept = aggregation.contributions
+        order = self._builder.dialect.rank_hash("u", elements, self._salt())
+        chosen = f"arraySlice(arrayPartialSort(item -> ({order}, item), {kept}, items), 1, {kept})"
+        sets = f"SELECT u, groupUniqArray({collected}) AS items FROM ({rows}) AS counted GROUP BY u"
+        pairs = f"SELECT u, arrayJoin(if(length(items) > {kept}, {chosen}, items)) AS item FROM ({sets}) AS sets"
+        columns = ", ".join(f"{element} AS {label}" for element, label in zip(elements, labels, strict=True))
+        return f"SELECT {columns}, u FROM ({pairs}) AS pairs"
+
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
         arrays = []
         for place, column in enumerate(columns):
             native = "Int64" if label_kind(column) is int else "String"
             arrays.append(_array([row[place] for row in rows], f"d{place}", native, self._builder.parameters))
-        wide = [column.native == "UInt64" for column in columns]  # a domain may hold negative numbers
-        sought = [f"toInt128({label})" if each else label for each, label in zip(wide, labels, strict=True)]
+        unsigned = [column.native == "UInt64" for column in columns]  # 128 bits, as a domain may hold negative labels
+        sought = [f"toInt128({label})" if wide else label for wide, label in zip(unsigned, labels, strict=True)]
         listed = arrays[0] if len(arrays) == 1 else f"arrayZip({', '.join(arrays)})"
         return f"({', '.join(sought)}) IN (SELECT arrayJoin({listed}))"
 
-    def _fetched(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
-        found = self._ask(statement, self._builder.parameters.values)
-        return arrow_table({name: found.get(name, ()) for name in (*label_names(self._aggregation), *numbers)})
+    def _fetch(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
+        columns = self._ask(statement, self._builder.parameters.values)
+        return arrow_table({name: columns.get(name, ()) for name in (*label_names(self._aggregation), *numbers)})
 
 
 def _array(cells: Sequence[Cell], name: str, native: str, parameters: Parameters) -> str:
-    """Return an array of cells, in as many parameters as it takes."""
+    """Return a SQL expression for the array of `cells`, and add the cells to `parameters`.
+
+    The cells are divided among several parameters, because ClickHouse limits the size of one. The parameters are named
+    `name`_0, `name`_1, ..., and `native` is ClickHouse's type of a cell, Int64 or String.
+    """
     chunks: list[list[Cell]] = [[]]
     size = 0
     for cell in cells:
@@ -127,7 +190,7 @@ def _array(cells: Sequence[Cell], name: str, native: str, parameters: Parameters
             chunks.append([])
             size = len(str(cell)) + 4
         chunks[-1].append(cell)
-    named = {f"{name}_{number}": chunk for number, chunk in enumerate(chunks)}
-    parameters.values.update(named)
-    listed = ", ".join(f"{{{each}:Array({native})}}" for each in named)
+    chunk_parameters = {f"{name}_{number}": chunk for number, chunk in enumerate(chunks)}
+    parameters.values.update(chunk_parameters)
+    listed = ", ".join(f"{{{parameter}:Array({native})}}" for parameter in chunk_parameters)
     return f"arrayConcat({listed})" if len(chunks) > 1 else listed

@@ -1,6 +1,6 @@
-"""Tables and views of ClickHouse in its catalogue, and prepared datasets.
+"""Lookup of tables and views in ClickHouse's catalogue, and storage of prepared datasets.
 
-A prepared dataset is a MergeTree table whose comment is the manifest.
+A prepared dataset (users' items, ranked at random in advance) is a MergeTree table whose comment is its manifest.
 """
 
 import hashlib
@@ -32,8 +32,10 @@ _DEFINITION = f"""
         ) AS converted
     FROM system.tables WHERE {_HERE} AND name = {{table:String}}
 """
-"""A table's row in the catalogue, its columns, and `converted`: the number of unfinished changes of a column's type and
-of columns of parts that are stored in an earlier type."""
+"""Statement for a table's row in the catalogue and its columns.
+
+`converted` counts unfinished changes of a column's type, and columns of parts that are stored in an earlier type.
+"""
 _COMMENT = f"SELECT comment FROM system.tables WHERE {_HERE} AND name = {{table:String}}"
 _MATCHING = f"SELECT name FROM system.tables WHERE {_HERE} AND match(name, {{table:String}}) ORDER BY name"
 _POLICIES = """
@@ -43,13 +45,13 @@ _POLICIES = """
 """
 _STORED = ("Memory", "Log", "TinyLog", "StripeLog")
 _OF_OTHERS = re.compile(r"(Merge|Buffer)\('([^'\\\\]+)', '([^'\\\\]+)'[,)]")
-"""The definition of a table over other tables: its engine, their database, and their name or a pattern of names."""
+"""Pattern of the definition of a table over other tables: its engine, their database, and their name or pattern."""
 _TOTAL_OF_TIMES = re.compile(
     r"(to(?:Date|Date32|Year|Quarter|Month|Hour|YYYYMM|YYYYMMDD|Monday|StartOf\w+))\(`?(\w+)`?\)"
 )
-"""Functions of a date or time that cannot fail."""
+"""Pattern of a call of one of the functions of a date or time that cannot fail."""
 _TIME = re.compile(r"(?:Nullable\()?(?:Date|Date32|DateTime(?:\('[\w/+-]+'\))?)\)?")
-"""Types of times that these functions take whatever they hold."""
+"""Pattern of the types that these functions accept with any value."""
 _PARTS = f"""
     SELECT partition_id, sum(rows) AS held, min(min_block_number) AS first, max(max_block_number) AS last,
         maxIf(data_version, data_version > max_block_number) AS mutated
@@ -65,7 +67,7 @@ _UUID = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column of the catalogue: its type as ClickHouse writes it, and whether reading it may compute it."""
+    """A column of a ClickHouse table: its type (`native`), and whether values may be computed while rows are read."""
 
     native: str
     computed: bool
@@ -73,42 +75,52 @@ class _Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Definition:
-    """A table as the catalogue defines it, with its columns by name."""
+    """A table or view as ClickHouse's catalogue defines it.
+
+    `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments. `rows` is the
+    number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset has its manifest.
+    `select` is the SELECT statement of a view, or "" for a table. `current_database` is the database of names that
+    state none. `columns` are the columns by name. `converted` says whether rows that are stored in an earlier type of a
+    column are converted while they are read.
+    """
 
     engine: str
     rows: int | None
     comment: str
     engine_text: str
-    """The engine with its arguments."""
     select: str
-    """The SELECT of a view."""
     current_database: str
     columns: dict[str, _Column]
     converted: bool
-    """Whether rows of an earlier type of a column are converted as they are read."""
 
     @property
     def stored(self) -> dict[str, _Column]:
-        """The columns that are read as they are stored."""
+        """The columns whose values ClickHouse reads from storage and does not compute while it reads."""
         return {name: column for name, column in self.columns.items() if not column.computed}
 
 
 class ClickHouseCatalogue:
-    """Looks tables up and refuses those that one row could make fail, from the catalogue alone."""
+    """Looks up tables in ClickHouse's catalogue, and refuses those for which one row could make a query fail.
+
+    Only the catalogue is read, never rows. The function `ask` runs a SQL statement and returns its columns.
+    """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._total: dict[tuple[str, str, str], bool] = {}
-        """Whether a default expression has a value for every row, by its text, its column's type and its argument's."""
+        """Whether a default expression cannot fail, by its text, the type of its column and that of its argument."""
         self._sees_policies = True
 
     def find(self, table: str) -> Relation:
-        """Look up a table or plain view by its name, with or without a database.
+        """Return the `Relation` (SQL text and columns) of a table, or of a view that shows plain columns of a table.
 
-        Raises `UnsuitableTable` for a table that converts or computes rows as it reads them, so that one row could make
-        every question fail. Columns that ClickHouse may compute as it reads are left out.
+        `table` is its name with or without a database. Columns that ClickHouse may compute while it reads rows are left
+        out.
+
+        Raises: `UnsuitableTable` if there is no table or view of this name, or if ClickHouse converts or computes the
+        table's rows while it reads them, so that one row could make every query fail.
         """
-        definition = self._checked(table)
+        definition = self._check_table(table)
         columns = tuple(clickhouse_column(name, column.native) for name, column in definition.stored.items())
         reason = (
             "ClickHouse computes it from other columns as it reads old rows, so one row could make every question "
@@ -124,8 +136,11 @@ class ClickHouseCatalogue:
             origin=table,
         )
 
-    def _checked(self, table: str) -> _Definition:
-        """Return the definition of a table, or raise `UnsuitableTable` unless no row can make reading it fail."""
+    def _check_table(self, table: str) -> _Definition:
+        """Return the catalogue's definition of `table`.
+
+        Raises: `UnsuitableTable` if the table does not exist, or if a row could make reading it fail.
+        """
         definition = self._definition(table)
         if definition.engine == "View":
             self._check_view(table, definition)
@@ -145,10 +160,14 @@ class ClickHouseCatalogue:
         return definition
 
     def _definition(self, table: str) -> _Definition:
-        found = self._ask(_DEFINITION, _parts(table))
-        if not found:
+        """Return the catalogue's definition of `table`, which may be a view.
+
+        Raises: `UnsuitableTable` if this login sees no table of this name.
+        """
+        result = self._ask(_DEFINITION, _parts(table))
+        if not result:
             raise UnsuitableTable(f"ClickHouse has no table {table!r} that this login may see")
-        row = {name: values[0] for name, values in found.items()}
+        row = {name: values[0] for name, values in result.items()}
         natives = {str(name): str(native) for name, native, *_ in row["columns"]}
         return _Definition(
             engine=str(row["engine"]),
@@ -169,12 +188,12 @@ class ClickHouseCatalogue:
         )
 
     def _is_total(self, expression: str, native: str, natives: Mapping[str, str]) -> bool:
-        """Return whether the default expression of a column of type `native` has a value for every row.
+        """Return whether `expression`, the default value of a column of type `native`, cannot fail on any row.
 
-        A part of a MergeTree table that was written before a column was added lacks the column, and ClickHouse computes
-        the column's DEFAULT or MATERIALIZED expression as it reads the part. Only the definition counts here, not the
-        parts, for whether there is such a part depends on rows. Constants cannot fail, nor can a few functions of
-        times. `natives` are the types of all columns of the table, by name.
+        If a part of a MergeTree table was written before the column was added, ClickHouse computes the default while it
+        reads that part. Constants and a few functions of times cannot fail; all other expressions are taken to fail.
+        Whether the table has old parts is not checked, because that depends on rows. `natives` maps each column of the
+        table to its type.
         """
         of_time = _TOTAL_OF_TIMES.fullmatch(expression)
         source = "" if of_time is None else natives.get(of_time[2], "")
@@ -189,17 +208,26 @@ class ClickHouseCatalogue:
                 statement = f"SELECT isConstant(CAST({expression} AS {native})) AS fits"
             try:
                 self._total[key] = known and list(self._ask(statement, {"native": native})["fits"]) == [1]
-            except EngineFailed:  # the expression names a column, or fails by itself
+            except EngineFailed:  # the expression refers to a column, or fails even without one
                 self._total[key] = False
         return self._total[key]
 
     def _check_view(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless a view shows plain columns, in the types that the table below has."""
+        """Raise `UnsuitableTable` unless every column of the view `table` is an unchanged column of one table.
+
+        The types must be the same, too. A view that computes or converts values could fail on a row. `definition` is
+        the view's entry in the catalogue.
+        """
         database = _parts(table)["database"] or definition.current_database
         below: dict[str, _Column] = {}
 
         def columns_of(schema: str, name: str) -> dict[str, Kind]:
-            below.update(self._checked(f"{schema or database}.{name}").stored)
+            """Return the types, by column name, of the table `name` in database `schema`, which the view reads.
+
+            An empty `schema` means the view's own database. The table's stored columns are also added to the dict
+            `below`, so that their ClickHouse types can be compared with the view's.
+            """
+            below.update(self._check_table(f"{schema or database}.{name}").stored)
             return _kinds(below)
 
         shown = plain_view(definition.select, "clickhouse", columns_of)
@@ -207,17 +235,22 @@ class ClickHouseCatalogue:
             raise refuse_view(table, "store its rows in a MergeTree table")
 
     def _check_tables_below(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless all tables below a Merge or Buffer table store its columns in its types."""
+        """Raise `UnsuitableTable` unless the tables below a Merge or Buffer table have all its columns and types.
+
+        The tables below are those that it reads. With other types ClickHouse would convert rows while it reads, and a
+        conversion can fail. `table` is the name of the Merge or Buffer table, and `definition` its entry in the
+        catalogue.
+        """
         matched = _OF_OTHERS.match(definition.engine_text)
         names = [] if matched is None else [matched[3]]
         if matched is not None and matched[1] == "Merge":
-            found = self._ask(_MATCHING, {"database": matched[2], "table": matched[3]})
-            own = (_parts(table)["database"] or definition.current_database, _parts(table)["table"])
-            names = [str(name) for name in found.get("name", ()) if (matched[2], name) != own]
+            matches = self._ask(_MATCHING, {"database": matched[2], "table": matched[3]})
+            this_table = (_parts(table)["database"] or definition.current_database, _parts(table)["table"])
+            names = [str(name) for name in matches.get("name", ()) if (matched[2], name) != this_table]
         alike = bool(names)
         for name in names:
             assert matched is not None
-            below = self._checked(f"{matched[2]}.{name}").stored
+            below = self._check_table(f"{matched[2]}.{name}").stored
             alike = alike and definition.columns.items() <= below.items()
         if not alike:
             raise UnsuitableTable(
@@ -226,10 +259,11 @@ class ClickHouseCatalogue:
             )
 
     def _check_policies(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` if a row policy of a table could fail on a row.
+        """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        A login that may not list the policies learns from the plan of a query whether there is one, and then the table
-        is refused. The plan for an empty table does not tell.
+        If the login may list policies, their conditions are checked. If not, the plan of a query shows whether there is
+        a policy, and a table with one is refused. (The plan for an empty table shows no policy.) `table` is the table's
+        name, and `definition` its entry in the catalogue.
         """
         conditions: list[str] = []
         if self._sees_policies:
@@ -252,37 +286,48 @@ class ClickHouseCatalogue:
 
 
 def _kinds(columns: Mapping[str, _Column]) -> dict[str, Kind]:
+    """Return the type (`Kind`) of each column of a ClickHouse table, by the column's name."""
     return {name: clickhouse_column(name, column.native).kind for name, column in columns.items()}
 
 
 def table_fingerprint(ask: Ask, table: str) -> str:
-    """Return a digest of which table it is, and of the rows, block numbers and last mutation of its partitions.
+    """Return a digest that changes when the rows of a ClickHouse table change.
 
-    Merges in the background leave all of them as they are.
+    It covers the table's UUID, and the numbers of rows, block numbers and last mutation of its partitions. Background
+    merges do not change it. The function `ask` runs a SQL statement, and `table` is the table's name.
+
+    Raises: `UnsuitableTable` if the table is not a MergeTree table, because its changes could not be noticed.
     """
-    found = ask(_UUID, _parts(table))
-    if not found or not found["parted"][0]:
+    identity = ask(_UUID, _parts(table))
+    if not identity or not identity["parted"][0]:
         raise UnsuitableTable(f"{table!r} is no MergeTree table, so changes of it would not be noticed: prepare one")
-    held = ask(_PARTS, _parts(table))
-    told = [str(found["uuid"][0]), *(list(map(str, column)) for column in held.values())]
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    partitions = ask(_PARTS, _parts(table))
+    facts = [str(identity["uuid"][0]), *(list(map(str, column)) for column in partitions.values())]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, object], manifest: Manifest) -> None:
-    """Make the table with the manifest as its comment, in place of a prepared dataset of that name."""
-    there = ask(_COMMENT, _parts(table))
-    if there and not str(there["comment"][0]).startswith(MARK):
+    """Store a prepared dataset: create `table` from the SQL statement `prepared`, with `manifest` as its comment.
+
+    `ask` runs a SQL statement, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is
+    replaced.
+
+    Raises: `InvalidParameter` if `table` exists and is not a prepared dataset, so that no other table is overwritten.
+    """
+    existing = ask(_COMMENT, _parts(table))
+    if existing and not str(existing["comment"][0]).startswith(MARK):
         raise not_replaceable(table)
-    told = (MARK + manifest.written()).replace("\\", "\\\\").replace("'", "\\'")
-    made = f"CREATE OR REPLACE TABLE {_quoted_table(table)} ENGINE = MergeTree ORDER BY rank COMMENT '{told}'"
-    ask(f"{made} AS {prepared}", parameters)
+    comment = (MARK + manifest.written()).replace("\\", "\\\\").replace("'", "\\'")
+    creation = f"CREATE OR REPLACE TABLE {_quoted_table(table)} ENGINE = MergeTree ORDER BY rank COMMENT '{comment}'"
+    ask(f"{creation} AS {prepared}", parameters)
 
 
 def _parts(table: str) -> dict[str, str]:
-    """Return the database, empty for that of the connection, and the name in it, as parameters."""
+    """Return {"database": ..., "table": ...}, the statement parameters for a table's name; "database" may be ""."""
     database, _, name = table.rpartition(".")
     return {"database": database, "table": name}
 
 
 def _quoted_table(table: str) -> str:
+    """Return the name of a table, quoted for SQL, with its database if the name has one."""
     return ".".join(quoted(part) for part in _parts(table).values() if part)

@@ -1,1 +1,1 @@
-"""DuckDB as an engine."""
+"""The DuckDB engine, which runs inside this process."""

@@ -1,8 +1,9 @@
-"""Arrow columns as DuckDB can hold them: null for a cell of text that is not UTF-8 or a timestamp out of range.
+"""Conversion of Arrow tables to columns that DuckDB can read without failing on any cell.
 
-DuckDB fails on some such cells, and sorts text in a form that only UTF-8 survives: a broken cell would come out as a
-label that nobody has. Timestamps become microseconds, the only unit in which DuckDB compares all of them. Of lists,
-records and durations nothing but whether they are null is ever asked, so nothing else of them is handed over.
+A text cell that is not UTF-8 and a timestamp out of range become null: DuckDB fails on some of these cells, and it
+would sort text that is not UTF-8 wrongly and return labels that the table does not have. Timestamps become
+microseconds, the only unit in which DuckDB can compare all of them. Queries test lists, records and durations only for
+null, so the contents of these are dropped.
 """
 
 import decimal
@@ -19,42 +20,56 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000}
-"""Microseconds in the units that reach beyond them."""
+"""Microseconds per unit, for the Arrow timestamp units whose 64-bit range exceeds that of microseconds."""
 _THERE = pa.list_(pa.null())
-"""What stands for types of which only null is asked."""
+"""The Arrow type that replaces types of which only nullness is read: an empty list for a value, null for null."""
 
 
 def sound_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of `sound_table`, or raise `UnsuitableTable` for a type that DuckDB does not have."""
+    """Return the Arrow schema of the table that `sound_table` makes from a table with the Arrow schema `schema`.
+
+    Raises: `UnsuitableTable` for decimals of more than 38 digits, which DuckDB cannot hold.
+    """
     return pa.schema([pa.field(cell.name, _sound_type(cell.name, cell.type)) for cell in schema])
 
 
 def sound_table(table: pa.Table) -> pa.Table:
-    """Return the table with cells that DuckDB could not hold as null, in columns whose types do not depend on cells."""
+    """Return `table` converted to types that DuckDB can hold, with null for every cell that it could not hold.
+
+    The types of the result depend only on the types of `table`, never on its cells.
+
+    Raises: `UnsuitableTable` for decimals of more than 38 digits.
+    """
     schema = sound_schema(table.schema)
     columns = [_sound_column(column, cell.type) for column, cell in zip(table.columns, schema, strict=True)]
     return pa.table(columns, schema=schema)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is text, plain or in a dictionary."""
+    """Return whether the Arrow type `kind` is text: string, large string, string view, or a dictionary of these."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
 
 
 def reaches_beyond_microseconds(kind: pa.DataType) -> bool:
-    """Whether a type has timestamps that microseconds in 64 bits cannot hold."""
+    """Return whether the Arrow type `kind` is a timestamp in seconds or milliseconds.
+
+    Such a timestamp can be beyond the range of 64-bit microseconds, to which timestamps are converted.
+    """
     return bool(pa.types.is_timestamp(kind)) and kind.unit in PER_MICROSECOND
 
 
 def is_only_looked_at_for_null(kind: pa.DataType) -> bool:
-    """Whether no question compares, adds up or groups by values of a type: lists, records, durations, JSON."""
+    """Return whether queries only test values of the Arrow type `kind` for null, and never read them.
+
+    True for lists, records, durations and JSON.
+    """
     inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     return bool(pa.types.is_nested(inner) or pa.types.is_duration(inner) or (inner is not kind and is_text(inner)))
 
 
 def is_sound_text(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether every cell is UTF-8."""
+    """Return whether every cell of a text column is valid UTF-8."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -63,6 +78,10 @@ def is_sound_text(column: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def _sound_type(name: str, kind: pa.DataType) -> pa.DataType:
+    """Return the Arrow type that `sound_table` gives the column `name`, whose Arrow type is `kind`.
+
+    Raises: `UnsuitableTable` for decimals of more than 38 digits, which DuckDB cannot hold.
+    """
     if is_text(kind):
         return pa.large_string()
     if is_only_looked_at_for_null(kind):
@@ -77,6 +96,10 @@ def _sound_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return `column` converted to the Arrow type `kind`, with null for cells that DuckDB cannot hold.
+
+    `kind` is the result of `_sound_type`. If queries test the column only for null, its values become empty lists.
+    """
     if kind == _THERE:
         return pa.chunked_array([_empty_lists(chunk) for chunk in column.chunks], kind)
     if is_text(column.type):
@@ -90,12 +113,13 @@ def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
 
 
 def _empty_lists(chunk: pa.Array) -> pa.Array:
-    """Return an empty list where there is a value, and null where there is none."""
+    """Return an Arrow array with an empty list for each non-null value of `chunk`, and null for each null."""
     starts = pa.repeat(pa.scalar(0, pa.int32()), len(chunk) + 1)
     return pa.ListArray.from_arrays(starts, pa.nulls(0), mask=chunk.is_null())
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return an Arrow column of text as large strings, with null for every cell that is not valid UTF-8."""
     chunks = []
     for chunk in column.chunks:
         coded = pa.types.is_dictionary(chunk.type)
@@ -106,7 +130,13 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def from_pandas(frame: "pd.DataFrame") -> pa.Table:
-    """Return a frame of pandas as Arrow; a column of Python's objects is text, cell by cell, whatever they are."""
+    """Return a pandas data frame as an Arrow table.
+
+    A column of dtype object becomes text: str, bool, int, Decimal and date cells are written as text, and all other
+    objects (floats, datetimes, lists, text with lone surrogates, numbers of more than 1000 digits) become null.
+
+    Raises: `UnsuitableTable` if two columns have the same name.
+    """
     columns = {}
     for place, name in enumerate(frame.columns):
         series = frame.iloc[:, place]
@@ -120,13 +150,13 @@ def from_pandas(frame: "pd.DataFrame") -> pa.Table:
 
 
 def _holds_objects(kind: object) -> bool:
-    """Whether cells, or the categories that they are of, are objects of Python, of which each may be anything."""
+    """Return whether the pandas dtype `kind` holds arbitrary Python objects, either as cells or as categories."""
     inner = getattr(getattr(kind, "categories", None), "dtype", kind)
     return bool(inner == "object" or getattr(inner, "storage", None) == "python")
 
 
 def _object_text(cell: object) -> str | None:
-    """Return an object as text where there is one way to write it; everything else is null."""
+    """Return a str, bool, int, Decimal or date as text, always spelled the same way; None for other objects."""
     match cell:
         case str():
             return cell if _is_unicode(cell) else None
@@ -143,6 +173,7 @@ def _object_text(cell: object) -> str | None:
 
 
 def _is_unicode(text: str) -> bool:
+    """Return whether `text` can be encoded as UTF-8, which fails for lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

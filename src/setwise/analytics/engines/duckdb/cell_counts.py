@@ -1,4 +1,4 @@
-"""How many cells of each column are filled and can be read as a kind: exact figures, for the holder of a table."""
+"""Exact counts of the filled and readable cells of each column. They have no noise: for the data holder only."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     import duckdb
 
 _ENOUGH = 0.9
-"""The share of a column's cells of a sample that must be of a kind for the column to be taken for it."""
+"""Share of the sampled non-null cells that must be readable as a kind for the column to be guessed as that kind."""
 _SAMPLE_ROWS = 20_000
 _SAMPLE_CELLS = 2_000
-"""Distinct cells of a column that are looked at to guess how they are written."""
+"""Most distinct cells per column that are sampled to guess how cells are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellCount:
-    """How many cells of a column are not null, how many of these are of its kind, and how many line feeds they hold."""
+    """Counts of the cells of the column `name`: `filled` (not null), `readable` as the type `kind`, and line feeds.
+
+    `line_feeds` is the number of line feed characters in all cells. `from_text` says whether the source stores the
+    column as text.
+    """
 
     name: str
     kind: Kind
@@ -33,7 +37,10 @@ class CellCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCount:
-    """How many rows a table has, and its columns; `users` counts the values of a column if one was named."""
+    """The number of rows of a table and the counts of its columns.
+
+    `users` is the number of distinct values of the user column, or None if no user column was given.
+    """
 
     rows: int
     columns: tuple[CellCount, ...]
@@ -41,7 +48,7 @@ class TableCount:
 
 
 def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, list[str]]:
-    """Return distinct cells of each column of text of a table, at most so many of each column."""
+    """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows."""
     import duckdb
 
     with duckdb.connect(":memory:") as connection:
@@ -50,9 +57,11 @@ def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, lis
             texts = [column.name for column in table.described(cursor) if column.kind is Kind.TEXT]
         if not texts:
             return {}
-        asked = [f"list_slice(list(DISTINCT {quoted(name)}), 1, {most})" for name in texts]
-        found = _one(table, connection, asked, limit=_SAMPLE_ROWS)
-    return {name: [cell for cell in cells or () if cell is not None] for name, cells in zip(texts, found, strict=True)}
+        expressions = [f"list_slice(list(DISTINCT {quoted(name)}), 1, {most})" for name in texts]
+        samples = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS)
+    return {
+        name: [cell for cell in cells or () if cell is not None] for name, cells in zip(texts, samples, strict=True)
+    }
 
 
 def count_cells(
@@ -62,9 +71,13 @@ def count_cells(
     grammar: CellGrammar = PLAIN_CELLS,
     columns: Collection[str] | None = None,
 ) -> TableCount:
-    """Return the counts of a table; text columns are of the kind that is given, or that most of a sample is.
+    """Return the exact cell counts of `table`, as a `TableCount`.
 
-    `grammar` says how cells are written. With `columns`, only these are counted, and none is guessed.
+    A text column is counted as the type that `types` gives it, or else as the narrowest type as which 90% of the cells
+    in a sample can be read. `grammar` says how cells are written. `user` is the column whose distinct values are
+    counted, or None. With `columns`, only these columns are counted and no type is guessed.
+
+    Raises: `UnknownColumn` if `user` is not a column.
     """
     import duckdb
 
@@ -75,85 +88,124 @@ def count_cells(
         if user is not None:
             schema.column(user)
         if columns is None:
-            kinds = {**_guessed(table, connection, schema, grammar), **types}
+            kinds = {**_guess_types(table, connection, schema, grammar), **types}
         else:
             schema = Schema(tuple(column for column in schema if column.name in columns))
             kinds = dict(types)
-        asked = ["COUNT(*)"]
+        expressions = ["COUNT(*)"]
         for column in schema:
             name = quoted(column.name)
             text = column.kind is Kind.TEXT
-            asked += [
+            expressions += [
                 f"COUNT({filled_cell(name, grammar)})" if text else f"COUNT({name})",
                 f"COUNT({_read(name, kinds.get(column.name, Kind.TEXT), grammar)})" if text else f"COUNT({name})",
                 f"COALESCE(SUM(length({name}) - length(replace({name}, chr(10), ''))), 0)" if text else "0",
             ]
-        asked.append("NULL" if user is None else f"COUNT(DISTINCT {quoted(user)})")
-        found = _one(
-            table, connection, asked, columns=None if columns is None else [*columns, *([user] if user else [])]
+        expressions.append("NULL" if user is None else f"COUNT(DISTINCT {quoted(user)})")
+        counted = _aggregate_row(
+            table, connection, expressions, columns=None if columns is None else [*columns, *([user] if user else [])]
         )
     counts = tuple(
         CellCount(
             name=column.name,
             kind=kinds.get(column.name, column.kind),
             from_text=column.kind is Kind.TEXT,
-            filled=int(found[3 * place + 1]),
-            readable=int(found[3 * place + 2]),
-            line_feeds=int(found[3 * place + 3]),
+            filled=int(counted[3 * place + 1]),
+            readable=int(counted[3 * place + 2]),
+            line_feeds=int(counted[3 * place + 3]),
         )
         for place, column in enumerate(schema)
     )
-    return TableCount(rows=int(found[0]), columns=counts, users=None if user is None else int(found[-1]))
+    return TableCount(rows=int(counted[0]), columns=counts, users=None if user is None else int(counted[-1]))
 
 
-def _guessed(
+def _guess_types(
     table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema, grammar: CellGrammar
 ) -> dict[str, Kind]:
-    """Return the narrowest kind that most cells of a sample are, for each column of text."""
+    """Return, by text column, the narrowest type as which at least 90% of the column's sampled cells can be read.
+
+    The sample are the first 20,000 rows of `table`, read through `connection`. `schema` are the table's columns, and
+    `grammar` says how cells are written.
+    """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
-    asked = [
+    expressions = [
         f"COUNT({_read(quoted(name), kind, grammar)}), COUNT({filled_cell(quoted(name), grammar)})"
         for name in texts
         for kind in kinds
     ]
-    if not asked:
+    if not expressions:
         return {}
-    found = _one(table, connection, asked, limit=_SAMPLE_ROWS)
+    counted = _aggregate_row(table, connection, expressions, limit=_SAMPLE_ROWS)
     guesses = {}
     for place, name in enumerate(texts):
-        counts = found[2 * len(kinds) * place : 2 * len(kinds) * (place + 1)]
+        counts = counted[2 * len(kinds) * place : 2 * len(kinds) * (place + 1)]
         shares = {kind: counts[2 * order] / max(1, counts[1]) for order, kind in enumerate(kinds)}
         if shares[Kind.DATE] >= _ENOUGH and shares[Kind.INTEGER] < _ENOUGH:
-            # A date such as Nov 16, 2026 is longer than ten characters; a time of day has a colon.
-            day_only = _one(table, connection, [f"COUNT(*) FILTER (contains({quoted(name)}, ':'))"], _SAMPLE_ROWS)
+            # A colon means a time of day. The length says nothing: the date "Nov 16, 2026" is longer than 2026-11-16.
+            day_only = _aggregate_row(
+                table, connection, [f"COUNT(*) FILTER (contains({quoted(name)}, ':'))"], _SAMPLE_ROWS
+            )
             guesses[name] = Kind.TIMESTAMP if day_only[0] else Kind.DATE
         else:
-            # Text such as 0 and 1 is a number before it is a truth value.
+            # Cells such as 0 and 1 are taken for numbers rather than for truth values.
             order = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
             guesses[name] = next((kind for kind in order if shares[kind] >= _ENOUGH), Kind.TEXT)
+            if guesses[name] in (Kind.INTEGER, Kind.FLOAT) and _is_code(table, connection, name, grammar):
+                guesses[name] = Kind.TEXT
             if guesses[name] is Kind.BOOLEAN:
-                # Of one word alone, such as NO, nobody can tell whether it is a truth value or Norway.
+                # A column with a single word is text: NO alone could be a truth value or the country code of Norway.
                 truth = f"COUNT(DISTINCT {_read(quoted(name), Kind.BOOLEAN, grammar)})"
-                if _one(table, connection, [truth], _SAMPLE_ROWS)[0] < 2:
+                if _aggregate_row(table, connection, [truth], _SAMPLE_ROWS)[0] < 2:
                     guesses[name] = Kind.TEXT
     return guesses
 
 
+def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str, grammar: CellGrammar) -> bool:
+    """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
+
+    They are codes if a sampled cell is an integer beyond 64 bits, which cannot be read as a number, or if one begins
+    with a zero before other digits, because a number would lose the zero. But if one value is written both with and
+    without such zeros (7 and 007), the digits are numbers: as text, one user would become two. `grammar` says how cells
+    are written.
+    """
+    cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
+    beyond, zeros, texts, numbers = _aggregate_row(
+        table,
+        connection,
+        [
+            f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*[+-]?[0-9]{{19,}}\\s*') AND {number} IS NULL)",
+            f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*0[0-9]+\\s*'))",
+            f"COUNT(DISTINCT trim({cell})) FILTER ({number} IS NOT NULL)",
+            f"COUNT(DISTINCT {number})",
+        ],
+        _SAMPLE_ROWS,
+    )
+    return bool(beyond or (zeros and texts == numbers))
+
+
 def _read(cell: str, kind: Kind, grammar: CellGrammar) -> str:
+    """Return a SQL expression that converts a text cell to `kind`; null if the cell is empty or cannot be read.
+
+    `cell` is the SQL expression of the cell, and `grammar` says how cells are written.
+    """
     return filled_cell(cell, grammar) if kind is Kind.TEXT else converted_cell(cell, kind, grammar)
 
 
-def _one(
+def _aggregate_row(
     table: DuckDBTable,
     connection: "duckdb.DuckDBPyConnection",
-    asked: Sequence[str],
+    expressions: Sequence[str],
     limit: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> tuple[Any, ...]:
+    """Return the values of the SQL aggregates `expressions` over `table`, or over its first `limit` rows.
+
+    `columns` are the columns that the expressions read; None means all. `limit` None means all rows.
+    """
     with connection.cursor() as cursor:
         relation = table.relation(cursor, columns)
         source = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
-        found = cursor.execute(f"SELECT {', '.join(asked)} FROM {source}").fetchone()
-    assert found is not None
-    return tuple(found)
+        row = cursor.execute(f"SELECT {', '.join(expressions)} FROM {source}").fetchone()
+    assert row is not None
+    return tuple(row)

@@ -1,44 +1,46 @@
-"""DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
+"""DuckDB's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
 from setwise.analytics.bins import TimeUnit
-from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect
 from setwise.analytics.schema import Column, Kind
 
 
 def duckdb_column(name: str, native: str) -> Column:
-    """Return the column that DESCRIBE names with this type."""
+    """Return the `Column` called `name` for a type that DuckDB's DESCRIBE prints as `native`, such as DECIMAL(18,3)."""
     outer = native.split("(", maxsplit=1)[0]
     if outer == "DECIMAL":
         precision, scale = (int(digits) for digits in native[len("DECIMAL(") : -1].split(","))
         return Column(name=name, kind=Kind.DECIMAL, native=native, precision=precision, scale=scale)
     if native.endswith("]"):
         return Column(name=name, kind=Kind.OTHER, native="LIST")
-    # An ENUM's type lists its values, which are data: only the outer word is kept.
+    # The printed type of an ENUM lists its values, which are private data, so only the outer word is kept.
     return Column(name=name, kind=DuckDBDialect.kind_of(outer), native=outer)
 
 
 SOURCE = "source_table"
-"""What a table in memory, or one that is streamed, is called in statements."""
+"""The name under which a table in memory, or a streamed table, is registered with DuckDB."""
 
 
 def quoted(identifier: str) -> str:
-    """Return an identifier as SQL writes it."""
+    """Return `identifier`, such as a column's name, in double quotes as SQL text."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def sql_text(value: str) -> str:
-    """Return a text as SQL writes it."""
+    """Return the text `value` as a SQL literal: in single quotes, with its own quotes doubled."""
     return "'" + value.replace("'", "''") + "'"
 
 
 class DuckDBDialect(Dialect):
-    """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for.
+    """DuckDB's SQL dialect. All methods return SQL text.
 
-    `texts` are the columns u, g0, g1, .. that are text, where their hashes do not stand for them: items are ranked by
-    the hashes of texts either way, so that the choice between the two changes nobody's items.
+    In a statement the columns u (the user) and g0, g1, ... (the labels) may hold 64-bit hashes in place of texts, which
+    sort faster (text_codes.py). `texts` names the columns among these that hold the texts themselves. Items are ranked
+    by the hashes of texts in both cases, so that a user keeps the same items. `types` are the names of DuckDB's types
+    by kind.
     """
 
     types: ClassVar = {
@@ -66,11 +68,15 @@ class DuckDBDialect(Dialect):
         return self.label(column) if column.kind is Kind.TEXT else self.name(column.name)
 
     def label(self, column: Column) -> str:
-        """Return the column as text or integer; text compares by bytes, which is by code points."""
+        """Return a SQL expression for a row's group label from `column`: an integer or text.
+
+        It is an integer for an integer column. Texts are compared by code point, even if the column of a database file
+        has another collation.
+        """
         name = self.name(column.name)
         if column.kind is Kind.INTEGER:
             return name
-        # A column of a database file may have a collation under which different texts are equal.
+        # Without COLLATE, a column of a database file could have a collation under which different texts are equal.
         return f'{name} COLLATE "binary"' if column.native == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
     def number(self, column: Column, least: str, most: str) -> str:
@@ -84,14 +90,26 @@ class DuckDBDialect(Dialect):
 
     def day(self, column: Column) -> str:
         moment = self._moment(column)
-        years = f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"
-        return f"CASE WHEN {years} THEN CAST({moment} AS DATE) END"
+        return f"CASE WHEN {_in_years(moment)} THEN CAST({moment} AS DATE) END"
+
+    def microseconds(self, column: Column) -> str:
+        moment = self._moment(column)
+        return f"CASE WHEN {_in_years(moment)} THEN epoch_us({moment}) + {EPOCH_DAYS * DAY_MICROSECONDS} END"
+
+    def months_later(self, day: str, months: int) -> str:
+        return f"CAST({day} + INTERVAL ({months}) MONTH AS DATE)"
+
+    def quotient(self, number: str, divisor: int) -> str:
+        return f"({number} // {divisor})"
 
     def hour(self, column: Column) -> str:
         return f"EXTRACT(HOUR FROM {self._moment(column)})"
 
     def _moment(self, column: Column) -> str:
-        """Return a date or time without a time zone: an instant as it is in UTC, whatever the session's zone."""
+        """Return a SQL expression for a date or time column as a date or a timestamp without time zone.
+
+        A time with a zone is converted to UTC, so the result does not depend on the time zone of the DuckDB session.
+        """
         name = self.name(column.name)
         match column.kind:
             case Kind.INSTANT:
@@ -105,15 +123,15 @@ class DuckDBDialect(Dialect):
         return f"EXTRACT({'ISODOW' if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
-        if column.native == "UBIGINT":  # together with a BIGINT it would become wider than any label
+        if column.native == "UBIGINT":  # as a BIGINT, DuckDB would widen both sides to HUGEINT, which no label holds
             return f"CAST({placeholder} AS UBIGINT)"
         return super().label_constant(column, placeholder)
 
     def operand(self, column: Column) -> str:
-        """Return the column as it is compared with a constant.
+        """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
-        Constants are finite, so that NaN exceeds them all as infinity does. Compared as it is, a group of rows of a
-        Parquet file would be passed over by its largest number, which leaves NaN out.
+        NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Without the
+        replacement DuckDB would skip a row group of a Parquet file by its recorded maximum, which ignores NaN.
         """
         match column.kind:
             case Kind.FLOAT:
@@ -134,15 +152,23 @@ class DuckDBDialect(Dialect):
         return f"LENGTH({text})"
 
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return the exact sum of products, in 128 bits."""
+        """Return a SQL aggregate for the exact sum, in 128 bits, of `number` * `weight`, two SQL expressions."""
         return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the hash that ranks an item; the salt enters between two rounds: as one more argument it biases.
+        """Return SQL sort keys that put a user's items into a uniformly random order: a salted hash, then tie-breakers.
 
-        After it come the hashes of texts, by which items of equal rank are sorted where hashes stand for texts.
+        `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
+        The salt is mixed in between two rounds of hashing, because as one more argument of a single hash it gives a
+        biased order. The tie-breakers are the hashes of text labels, so that the order is the same whether texts or
+        their hashes are sorted.
         """
         hashed = {name: f"hash({name})" for name in self._texts}
         codes = [hashed.get(name, name) for name in (user, *labels)]
         ranked = f"hash(xor(hash({', '.join(codes)}), CAST({salt} AS UBIGINT)))"
         return ", ".join([ranked, *codes[1:]] if hashed else [ranked])
+
+
+def _in_years(moment: str) -> str:
+    """Return a SQL condition that the SQL date or timestamp (without time zone) `moment` is in the years 1 to 9999."""
+    return f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"

@@ -1,4 +1,4 @@
-"""DuckDB: the embedded engine, for files and tables in memory."""
+"""The DuckDB engine, which runs inside this process and reads files and tables in memory."""
 
 import contextlib
 import math
@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import finalize
@@ -21,65 +21,71 @@ from setwise.analytics.engines.aggregation import Aggregation, columns_read
 from setwise.analytics.engines.base import Engine, Poller, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.duckdb.dialect import sql_text
-from setwise.analytics.engines.duckdb.query import DuckDBQuery
+from setwise.analytics.engines.duckdb.lake import lake_fingerprint
+from setwise.analytics.engines.duckdb.query import DuckDBEngineQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, JoinedTable
 from setwise.analytics.engines.duckdb.text_codes import DistinctHashes
-from setwise.analytics.engines.files import files_fingerprint, files_of, files_version
+from setwise.analytics.engines.files import files_fingerprint, files_of, files_version, lake_folder
 from setwise.analytics.engines.prepared import Manifest, write_prepared
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, UnsuitableTable
-from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.statistics import GroupTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class SpillDirectory:
-    """A new directory under `parent`, open to this user alone and removed at the end.
+    """A new temporary directory for data that does not fit into DuckDB's memory, removed when it is closed.
 
-    `limit` is how many bytes it may hold; by default half of what is free on its disk.
+    The directory is made under `parent` (None: the system's folder for temporary files), and only this user can read
+    it. `limit` is the number of bytes that DuckDB may write there; None means half of the free space on its disk.
     """
 
     def __init__(self, parent: Path | None, limit: int | None) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="setwise-", dir=parent))
         self.limit = shutil.disk_usage(self.path).free // 2 if limit is None else limit
         self.most = 0
-        """The most bytes that were seen in it."""
+        """The largest size in bytes that was measured."""
         self.remove = finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def overflows(self) -> bool:
-        """Measure the directory and return whether it has grown beyond its limit."""
+        """Measure the directory's size; return whether it is above the limit, now or at an earlier call."""
         self.most = max(self.most, self._size())
         return self.most > self.limit
 
     def _size(self) -> int:
+        """Return the number of bytes that the files of the spill directory occupy on disk."""
         total = 0
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
-                with contextlib.suppress(OSError):  # gone since it was listed
+                with contextlib.suppress(OSError):  # DuckDB may have deleted the file since it was listed
                     total += entry.stat().st_blocks * 512 if entry.is_file() else 0
         return total
 
 
 PAIR_BYTES = 96
-"""About what one user and item take in the pre-aggregation and the window after it."""
+"""Approximate bytes of memory per (user, item) pair in the grouping and the window after it."""
 TEXT_BYTES = 32
-"""What a column of text adds to that."""
+"""Approximate additional bytes per pair for each text column among the user and the labels."""
 CSV_ROW_BYTES = 16
+"""Bytes per row that are assumed to estimate the rows of files whose metadata does not state them."""
 SMALL_ROWS = 100_000
-"""A table of no more rows is read in milliseconds."""
+"""A table of at most this many rows is read in milliseconds, on one thread and without progress reports."""
 MOST_PARTITIONS = 1024
+"""The most parts into which the users of one query are split."""
 _PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false", "progress_bar_time": "0"}
-"""Without its bar DuckDB does not say how far a query is; these settings belong to each cursor."""
+"""Settings of a cursor without which DuckDB does not report the progress of a query."""
 
 
 class DuckDBEngine(Engine):
-    """A table read by DuckDB inside this process.
+    """A table that DuckDB reads inside this process.
 
-    `memory` is DuckDB's own limit (as in "4GiB"; by default most of the machine's memory). Larger work is cut into
-    parts by a hash of the user, and what still does not fit spills to a private directory under `scratch`, which
-    may grow to `spill` bytes (by default half of what is free there).
+    `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads; None is DuckDB's default. A
+    query that needs more memory is run separately for parts of the users, which a hash of the user chooses. Data that
+    still does not fit is written to a private directory under `scratch`, which may grow to `spill` bytes; None means
+    half of the free space there. `progress` is called with the share of work done while a query runs. The function
+    `salts` returns the secret numbers by which users' items are chosen at random. `manifest` describes the prepared
+    dataset, if `table` is one.
     """
 
     @without_driver_error
@@ -112,13 +118,16 @@ class DuckDBEngine(Engine):
 
     @without_driver_error
     def rows(self) -> int | None:
-        """Return about how many rows there are where metadata tells."""
+        """Return the approximate number of rows of the table if metadata states it, otherwise None."""
         with _failures(self.spill), self._connection.cursor() as cursor:
             return self._table.rows(cursor)
 
     @without_driver_error
     def read_table(self, most: int) -> "pa.Table":
-        """Return a public table whole, or raise `UnsuitableTable` if it has more than `most` rows."""
+        """Return all rows of the table, unprotected, as an Arrow table; only for public tables.
+
+        Raises: `UnsuitableTable` if the table has more than `most` rows.
+        """
         with _failures(self.spill), self._connection.cursor() as cursor:
             found = cursor.sql(f"SELECT * FROM {self._table.relation(cursor)} LIMIT {most + 1}").to_arrow_table()
         if found.num_rows > most:
@@ -126,33 +135,55 @@ class DuckDBEngine(Engine):
         return found
 
     def close(self) -> None:
-        """Let go of the connection and the scratch directory."""
+        """Close the engine's DuckDB connection and delete its spill directory."""
         self._connection.close()
         self.spill.remove()
 
     @contextmanager
-    def _question(self, aggregation: Aggregation) -> Iterator["DuckDBQuestion"]:
+    def _engine_query(self, aggregation: Aggregation) -> Iterator[DuckDBEngineQuery]:
         rows = self._estimated_rows()
         if self._manifest is None:
-            read = columns_read(aggregation)
-            schema = Schema(tuple(column for column in self._schema if column.name in read))
+            names = columns_read(aggregation)
+            schema = Schema(tuple(column for column in self._schema if column.name in names))
             salt, parts = self._salts(), self._parts(aggregation, rows)
         else:
             schema, salt, parts = self._manifest.schema(), 0, 1
-        with self._running_on(rows) as cursor:
-            query = DuckDBQuery(self._table, schema, cursor, salt, self._hashes)
-            yield DuckDBQuestion(aggregation, query, rows, parts, self._manifest is not None)
+        try:
+            with self._running_on(rows) as cursor:
+                yield DuckDBEngineQuery(
+                    aggregation,
+                    self._table,
+                    schema,
+                    cursor,
+                    salt=salt,
+                    hashes=self._hashes,
+                    rows=rows,
+                    parts=parts,
+                    manifest=self._manifest,
+                    errors=partial(_failures, self.spill),
+                )
+        except UnsuitableTable:
+            self._table.check_unchanged()  # reading fails as well when an object is replaced by a shorter one
+            raise
+        self._table.check_unchanged()
 
     def _fingerprint(self, origin: str) -> str:
-        return files_fingerprint(files_of(origin))
+        lake = lake_folder(origin)
+        return files_fingerprint(files_of(origin)) if lake is None else lake_fingerprint(lake)
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Write a directory with the ranked contributions as Parquet and the manifest beside them."""
-        with self._question(aggregation) as question:
-            write_prepared(Path(destination), question.query.rank(aggregation, question.parts), manifest)
+        """Rank at random each user's items in `aggregation`; write the ranks to the directory `destination`.
+
+        They are written as a Parquet file, with `manifest`, the description of the dataset, beside it.
+        """
+        with self._engine_query(aggregation) as query:
+            write_prepared(Path(destination), query.rank(), manifest)
 
     def _estimated_rows(self) -> int:
-        """Return about how many rows there are; where only reading tells, more than a small table has."""
+        """Return the number of rows of the table from metadata, or else an estimate from the sizes of its files.
+
+        The estimate is always more than `SMALL_ROWS`, so that a table of unknown size is treated as large.
+        """
         rows = self.rows()
         if rows is not None:
             return rows
@@ -160,29 +191,33 @@ class DuckDBEngine(Engine):
 
     @contextmanager
     def _running_on(self, rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor of its own to a query that reads about `rows` rows, known to `cancel`.
+        """Context manager that yields a new cursor for a query that reads about `rows` rows.
 
-        A large query is watched while it runs. A small one is over before anybody would look, on one thread: waking
-        others takes longer than their help saves.
+        `Engine.cancel` interrupts the query. For a large query a thread reports progress and watches the disk usage. A
+        small query runs on one DuckDB thread and is not watched, because it ends before the first report.
         """
         small = rows <= SMALL_ROWS and not isinstance(self._table, JoinedTable)
         cursor = self._connection.cursor()
-        self._use(cursor, 1 if small else self._most_threads)
+        self._set_threads(cursor, 1 if small else self._most_threads)
         try:
-            watched = nullcontext() if small else self._watching(cursor)
+            watched = nullcontext() if small else self._watcher(cursor)
             with self._cancellable(cursor.interrupt), _failures(self.spill), watched:
                 yield cursor
         finally:
             cursor.close()
 
-    def _use(self, cursor: duckdb.DuckDBPyConnection, threads: int) -> None:
+    def _set_threads(self, cursor: duckdb.DuckDBPyConnection, threads: int) -> None:
+        """Set DuckDB's number of threads, through `cursor`, to `threads`, if it differs."""
         if threads != self._threads:
             cursor.execute(f"SET threads = {threads}")
             self._threads = threads
 
-    def _watching(self, cursor: duckdb.DuckDBPyConnection) -> Poller:
-        """Return what tells how far a query is, and stops it when it spills too much."""
-        with suppress(duckdb.InvalidInputException):  # refused in notebooks without ipywidgets: then untold
+    def _watcher(self, cursor: duckdb.DuckDBPyConnection) -> Poller:
+        """Return a `Poller` that reports the progress of the query on `cursor`, and interrupts it if it fills the disk.
+
+        A query fills the disk if the spill directory exceeds its limit.
+        """
+        with suppress(duckdb.InvalidInputException):  # raised in notebooks without ipywidgets: no progress is shown
             for name, value in _PROGRESS.items():
                 cursor.execute(f"SET {name} = {value}")
 
@@ -196,51 +231,34 @@ class DuckDBEngine(Engine):
         return Poller(look)
 
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
-        """Return into how many parts of the users the work is cut so that each fits in half of the memory."""
+        """Return into how many parts to split the users, so that the query of each part needs half of DuckDB's memory.
+
+        `rows` is the approximate number of rows. The result is 1 for an aggregation that counts distinct values,
+        because users in two parts may have the same value, so that distinct counts of the parts do not add up.
+        """
         if any(measure.distinct for measure in aggregation.measures):
-            return 1  # the distinct values of parts do not add up
+            return 1  # two users in different parts may have the same value, so distinct counts of parts do not add up
         keys = [self._schema.column(aggregation.user), *(group.labels(self._schema) for group in aggregation.groups)]
         texts = [column.kind is Kind.TEXT for column in keys]
         needed = rows * (PAIR_BYTES + TEXT_BYTES * sum(texts))
         return min(MOST_PARTITIONS, max(1, math.ceil(needed / (self._memory / 2))))
 
 
-@dataclass(frozen=True, slots=True)
-class DuckDBQuestion:
-    """One aggregation on a cursor of its own, reading about `rows` rows in `parts` parts of the users."""
-
-    aggregation: Aggregation
-    query: DuckDBQuery
-    rows: int
-    parts: int
-    prepared: bool
-
-    def histogram(self, most: int | None) -> Histogram:
-        """Return every positive group with its exact bounded count, or the `most` highest, highest first."""
-        if self.prepared:
-            return self.query.run_prepared(self.aggregation, most)
-        return self.query.run(self.aggregation, most, self.rows, self.parts)
-
-    def statistics(self) -> GroupTable:
-        """Return the exact measures of every group."""
-        return self.query.statistics(self.aggregation, self.rows, self.parts)
-
-    def user_groups(self) -> "pa.Table":
-        """Return one line for every user and group: u (the user as text), g0, g1, .."""
-        return self.query.user_groups(self.aggregation)
-
-
 def _locked_connection(
     table: DuckDBTable, memory: str | None, threads: int | None, scratch: Path
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection that can read the table, spill to its scratch directory, and nothing else."""
+    """Return a DuckDB connection that can read the files of `table` and write to `scratch`, and nothing else.
+
+    `memory` and `threads` are DuckDB's limits; None keeps its defaults. The configuration is locked, apart from the
+    number of threads and the progress settings.
+    """
     connection = duckdb.connect(
         ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     )
     settings: dict[str, object] = {
         "temp_directory": str(scratch),
         "preserve_insertion_order": False,
-        # Rewritten by this rule, the window over a user's items gathers lists that fill the disk on large tables.
+        # This optimizer rule would turn the window over a user's items into lists that fill the disk on large tables.
         "disabled_optimizers": "top_n_window_elimination",
     }
     if memory is not None:
@@ -250,7 +268,7 @@ def _locked_connection(
     for name, value in settings.items():
         connection.execute(f"SET {name} = {sql_text(str(value))}")
     table.attach(connection)
-    files = ", ".join(sql_text(str(file)) for file in table.files)
+    files = ", ".join(sql_text(str(file)) for file in table.files if isinstance(file, Path))
     connection.execute(f"SET allowed_paths = [{files}]")
     connection.execute("SET enable_external_access = false")
     connection.execute(f"SET allowed_configs = [{', '.join(sql_text(name) for name in ('threads', *_PROGRESS))}]")
@@ -259,21 +277,26 @@ def _locked_connection(
 
 
 def _limits(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """Return how many bytes of memory and how many threads DuckDB may use."""
-    found = connection.execute("SELECT current_setting('memory_limit'), current_setting('threads')").fetchone()
-    assert found is not None
-    return _bytes(str(found[0])), int(found[1])
+    """Return (memory limit in bytes, number of threads) of a DuckDB connection."""
+    settings = connection.execute("SELECT current_setting('memory_limit'), current_setting('threads')").fetchone()
+    assert settings is not None
+    return _bytes(str(settings[0])), int(settings[1])
 
 
 def _bytes(written: str) -> int:
-    """Return the bytes of a size as DuckDB writes it."""
+    """Return the number of bytes of a size as DuckDB prints it, such as "3.5 GiB"."""
     number, unit = written.split()
     return int(float(number) * 1024 ** ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"].index(unit))
 
 
 @contextmanager
 def _failures(spill: SpillDirectory) -> Iterator[None]:
-    """Turn DuckDB's errors into ours with fixed sentences: its own quote rows of the table."""
+    """Context manager that replaces DuckDB's errors, which quote rows, by Setwise's own with fixed messages.
+
+    Raises: `EngineFailed` for a query that was stopped, ran out of memory or failed; `UnsuitableTable` for a source
+    that cannot be read; `KeyboardInterrupt` for Ctrl-C. `spill` shows whether a query was stopped because it would fill
+    the disk.
+    """
     try:
         yield
     except duckdb.InterruptException:
@@ -285,7 +308,7 @@ def _failures(spill: SpillDirectory) -> Iterator[None]:
     except RuntimeError as error:
         if str(error) != "Query interrupted":
             raise
-        raise KeyboardInterrupt from None  # what the binding makes of Ctrl-C
+        raise KeyboardInterrupt from None  # DuckDB's binding turns Ctrl-C into this RuntimeError
     except duckdb.OutOfMemoryException:
         raise EngineFailed("DuckDB ran out of memory: raise its memory limit") from None
     except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException, sqlite3.Error):

@@ -1,17 +1,16 @@
-"""Files as DuckDB reads them: CSV by `csv_reader`, Parquet with null for a cell that it would fail on.
+"""CSV and Parquet files as DuckDB tables, with null for every cell on which DuckDB would fail.
 
-DuckDB fails on a cell of text that is not UTF-8 and on a timestamp in milliseconds beyond the microseconds of 64 bits,
-and only when it comes across one: one row would decide whether a question is answered, by whether it passes the
-filter. So columns of text are checked as a whole when they are first read; a question that needs one with such a cell,
-or timestamps in milliseconds, reads the files through Arrow. All columns then have the types and values that DuckDB
-finds by itself: otherwise one cell would decide how everybody's times are read.
+DuckDB fails on a text cell that is not UTF-8 and on a timestamp in milliseconds beyond the range of 64-bit
+microseconds, but only when it reads that cell. One row would then decide whether a query is answered. So every text
+column is checked as a whole when it is first read. A query that needs a column with such a cell, or a column of
+timestamps in milliseconds, reads the files through Arrow instead. Both ways give all columns the same types and values,
+because otherwise one cell would decide how everybody's timestamps are read.
 """
 
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
@@ -20,6 +19,7 @@ from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.analytics.engines.duckdb.dialect import SOURCE, sql_text
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.files import FilesVersion, columns_of, files_version, open_csv
+from setwise.analytics.engines.object_store import StoredObject, TableFile
 from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 
 class CsvFiles(DuckDBTable):
-    """One table in one or several CSV files; every column is text.
+    """One table in one or several CSV files, in which every column is read as text.
 
-    Types guessed from some of the rows would make the schema, and errors, depend on the data.
+    `origin` is the path or glob that named `files`, and `form` their CSV format. Types are not guessed from rows,
+    because the schema, and the errors, would then depend on private data.
     """
 
-    def __init__(self, files: tuple[Path, ...], origin: str, form: CsvFormat) -> None:
+    def __init__(self, files: tuple[TableFile, ...], origin: str, form: CsvFormat) -> None:
         super().__init__(files, origin, columnar=False)
         self._form = form
 
@@ -47,6 +48,7 @@ class CsvFiles(DuckDBTable):
         names = columns_of(opened) if columns is None else tuple(columns)
 
         def batches() -> "Iterator[pa.RecordBatch]":
+            """Yield the records of all files as Arrow batches of the columns `names`."""
             for csv_file in opened:
                 yield from csv_file.batches(names)
 
@@ -56,16 +58,18 @@ class CsvFiles(DuckDBTable):
 
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The name of the folder of rows without a value."""
+"""The folder name that Hive writes for rows whose partition value is null."""
 _ARROW_SCHEMA = b"ARROW:schema"
 _FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 
 
 @dataclass(slots=True)
-class _Learned:
-    """What was read of one version of the files: types by column, whether a column of text is UTF-8, how many rows.
+class _ParquetFacts:
+    """Facts about one version of a table's Parquet files, kept so that they are read only once.
 
-    `int96` are the columns of timestamps in 96 bits, of which Arrow and DuckDB wrap those out of range differently.
+    `types` are the Arrow types by column. `int96` names the columns of 96-bit timestamps; if such a value is out of
+    range, Arrow and DuckDB read different times. `sound` says, for each text column checked so far, whether all its
+    cells are valid UTF-8. `rows` is the number of rows, or None until it is read.
     """
 
     types: "dict[str, pa.DataType]"
@@ -77,22 +81,27 @@ class _Learned:
 class ParquetFiles(DuckDBTable):
     """One table in one or several Parquet files, which must have the same columns of the same types.
 
-    Parts of paths such as year=2024 are columns of text; what is not UTF-8 there after decoding %XX is null.
+    `origin` is the path or glob that named `files`. A folder such as year=2024 in a file's path gives the text column
+    year the value 2024; a value that is not UTF-8 after decoding %XX is null.
     """
 
-    def __init__(self, files: tuple[Path, ...], origin: str) -> None:
-        super().__init__(files, origin)
-        self._learned: dict[FilesVersion, _Learned] = {}
+    def __init__(self, files: tuple[TableFile, ...], origin: str) -> None:
+        super().__init__(files, origin, columnar=not isinstance(files[0], StoredObject))  # each pass reads them again
+        self._facts: dict[FilesVersion, _ParquetFacts] = {}
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """See that the files have the same columns, by their footers alone, and that DuckDB can tell and read them."""
+        """Check, from the footers of the Parquet files, that DuckDB can read them; `connection` is not used.
+
+        Raises: `UnsuitableTable` unless all files have the same columns of the same types, DuckDB can hold these types,
+        and no two column names are equal up to case.
+        """
         from setwise.analytics.engines.duckdb.arrow_cells import sound_schema
 
         del connection
         first = _footer(self.files[0])
-        with _opened(self.files[0]) as opened:
+        with open_parquet(self.files[0]) as opened:
             names = list(opened.schema_arrow.names)
-            sound_schema(opened.schema_arrow)  # refuses what only DuckDB by itself could read
+            sound_schema(opened.schema_arrow)  # raises for a type that cannot be read through Arrow
         names += [key for key in hive_values(self.files[0]) if key not in names]
         if len({name.lower() for name in names}) < len(names):
             raise UnsuitableTable(
@@ -111,68 +120,93 @@ class ParquetFiles(DuckDBTable):
     ) -> str:
         values = [hive_values(file) for file in self.files]
         broken_path = any(value is None for of_file in values for value in of_file.values())
-        needed = {key: kind for key, kind in self._now().types.items() if columns is None or key in columns}
-        if not broken_path and not any(self._needs_care(*each, columns) for each in needed.items()):
+        needed = {key: kind for key, kind in self._current_facts().types.items() if columns is None or key in columns}
+        through_arrow = self._is_stored or broken_path
+        if not through_arrow and not any(self._needs_care(*each, columns) for each in needed.items()):
             return f"read_parquet({_listed(self.files)}, hive_types_autocast = false)"
         keys = [key for key in values[0] if all(key in of_file for of_file in values)]
         cursor.register(name, self._reader(list(needed), keys))
         return name
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return how many rows the footers state."""
-        known = self._now()
+        """Return the number of rows of all Parquet files, as their footers state it."""
+        known = self._current_facts()
+        if known.rows is None and self._is_stored:
+            known.rows = 0
+            for file in self.files:
+                with open_parquet(file) as opened:
+                    known.rows += opened.metadata.num_rows
         if known.rows is None:
             found = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
             known.rows = int((found.fetchone() or (0,))[0] or 0)
         return known.rows
 
-    def _now(self) -> "_Learned":
-        """Return what is known of the files as they are: of files that were written since, nothing is."""
+    @property
+    def _is_stored(self) -> bool:
+        """Whether the files are in an object store, so that they are read through Arrow and not by DuckDB itself."""
+        return isinstance(self.files[0], StoredObject)
+
+    def _current_facts(self) -> "_ParquetFacts":
+        """Return the facts (column types and others) about the current version of the Parquet files.
+
+        They are read when a version is seen for the first time; the facts about an earlier version are then forgotten.
+        """
         version = files_version(self.files)
-        known = self._learned.get(version)
+        known = self._facts.get(version)
         if known is None:
-            with _opened(self.files[0]) as first:
-                known = _Learned(_types(first), _int96(first))
-            self._learned.clear()
-            self._learned[version] = known
+            with open_parquet(self.files[0]) as first:
+                known = _ParquetFacts(parquet_types(first), _int96(first))
+            self._facts.clear()
+            self._facts[version] = known
         return known
 
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
-        """Whether DuckDB could fail on a cell of a column that a question reads."""
+        """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read it instead.
+
+        `kind` is the Arrow type of the column. `columns` are the columns that a query reads; None means that the table
+        is only described, so no cell is read and the result is False.
+        """
         from setwise.analytics.engines.duckdb.arrow_cells import (
             is_only_looked_at_for_null,
             is_text,
             reaches_beyond_microseconds,
         )
 
-        if columns is None:  # to be described, not read
+        if columns is None:  # the columns are described and no cell is read
             return False
         if is_text(kind):
-            sound = self._now().sound
+            sound = self._current_facts().sound
             if name not in sound:
                 sound[name] = all(_has_sound_text(file, name, kind) for file in self.files)
             return not sound[name]
         through_arrow = reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
-        return through_arrow or name in self._now().int96
+        return through_arrow or name in self._current_facts().int96
 
     def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":
-        """Return the files through Arrow, with null for what DuckDB cannot hold, and the columns of paths."""
+        """Return an Arrow reader of the rows of all files, with null for cells that DuckDB cannot hold.
+
+        `names` are the columns to read, and `keys` those among them whose values stand in the names of folders, such as
+        year=2024.
+        """
         import pyarrow as pa
 
         from setwise.analytics.engines.duckdb.arrow_cells import sound_schema, sound_table
 
         stored = [name for name in names if name not in keys]
-        types = self._now().types
+        types = self._current_facts().types
         schema = sound_schema(pa.schema([(name, types[name]) for name in stored]))
         for key in keys:
             schema = schema.append(pa.field(key, pa.string()))
 
         def batches() -> "Iterator[pa.RecordBatch]":
+            """Yield the rows of all files as Arrow batches with the columns and types of `schema`."""
             for file in self.files:
                 values = hive_values(file)
-                with _opened(file) as opened:
+                with open_parquet(file) as opened:
                     for batch in opened.iter_batches(columns=stored):
-                        table = sound_table(pa.table([_column(batch, name, types[name]) for name in stored], stored))
+                        table = sound_table(
+                            pa.table([stored_column(batch, name, types[name]) for name in stored], stored)
+                        )
                         columns = list(table.columns)
                         columns += [pa.array([values[key]] * len(batch), pa.string()) for key in keys]
                         yield from pa.table(columns, schema=schema).to_batches()
@@ -180,35 +214,46 @@ class ParquetFiles(DuckDBTable):
         return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def hive_values(file: Path) -> dict[str, str | None]:
-    """Return the values that the folders of a path name, by their keys; null where they are no text."""
-    found = (_FOLDER.fullmatch(folder) for folder in file.parent.parts)
-    return {each[1]: None if each[2] == NO_VALUE else utf8_text(unquote_to_bytes(each[2])) for each in found if each}
+def hive_values(file: TableFile) -> dict[str, str | None]:
+    """Return the column values in a file's path: {"year": "2024"} for a file in a folder year=2024 (Hive's style).
+
+    A value is None for Hive's folder of null values, and for a value that is not UTF-8.
+    """
+    folders = (_FOLDER.fullmatch(folder) for folder in file.parent.parts)
+    return {each[1]: None if each[2] == NO_VALUE else utf8_text(unquote_to_bytes(each[2])) for each in folders if each}
 
 
-def _opened(file: Path) -> "pq.ParquetFile":
-    """Return a file for Arrow to read by its Parquet types, as DuckDB does.
+def open_parquet(file: TableFile) -> "pq.ParquetFile":
+    """Return a Parquet file opened by Arrow, with the column types that DuckDB reads from the Parquet schema.
 
-    A schema of Arrow that was stored beside them is left out: reading into categories fails on text that is not UTF-8.
+    A writer may also have stored an Arrow schema in the footer. It is hidden, by renaming its key, because with that
+    schema Arrow would read categories, which fails on text that is not UTF-8. The caller closes the file.
+
+    Raises: `UnsuitableTable` if the file cannot be read as Parquet.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with file.open("rb") as source:
-        source.seek(-8, os.SEEK_END)
-        size = int.from_bytes(source.read(4), "little")
-        source.seek(-8 - size, os.SEEK_END)
-        before, key, after = source.read(size).rpartition(_ARROW_SCHEMA)
-    footer = before + key.upper() + after
-    metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + footer + size.to_bytes(4, "little") + b"PAR1"))
-    return pq.ParquetFile(file, metadata=metadata, coerce_int96_timestamp_unit="us")
+    try:
+        with file.open("rb") as source:
+            source.seek(-8, os.SEEK_END)
+            size = int.from_bytes(source.read(4), "little")
+            source.seek(-8 - size, os.SEEK_END)
+            before, key, after = source.read(size).rpartition(_ARROW_SCHEMA)
+        footer = before + key.upper() + after
+        metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + footer + size.to_bytes(4, "little") + b"PAR1"))
+        place = file.open("rb") if isinstance(file, StoredObject) else file
+        return pq.ParquetFile(place, metadata=metadata, coerce_int96_timestamp_unit="us")
+    except (OSError, ValueError, pa.ArrowException):
+        pass  # the message may quote the file
+    raise UnsuitableTable(f"{file} cannot be read as Parquet: it is damaged or of another format")
 
 
-def _types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
-    """Return the type of every column as DuckDB takes it.
+def parquet_types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
+    """Return, by column name, the Arrow type in which each column has the values that DuckDB reads.
 
-    An enumeration is text for DuckDB and bytes for Arrow, and a timestamp of the older kind of annotation is of no time
-    zone for DuckDB and in UTC for Arrow.
+    It differs from Arrow's own choice in two cases. An enumeration is text in DuckDB but bytes in Arrow. A timestamp
+    annotated in the older way has no time zone in DuckDB but is in UTC in Arrow.
     """
     import pyarrow as pa
 
@@ -223,40 +268,46 @@ def _types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
 
 
 def _int96(opened: "pq.ParquetFile") -> frozenset[str]:
+    """Return the names of the columns of a Parquet file that store timestamps in 96 bits, an older form."""
     return frozenset(leaf.path for leaf in _leaves(opened) if leaf.physical_type == "INT96")
 
 
 def _leaves(opened: "pq.ParquetFile") -> "list[pq.ColumnSchema]":
+    """Return the leaf columns of a Parquet file's schema: those that store values, also inside lists and records."""
     return [opened.schema.column(place) for place in range(len(opened.schema))]
 
 
-def _column(batch: "pa.RecordBatch", name: str, kind: "pa.DataType") -> "pa.Array":
-    """Return a column of a batch as its type: bytes become text, and instants timestamps in UTC, as they are."""
+def stored_column(batch: "pa.RecordBatch", name: str, kind: "pa.DataType") -> "pa.Array":
+    """Return the column `name` of `batch` with its bytes read as the Arrow type `kind`.
+
+    So bytes become text, and timestamps gain or lose the time zone UTC. A column that has the type already is returned
+    unchanged.
+    """
     column = batch.column(name)
     return column if column.type == kind else column.view(kind)
 
 
-def _footer(file: Path) -> dict[str, tuple[str, str, int]]:
-    """Return the physical and logical type of every column, and how deep it is nested."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _footer(file: TableFile) -> dict[str, tuple[str, str, int]]:
+    """Return (physical type, logical type, nesting depth) of each column of a Parquet file, by the column's path.
 
-    try:
-        schema = pq.read_metadata(file).schema
-    except (OSError, pa.ArrowException):
-        raise UnsuitableTable(f"{file} cannot be read as Parquet: it is damaged or of another format") from None
-    leaves = [schema.column(place) for place in range(len(schema))]
-    return {leaf.path: (leaf.physical_type, str(leaf.logical_type), leaf.max_repetition_level) for leaf in leaves}
+    Only the footer of the file is read.
+
+    Raises: `UnsuitableTable` if the file cannot be read as Parquet.
+    """
+    with open_parquet(file) as opened:
+        leaves = _leaves(opened)
+        return {leaf.path: (leaf.physical_type, str(leaf.logical_type), leaf.max_repetition_level) for leaf in leaves}
 
 
-def _has_sound_text(file: Path, name: str, kind: "pa.DataType") -> bool:
-    """Whether every cell of a column of text is UTF-8."""
+def _has_sound_text(file: TableFile, name: str, kind: "pa.DataType") -> bool:
+    """Return whether every cell of the text column `name`, of Arrow type `kind`, of a file is valid UTF-8."""
     from setwise.analytics.engines.duckdb.arrow_cells import is_sound_text
 
-    with _opened(file) as opened:
+    with open_parquet(file) as opened:
         batches = opened.iter_batches(columns=[name], batch_size=2**17)
-        return all(is_sound_text(_column(batch, name, kind)) for batch in batches)
+        return all(is_sound_text(stored_column(batch, name, kind)) for batch in batches)
 
 
-def _listed(files: tuple[Path, ...]) -> str:
+def _listed(files: tuple[TableFile, ...]) -> str:
+    """Return a SQL list literal of the paths of `files`, for DuckDB's read_parquet."""
     return f"[{', '.join(sql_text(str(file)) for file in files)}]"

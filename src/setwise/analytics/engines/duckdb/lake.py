@@ -1,221 +1,596 @@
-"""Delta and Iceberg tables, read by their metadata at one version, through Arrow into DuckDB.
+"""Delta and Iceberg tables (lake tables) at one version, read through Arrow into DuckDB.
 
-The folder of such a table also holds files that the table has removed, so the files are those that the metadata of
-the version lists. Arrow's Parquet reader fails on no cell, and every batch is made sound as tables in memory are
-(arrow_cells.py), so no row decides whether a question is answered.
+The folder of such a table also holds files that the table has removed, so only the files that the metadata of the
+version lists are read. They lie in a folder of this machine or under a prefix of an object store.
+
+No row decides whether a query is answered. Files are read by their Parquet types, and every batch is converted as
+tables in memory are (arrow_cells.py). Everything else that could make a query fail is checked when the table is opened,
+from the metadata and the footers of its files. `UnsuitableTable` is raised for a file that is missing or damaged, a
+file outside the folder of the table, a column whose stored type cannot become the type of the table in every cell, and
+two columns whose names differ only in case.
 """
 
+import hashlib
 import importlib
+import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
-from setwise.analytics.engines.duckdb.arrow_cells import sound_schema, sound_table
+from setwise.analytics.engines.duckdb.arrow_cells import is_only_looked_at_for_null, is_text, sound_schema, sound_table
+from setwise.analytics.engines.duckdb.day_range import DayRange, batches_in_range
 from setwise.analytics.engines.duckdb.dialect import SOURCE
+from setwise.analytics.engines.duckdb.files import open_parquet, parquet_types, stored_column
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.files import LakeFolder
+from setwise.analytics.engines.object_store import (
+    TableFile,
+    delta_options,
+    describe_objects,
+    iceberg_properties,
+    is_stored,
+    list_names,
+    split_address,
+)
 from setwise.analytics.schema import Schema
-from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
+from setwise.errors import MissingExtra, SetwiseError, UnsuitableTable
 
 if TYPE_CHECKING:
     import duckdb
 
+Result = TypeVar("Result")
+
 BATCH_ROWS = 65_536
+"""Rows per Arrow batch that is read from a file."""
+_FOOTERS_AT_ONCE = 8
+"""Threads that read the footers of files; for an object store each thread only waits for the network."""
 _READ_FEATURES = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-"""Features of Delta's protocol that are understood here. Others, such as column mapping, change what a file means."""
+"""The reader features of Delta's protocol that this module implements.
+
+A table with another feature, such as column mapping, is refused, because such a feature changes how files are read.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One Parquet file of a version of a lake table: its path inside the table's folder, and facts about its rows.
+
+    `rows` is the number of rows, or None if the metadata does not state it. `constants` are the values of columns that
+    the file does not store, such as the column of a partition; a column that is neither stored nor in `constants` is
+    null. `deleted` are the positions, counted from 0, of the rows that the version has deleted; None if there are none.
+    """
+
+    path: str
+    rows: int | None
+    constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    deleted: "np.ndarray[Any, np.dtype[np.int64]] | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeVersion:
+    """The metadata of version `version` of a lake table: its columns (`schema`), its `files` and its identity.
+
+    `table_id` is the identifier that the table got when it was created, so that a table which was removed and created
+    again has another one. `field_ids` maps columns to the identifiers by which Iceberg finds them in files, and
+    `name_mapping` maps these identifiers to column names, for files without identifiers.
+    """
+
+    version: int
+    table_id: str
+    schema: pa.Schema
+    files: tuple[DataFile, ...]
+    field_ids: Mapping[str, int] = field(default_factory=dict)
+    name_mapping: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
 def current_version(folder: LakeFolder) -> int:
-    """Return the newest version of a Delta table, or the current snapshot of an Iceberg table."""
-    return _opened(folder).version
+    """Return the newest version number of a Delta table, or the current snapshot id of an Iceberg table."""
+    return _read_version(folder).version
+
+
+def lake_fingerprint(folder: LakeFolder) -> str:
+    """Return a digest of the version that `folder` names: table identity, version, files and deleted rows."""
+    found = _read_version(folder)
+    files = sorted((file.path, file.rows, None if file.deleted is None else len(file.deleted)) for file in found.files)
+    return hashlib.sha256(json.dumps([folder.format, found.table_id, found.version, files]).encode()).hexdigest()
 
 
 class LakeTable(DuckDBTable):
-    """A Delta or Iceberg table in a local folder, at the version that is named or current when it is opened."""
+    """A Delta or Iceberg table at the version that `folder` names; without one, at its current version when opened."""
 
     def __init__(self, folder: LakeFolder) -> None:
-        super().__init__(columnar=False)
-        self._contents = _opened(folder)
-        self.version = self._contents.version
+        self._version = _read_version(folder)
+        self.version = self._version.version
+        super().__init__(
+            _files_at(folder, [file.path for file in self._version.files]),
+            f"{folder.place}@{self.version}",
+            columnar=False,
+        )
+        self._folder = folder
+        self._stored: list[dict[str, tuple[str, pa.DataType]]] = []
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Read the footers of all data files, to find out under which name and type each stores a column.
+
+        `connection` is not used.
+        Raises: `UnsuitableTable` if a file's stored type of a column cannot become the table's type, if DuckDB cannot
+        hold a type, or if two column names are equal up to case.
+        """
+        del connection
+        self.read_footers()
+
+    def read_footers(self) -> None:
+        """Read the footers of all data files for the stored columns; raises the errors of `attach`."""
+        _check_names(self._version.schema.names, self._folder)
+        sound_schema(self._version.schema)
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads:
+            self._stored = list(threads.map(self._stored_columns, self.files))
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Register a reader of the version's rows, good for one pass, and return its name."""
-        every = self._contents.schema
-        chosen = pa.schema([field for field in every if columns is None or field.name in columns])
+        """Register with `cursor`, as `name`, an Arrow reader of this version's rows; return `name` to stand after FROM.
+
+        The reader can be read only once. `columns` are the columns to read, or None for all.
+        """
+        every = self._version.schema
+        chosen = pa.schema([cell for cell in every if columns is None or cell.name in columns])
         cursor.register(name, pa.RecordBatchReader.from_batches(sound_schema(chosen), self._batches(chosen)))
         return name
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns, and which version is read."""
+        """Return the columns of the lake table; the schema's `version` is the version that is read."""
         return replace(super().described(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return how many rows the metadata lists, deleted ones included."""
+        """Return the number of rows of the version's files, including deleted rows.
+
+        None if the metadata does not state it for every file.
+        """
         del cursor
-        return self._contents.rows
+        counts = [file.rows for file in self._version.files]
+        return None if None in counts else sum(count for count in counts if count is not None)
 
-    def _batches(self, chosen: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def rows_in(self, days: DayRange, columns: Sequence[str]) -> pa.Table:
+        """Return the rows of this version in the range `days`, as a table in memory with the columns `columns`.
+
+        Files whose partition value is outside the range are not read, nor are row groups whose statistics show that all
+        their times are outside.
+        Requires: `read_footers` was called, and the column of times (`days.at`) is among `columns`.
+        """
+        chosen = pa.schema([cell for cell in self._version.schema if cell.name in columns])
+        batches = [days.rows_of(pa.table(batch)) for batch in self._batches(chosen, days)]
+        self.check_unchanged()
+        return pa.concat_tables([sound_schema(chosen).empty_table(), *batches])
+
+    def _stored_columns(self, file: TableFile) -> dict[str, tuple[str, pa.DataType]]:
+        """Return the columns that the data file `file` stores: table's column name -> (name, Arrow type) in the file.
+
+        Raises: `UnsuitableTable` if a stored type cannot become the type of the table.
+        """
+        with open_parquet(file) as opened:
+            types = parquet_types(opened)
+            names = _names_in_file(self._version, opened.schema_arrow)
+        found = {}
+        for cell in self._version.schema:
+            name = names.get(cell.name)
+            if name is None:
+                continue
+            if not _converts(types[name], cell.type):
+                raise UnsuitableTable(
+                    f"the file {file.name} of {self._folder.name} stores the column {cell.name!r} as {types[name]}, "
+                    f"which does not become {cell.type} in every cell: rewrite the files of the table"
+                )
+            found[cell.name] = (name, types[name])
+        return found
+
+    def _batches(self, chosen: pa.Schema, days: DayRange | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of this version of the lake table as Arrow batches of the columns `chosen`.
+
+        Deleted rows are left out, types are those of `sound_schema`, and cells that DuckDB cannot hold are null. If
+        `days` is not None, files and row groups that by their metadata have no row in this range are not read; the
+        batches may still have other rows.
+        """
         schema = sound_schema(chosen)
-        for table in self._contents.tables(chosen):
-            sound = sound_table(table)
-            columns = [
-                column if column.type == field.type else column.cast(field.type, safe=False)
-                for column, field in zip(sound.columns, schema, strict=True)
-            ]
-            yield from pa.table(columns, schema=schema).to_batches()
+        for file, place, stored in zip(self._version.files, self.files, self._stored, strict=True):
+            held = {cell.name: stored[cell.name] for cell in chosen if cell.name in stored}
+            if days is not None and days.at not in held and days.excludes_constant(file.constants.get(days.at)):
+                continue
+            with open_parquet(place) as opened:
+                names = [name for name, _ in held.values()]
+                if days is not None and days.at in held:
+                    batches = batches_in_range(opened, names, held[days.at][0], days, BATCH_ROWS)
+                else:
+                    batches = _numbered(opened.iter_batches(BATCH_ROWS, columns=names))
+                for start, batch in batches:
+                    columns = [_column(cell, batch, held, file.constants) for cell in chosen]
+                    table = sound_table(pa.table(columns, names=chosen.names))
+                    cells = [
+                        column if column.type == cell.type else column.cast(cell.type, safe=False)
+                        for column, cell in zip(table.columns, schema, strict=True)
+                    ]
+                    rows = pa.table(cells, schema=schema)
+                    if file.deleted is not None:
+                        rows = rows.filter(_kept(file.deleted, start, batch.num_rows))
+                    yield from rows.to_batches()
 
 
-class _Delta:
-    """The files of one version of a Delta table."""
+def recent_lake_rows(folder: LakeFolder, days: DayRange, columns: Sequence[str]) -> pa.Table:
+    """Return the rows of the lake table `folder` that are in the range `days`, without reading files of other days.
 
-    def __init__(self, folder: LakeFolder) -> None:
-        module = _module("deltalake", "delta")
-        failed = ""
-        try:
-            self._table = module.DeltaTable(str(folder.path), version=folder.version)
-        except Exception as error:  # its message may quote an address
-            failed = type(error).__name__
-        if failed:
-            version = "" if folder.version is None else f" at version {folder.version}"
-            raise UnsuitableTable(f"{folder.path.name} cannot be opened as a Delta table{version} ({failed})")
-        features = set(self._table.protocol().reader_features or ())
-        mapped = self._table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
-        if mapped or not features <= _READ_FEATURES:
-            unknown = ", ".join(sorted(features - _READ_FEATURES)) or "columnMapping"
-            raise UnsuitableTable(
-                f"{folder.path.name} is a Delta table with features that are not read ({unknown}): write it to a plain "
-                "Delta table or to Parquet"
-            )
-        self._folder = folder.path
-        self.version = int(self._table.version())
-        self.schema = pa.schema(self._table.schema())
-        self._files = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
-        self._partitions = {
-            name.removeprefix("partition.") for file in self._files for name in file if name.startswith("partition.")
-        }
-        self._kept = {
-            str(line["filepath"]).rsplit("/", 1)[-1]: line["selection_vector"]
-            for line in pa.table(self._table.deletion_vectors()).to_pylist()
-        }
-
-    @property
-    def rows(self) -> int | None:
-        """How many rows the files have, deleted ones included; None if the metadata does not tell."""
-        counts = [file.get("num_records") for file in self._files]
-        return None if None in counts else sum(counts)
-
-    def tables(self, chosen: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the rows of the version in parts, with the chosen columns in order."""
-        for file in self._files:
-            path = self._folder / _unquoted(str(file["path"]))
-            kept = self._kept.get(path.name)
-            opened = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
-            stored = [field.name for field in chosen if field.name in opened.schema_arrow.names]
-            start = 0
-            for batch in opened.iter_batches(BATCH_ROWS, columns=stored):
-                rows = batch.num_rows
-                columns = [self._column(field, batch, file) for field in chosen]
-                table = pa.table(columns, names=chosen.names) if columns else pa.table({})
-                if kept is not None:
-                    # A mask may end before the rows do: the rows after it are kept.
-                    mask = list(kept[start : start + rows])
-                    table = table.filter(pa.array(mask + [True] * (rows - len(mask))))
-                start += rows
-                yield table
-
-    def _column(self, field: pa.Field, batch: pa.RecordBatch, file: dict[str, Any]) -> pa.Array:
-        if field.name in batch.schema.names:
-            return batch.column(field.name)
-        if field.name in self._partitions:
-            value = pa.scalar(file.get(f"partition.{field.name}")).cast(field.type)
-            return pa.repeat(value, batch.num_rows)
-        return pa.nulls(batch.num_rows, field.type)  # the file is older than the column
+    The result is a table in memory with the columns `columns`, among which is the column of times.
+    Raises: `UnsuitableTable` if the table cannot be read.
+    """
+    table = LakeTable(folder)
+    table.read_footers()
+    return table.rows_in(days, columns)
 
 
-class _Iceberg:
-    """The files of one snapshot of an Iceberg table."""
+def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield (position in the file of the batch's first row, batch) for `batches`, which are all rows of a file."""
+    start = 0
+    for batch in batches:
+        yield start, batch
+        start += batch.num_rows
 
-    def __init__(self, folder: LakeFolder) -> None:
-        tables = _module("pyiceberg.table", "iceberg")
-        failed = ""
-        try:
-            self._table = tables.StaticTable.from_metadata(str(_newest_metadata(folder.path)))
-            current = self._table.current_snapshot()
-            named = None if folder.version is None else self._table.snapshot_by_id(folder.version)
-        except Exception as error:  # its message may quote an address
-            failed = type(error).__name__
-        if failed:
-            raise UnsuitableTable(f"{folder.path.name} cannot be opened as an Iceberg table ({failed})")
-        snapshot = current if folder.version is None else named
-        if snapshot is None and folder.version is not None:
-            raise UnsuitableTable(f"{folder.path.name} has no snapshot {folder.version}")
-        self._snapshot = None if snapshot is None else snapshot.snapshot_id
-        self.version = 0 if snapshot is None else int(snapshot.snapshot_id)
-        scan = self._table.scan(snapshot_id=self._snapshot)
-        self._check_deletes(scan, folder)
-        self.schema = _module("pyiceberg.io.pyarrow", "iceberg").schema_to_pyarrow(
-            scan.projection(), include_field_ids=False
+
+def _column(
+    cell: pa.Field, batch: pa.RecordBatch, held: Mapping[str, tuple[str, pa.DataType]], constants: Mapping[str, Any]
+) -> pa.Array:
+    """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
+
+    `batch` comes from one data file, and `cell` is the column's Arrow field. `held` maps each column that the file
+    stores to its name and type there, and `constants` has the values of columns that the file lacks. A column that is
+    in neither of them is null, because the file is older than the column.
+    """
+    if cell.name in held:
+        return stored_column(batch, *held[cell.name])
+    if cell.name in constants:
+        return pa.repeat(constants[cell.name], batch.num_rows)
+    return pa.nulls(batch.num_rows, cell.type)  # the file is older than the column
+
+
+def _kept(deleted: "np.ndarray[Any, np.dtype[np.int64]]", start: int, rows: int) -> pa.Array:
+    """Return an array of `rows` booleans, for the rows of a file from position `start` on: False if deleted.
+
+    `deleted` are the positions in the file of its deleted rows.
+    """
+    kept = np.ones(rows, dtype=bool)
+    kept[deleted[(deleted >= start) & (deleted < start + rows)] - start] = False
+    return pa.array(kept)
+
+
+def _names_in_file(version: LakeVersion, schema: pa.Schema) -> dict[str, str]:
+    """Return a dict from the names of the lake table's columns that a file stores to their names in the file.
+
+    `version` has the table's columns, and `schema` is the Arrow schema of the file. Iceberg finds columns by their
+    identifiers, Delta by the same name.
+    """
+    if not version.field_ids:
+        return {name: name for name in version.schema.names if name in schema.names}
+    ids = {
+        int(cell.metadata[b"PARQUET:field_id"]): cell.name
+        for cell in schema
+        if cell.metadata and b"PARQUET:field_id" in cell.metadata
+    }
+    if not ids:  # written by a tool that knows no identifiers; the table then maps them to names
+        ids = {id_: name for id_, names in version.name_mapping.items() for name in names if name in schema.names}
+    return {name: ids[id_] for name, id_ in version.field_ids.items() if id_ in ids}
+
+
+def _check_names(names: Sequence[str], folder: LakeFolder) -> None:
+    """Raise `UnsuitableTable` if two of the column names `names` differ only in case; `folder` names the table."""
+    if len({name.lower() for name in names}) < len(names):
+        raise UnsuitableTable(
+            f"{folder.name} has two columns whose names differ in upper and lower case alone: rename one of them"
         )
-        self.rows = None
-
-    def _check_deletes(self, scan: Any, folder: LakeFolder) -> None:  # noqa: ANN401 - of pyiceberg
-        """Raise `UnsuitableTable` for deletes that pyiceberg does not read, which it tells when it plans."""
-        failed = False
-        try:
-            list(scan.plan_files())
-        except ValueError:
-            failed = True
-        if failed:
-            raise UnsuitableTable(
-                f"{folder.path.name} is an Iceberg table with equality deletes, which are not read: rewrite its data "
-                "files, or write it to Parquet"
-            )
-
-    def tables(self, chosen: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the rows of the snapshot in parts, with the chosen columns in order."""
-        scan = self._table.scan(snapshot_id=self._snapshot, selected_fields=tuple(chosen.names))
-        for batch in scan.to_arrow_batch_reader():
-            yield pa.Table.from_batches([batch]).select(chosen.names)
 
 
-def _opened(folder: LakeFolder) -> "_Delta | _Iceberg":
+_INTEGERS = [
+    (pa.types.is_int8, -(2**7), 2**7 - 1),
+    (pa.types.is_int16, -(2**15), 2**15 - 1),
+    (pa.types.is_int32, -(2**31), 2**31 - 1),
+    (pa.types.is_int64, -(2**63), 2**63 - 1),
+    (pa.types.is_uint8, 0, 2**8 - 1),
+    (pa.types.is_uint16, 0, 2**16 - 1),
+    (pa.types.is_uint32, 0, 2**32 - 1),
+    (pa.types.is_uint64, 0, 2**64 - 1),
+]
+_EXACT_IN_DOUBLE = 2**53
+
+
+def _converts(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether every cell of Arrow type `stored` converts to type `wanted`, or to null, without an error."""
+    if stored == wanted or pa.types.is_null(stored):
+        return True
+    if is_only_looked_at_for_null(wanted):
+        return is_only_looked_at_for_null(stored)
+    if is_text(wanted):
+        return is_text(stored)
+    if pa.types.is_timestamp(wanted):
+        finer = wanted.unit == "ns" and stored != wanted
+        return bool(pa.types.is_timestamp(stored)) and not (finer and stored.unit != "ns")
+    if (span := _span(stored)) is not None:
+        if pa.types.is_float64(wanted):
+            return span[0] >= -_EXACT_IN_DOUBLE and span[1] <= _EXACT_IN_DOUBLE
+        other = _span(wanted)
+        return other is not None and other[0] <= span[0] and span[1] <= other[1]
+    if pa.types.is_decimal(stored) and pa.types.is_decimal(wanted):
+        whole_digits = wanted.precision - wanted.scale, stored.precision - stored.scale
+        return bool(wanted.scale >= stored.scale and whole_digits[0] >= whole_digits[1])
+    if pa.types.is_floating(stored) and pa.types.is_floating(wanted):
+        return bool(stored.bit_width <= wanted.bit_width)
+    return _is_bytes(stored) and _is_bytes(wanted)
+
+
+def _span(kind: pa.DataType) -> tuple[int, int] | None:
+    """Return (least, greatest) integer that the Arrow integer type `kind` can hold; None for other types."""
+    return next(((low, high) for test, low, high in _INTEGERS if test(kind)), None)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    """Return whether the Arrow type `kind` is a sequence of bytes (binary or large binary)."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _read_version(folder: LakeFolder) -> LakeVersion:
+    """Return the metadata of the version of the lake table that `folder` names, or of its current version.
+
+    Raises: `UnsuitableTable` if the version cannot be read, or the table is neither Delta nor Iceberg.
+    """
     match folder.format:
         case "Delta":
-            return _Delta(folder)
+            return _read_hiding_errors(folder, _read_delta)
         case "Iceberg":
-            return _Iceberg(folder)
+            return _read_hiding_errors(folder, _read_iceberg)
         case other:
-            raise UnsuitableTable(f"{folder.path.name} is a {other} table, which is not read: write it to Parquet")
+            raise UnsuitableTable(f"{folder.name} is a {other} table, which is not read: write it to Parquet")
 
 
-def _newest_metadata(folder: Path) -> Path:
-    """Return the newest metadata file of an Iceberg table: the one with the highest number at the start of its name."""
-    files = list((folder / "metadata").glob("*.metadata.json"))
+def _read_hiding_errors(folder: LakeFolder, read: Callable[[LakeFolder], Result]) -> Result:
+    """Return `read(folder)`, and replace an error of a lake library by `UnsuitableTable`.
 
-    def number(file: Path) -> int:
-        found = re.match(r"v?(\d+)", file.name)
+    The new message names only the error's type, because the library's message may quote addresses, partition values and
+    column statistics. A `SetwiseError` passes through.
+    """
+    failed = ""
+    try:
+        return read(folder)
+    except SetwiseError:
+        raise
+    except Exception as error:
+        failed = type(error).__name__
+    version = "" if folder.version is None else f" at version {folder.version}"
+    article = "an" if folder.format == "Iceberg" else "a"
+    raise UnsuitableTable(f"{folder.name} cannot be opened as {article} {folder.format} table{version} ({failed})")
+
+
+def _read_delta(folder: LakeFolder) -> LakeVersion:
+    """Return the metadata of the version of the Delta table that `folder` names, or of its newest version.
+
+    Raises: `UnsuitableTable` for a reader feature that is not implemented, and for damaged metadata.
+    """
+    module = _module("deltalake", "delta")
+    options = delta_options() if is_stored(folder.place) else None
+    table = module.DeltaTable(folder.place, version=folder.version, storage_options=options)
+    features = set(table.protocol().reader_features or ())
+    mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+    if mapped or not features <= _READ_FEATURES:
+        unknown = ", ".join(sorted(features - _READ_FEATURES)) or "columnMapping"
+        raise UnsuitableTable(
+            f"{folder.name} is a Delta table with features that are not read ({unknown}): write it to a plain "
+            "Delta table or to Parquet"
+        )
+    schema = pa.schema(table.schema())
+    root = unquote(str(table.table_uri)).rstrip("/") + "/"
+    deleted = {
+        unquote(str(line["filepath"])).removeprefix(root): np.flatnonzero(~np.asarray(line["selection_vector"], bool))
+        for line in pa.table(table.deletion_vectors()).to_pylist()
+    }
+    files = []
+    for line in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        path = unquote(str(line["path"]))
+        constants = {
+            cell.name: pa.scalar(line[f"partition.{cell.name}"]).cast(cell.type)
+            for cell in schema
+            if f"partition.{cell.name}" in line
+        }
+        files.append(
+            DataFile(path=path, rows=line.get("num_records"), constants=constants, deleted=deleted.pop(path, None))
+        )
+    if deleted:
+        raise UnsuitableTable(f"{folder.name} deletes rows of files that it does not list: its metadata is damaged")
+    return LakeVersion(
+        version=int(table.version()), table_id=str(table.metadata().id), schema=schema, files=tuple(files)
+    )
+
+
+def _read_iceberg(folder: LakeFolder) -> LakeVersion:
+    """Return the metadata of the snapshot of the Iceberg table that `folder` names, or of its current snapshot.
+
+    Raises: `UnsuitableTable` if there is no such snapshot, or the snapshot has files that are not read.
+    """
+    tables = _module("pyiceberg.table", "iceberg")
+    properties = iceberg_properties() if is_stored(folder.place) else {}
+    table = tables.StaticTable.from_metadata(_newest_metadata(folder), properties=properties)
+    snapshot = table.current_snapshot() if folder.version is None else table.snapshot_by_id(folder.version)
+    if snapshot is None and folder.version is not None:
+        raise UnsuitableTable(f"{folder.name} has no snapshot {folder.version}")
+    scan = table.scan(snapshot_id=None if snapshot is None else snapshot.snapshot_id)
+    projection = scan.projection()
+    schema = _module("pyiceberg.io.pyarrow", "iceberg").schema_to_pyarrow(projection, include_field_ids=False)
+    tasks = _plan_files(scan, folder)
+    deleted = _position_deletes(table.io, tasks, folder)
+    mapping = table.name_mapping()
+    return LakeVersion(
+        version=0 if snapshot is None else int(snapshot.snapshot_id),
+        table_id=str(table.metadata.table_uuid),
+        schema=schema,
+        files=tuple(
+            DataFile(
+                path=_relative_path(folder, str(task.file.file_path)),
+                rows=int(task.file.record_count),
+                constants=_iceberg_constants(table, task.file, projection, schema),
+                deleted=deleted.get(str(task.file.file_path)),
+            )
+            for task in tasks
+        ),
+        field_ids={cell.name: int(cell.field_id) for cell in projection.fields},
+        name_mapping={} if mapping is None else {int(each.field_id): tuple(each.names) for each in mapping.root},
+    )
+
+
+def _plan_files(scan: Any, folder: LakeFolder) -> list[Any]:  # noqa: ANN401 - of pyiceberg
+    """Return pyiceberg's tasks for the snapshot that `scan` reads: each is a data file with its delete files.
+
+    A delete file lists rows of the data file that are deleted. `folder` is the table's folder, for messages.
+    Raises: `UnsuitableTable` for equality deletes, and for files that are not Parquet.
+    """
+    failed = False
+    try:
+        tasks = list(scan.plan_files())
+    except ValueError:  # what pyiceberg raises for equality deletes
+        failed = True
+    if failed:
+        raise UnsuitableTable(
+            f"{folder.name} is an Iceberg table with equality deletes, which are not read: rewrite its data "
+            "files, or write it to Parquet"
+        )
+    if any(str(task.file.file_format.value).upper() != "PARQUET" for task in tasks):
+        raise UnsuitableTable(f"{folder.name} is an Iceberg table with files that are not Parquet, which are not read")
+    return tasks
+
+
+def _position_deletes(
+    io: Any,  # noqa: ANN401 - of pyiceberg
+    tasks: Sequence[Any],
+    folder: LakeFolder,
+) -> "dict[str, np.ndarray[Any, np.dtype[np.int64]]]":
+    """Return the sorted positions of deleted rows, by the path of the data file that holds the rows.
+
+    They are read from the position delete files and deletion vectors of pyiceberg's `tasks`; `io` is pyiceberg's file
+    access, and `folder` the table's folder.
+    """
+    reader = _module("pyiceberg.io.pyarrow", "iceberg")
+    found: dict[str, list[np.ndarray[Any, np.dtype[np.int64]]]] = {}
+    for file in {file.file_path: file for task in tasks for file in task.delete_files}.values():
+        inside = _relative_path(folder, str(file.file_path))
+        if str(file.file_format.value).upper() == "PARQUET":
+            with open_parquet(_files_at(folder, [inside])[0]) as opened:
+                lines = opened.read(columns=["file_path", "pos"])
+            paths = lines.column("file_path").unique().to_pylist()
+            deletes = {path: lines.filter(pc.equal(lines.column("file_path"), path)).column("pos") for path in paths}
+        else:
+            deletes = reader._read_deletes(io, file)
+        for path, places in deletes.items():
+            found.setdefault(str(path), []).append(np.asarray(places.to_numpy(), dtype=np.int64))
+    return {path: np.unique(np.concatenate(places)) for path, places in found.items()}
+
+
+def _iceberg_constants(
+    table: Any,  # noqa: ANN401 - of pyiceberg
+    file: Any,  # noqa: ANN401 - of pyiceberg
+    projection: Any,  # noqa: ANN401 - of pyiceberg
+    schema: pa.Schema,
+) -> dict[str, pa.Scalar]:
+    """Return the constant values, by column name, of columns that the data file `file` may not store.
+
+    They are the defaults of columns that were added to the table later, and the values of columns by which the table is
+    partitioned unchanged (Iceberg's identity transform). `projection` is pyiceberg's schema of the columns, and
+    `schema` the same as an Arrow schema.
+    """
+    identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
+    names = {int(cell.field_id): cell.name for cell in projection.fields}
+    found = {
+        cell.name: pa.scalar(cell.initial_default, schema.field(cell.name).type)
+        for cell in projection.fields
+        if getattr(cell, "initial_default", None) is not None
+    }
+    for place, part in enumerate(table.specs()[file.spec_id].fields):
+        if isinstance(part.transform, identity) and int(part.source_id) in names:
+            name = names[int(part.source_id)]
+            kind = schema.field(name).type
+            value = file.partition[place]
+            if value is not None and not pa.types.is_nested(kind):
+                found[name] = _scalar(value, kind)
+    return found
+
+
+def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
+    """Return `value`, a partition value from Iceberg's metadata, as an Arrow scalar of type `kind`.
+
+    The metadata states dates and times as integers, which are cast to `kind`.
+    """
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+    ):
+        width = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+        return pa.scalar(value, width).cast(kind)
+    return pa.scalar(value, kind)
+
+
+def _newest_metadata(folder: LakeFolder) -> str:
+    """Return the path of the Iceberg metadata file whose name begins with the highest version number.
+
+    Raises: `UnsuitableTable` if there is no metadata file.
+    """
+    metadata = f"{folder.place}/metadata"
+    names = list_names(metadata) if is_stored(folder.place) else [file.name for file in Path(metadata).iterdir()]
+    files = [name for name in names if name.endswith(".metadata.json")]
+
+    def number(name: str) -> int:
+        """Return the version number at the start of a metadata file's name (3 for v3.metadata.json), or -1."""
+        found = re.match(r"v?(\d+)", name)
         return int(found[1]) if found else -1
 
     if not files:
-        raise EngineFailed("the metadata of the Iceberg table is gone")
-    return max(files, key=number)
+        raise UnsuitableTable(f"the metadata of the Iceberg table {folder.name} is gone")
+    return f"{metadata}/{max(files, key=number)}"
 
 
-def _unquoted(path: str) -> str:
-    from urllib.parse import unquote
+def _relative_path(folder: LakeFolder, path: str) -> str:
+    """Return a data file's `path` relative to the table's `folder`; raise `UnsuitableTable` if it lies elsewhere."""
+    place = folder.place
+    if is_stored(place):
+        plain = re.sub(r"^s3[an]?://", "s3://", path)
+    else:
+        plain = str(Path(re.sub(r"^file:/+", "/", path)).resolve())  # Iceberg quotes nothing in its paths
+        place = str(Path(place).resolve())
+    if not plain.startswith(f"{place}/"):
+        raise UnsuitableTable(
+            f"{folder.name} lists files outside of its own folder, which are not read: rewrite the table in one folder"
+        )
+    return plain.removeprefix(f"{place}/")
 
-    return unquote(path)
+
+def _files_at(folder: LakeFolder, paths: Sequence[str]) -> tuple[TableFile, ...]:
+    """Return the files at `paths`, which are relative to `folder`, the folder of a lake table.
+
+    Raises: `UnsuitableTable` for a path that leads out of the folder.
+    """
+    if any("://" in path or path.startswith("/") or ".." in path.split("/") for path in paths):
+        raise UnsuitableTable(
+            f"{folder.name} lists files outside of its own folder, which are not read: rewrite the table in one folder"
+        )
+    if not is_stored(folder.place):
+        return tuple(folder.path / path for path in paths)
+    bucket, prefix = split_address(folder.place)
+    return describe_objects(bucket, [f"{prefix}/{path}" if prefix else path for path in paths])
 
 
 def _module(name: str, extra: str) -> ModuleType:
+    """Return the imported module `name`; raise `MissingExtra`, which names the `extra` to install, if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,191 +1,259 @@
-"""One aggregation on DuckDB: cut into parts where memory demands it, in the quicker of two equal forms."""
+"""One aggregation on DuckDB: in the faster of two equivalent SQL forms, and in parts of the users to save memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.aggregation import Aggregation, label_kind
+from setwise.analytics.engines.aggregation import Aggregation, has_two_forms, label_kind
+from setwise.analytics.engines.base import SqlEngineQuery
 from setwise.analytics.engines.bounding import Parameters, StatementBuilder, label_columns, within
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.duckdb.text_codes import DistinctHashes, TextCodes, text_columns
-from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows
-from setwise.analytics.schema import Schema
+from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.schema import Column, Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
-from setwise.mechanisms.statistics import GroupTable
+from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
 PROBED_ROWS = 100_000
-"""About how many rows are looked at to learn how often a user's items repeat."""
+"""Approximate number of rows that are sampled to learn how often a user's items repeat."""
 UNPROBED_ROWS = 100_000
-"""Tables of no more rows are not probed, nor are their texts hashed: that would take as long as it saves."""
+"""Tables of at most this many rows are not sampled and their texts are not hashed.
+
+For such tables either would take as long as it saves.
+"""
 BATCH_ROWS = 250_000
+"""Rows per Arrow batch when a prepared dataset is written."""
+
+_KEPT_PAIRS = "kept_pairs"
+"""The temporary table of the (user, group) pairs that users keep, for rounds of discovery."""
 
 
-class DuckDBQuery:
-    """An aggregation on a cursor of its own, under one salt."""
+class DuckDBEngineQuery(SqlEngineQuery):
+    """One `aggregation` of `table`, which has about `rows` rows, on a DuckDB `cursor` of its own.
+
+    `schema` are the table's columns, and `manifest` describes the prepared dataset if `table` is one. The users are
+    split into `parts` parts, each with its own statement, so that each fits in memory. `salt` is the secret number by
+    which users' items are chosen at random. `hashes` remembers which text columns have no hash collisions
+    (text_codes.py). `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
+    """
 
     def __init__(
         self,
+        aggregation: Aggregation,
         table: DuckDBTable,
         schema: Schema,
         cursor: "duckdb.DuckDBPyConnection",
+        *,
         salt: int,
         hashes: DistinctHashes,
+        rows: int,
+        parts: int = 1,
+        manifest: Manifest | None = None,
+        errors: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        self._dialect = DuckDBDialect()
+        self._unread: str | None = table.relation(cursor, schema.names)
+        """The relation that was registered at first, until a statement reads it."""
+        super().__init__(aggregation, self._dialect, self._unread, schema, manifest)
         self._table = table
-        self._hashes = hashes
         self._schema = schema
         self._cursor = cursor
-        self._salt = salt
-        self._dialect = DuckDBDialect()
+        self._salt_value = salt
+        self._hashes = hashes
+        self._table_rows = rows
+        self._parts = parts
+        self._errors = errors
+        self._part: int | None = None
         self._codes: TextCodes | None = None
+        self._numbers_rows = False
+        self._pairs_stored = False
 
-    def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
-        """Return (label, count) pairs, reading about `rows` rows in `parts` parts of the users."""
-        number_rows = self._rows_rarely_repeat(aggregation, rows)
-        self._choose_codes(aggregation, rows)
-        if parts == 1:
-            builder = self._builder()
-            counts = self._counts(builder, aggregation, number_rows)
-            return self._found(builder, aggregation, counts, most)
-        for part in range(parts):
-            builder = self._builder()
-            user = self._dialect.user(self._schema.column(aggregation.user))
-            counts = self._counts(builder, aggregation, number_rows, [f"hash({user}) % {parts} = {part}"])
-            opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
-            self._cursor.execute(f"{opening} {counts}", builder.parameters.values)
-        summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
-        labels = label_columns(aggregation)
-        added = f"SELECT {labels}, {summed} AS count FROM part_counts GROUP BY {labels}"
-        return self._found(self._builder(), aggregation, added, most)
+    def rank(self) -> "Iterator[pa.RecordBatchReader]":
+        """Yield the rows (item, n, rank, users) of a prepared dataset: one Arrow reader for each part of the users.
 
-    def statistics(self, aggregation: Aggregation, rows: int, parts: int) -> GroupTable:
-        """Return the measures of every group, reading about `rows` rows in `parts` parts of the users."""
-        number_rows = self._rows_rarely_repeat(aggregation, rows, added=True)
-        self._choose_codes(aggregation, rows)
-        statement, values = "", {}
-        for part in range(parts):
-            builder = self._builder()
-            user = self._dialect.user(self._schema.column(aggregation.user))
-            some = self._coded_rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
-            salt = builder.parameters.add(self._salt) if aggregation.needs_salt else None
-            statement, values = builder.statistics(aggregation, some, salt, number_rows), builder.parameters.values
-            if parts > 1:
-                opening = "CREATE TEMP TABLE part_statistics AS" if part == 0 else "INSERT INTO part_statistics"
-                self._cursor.execute(f"{opening} {statement}", values)
-        if parts > 1:
-            places = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
-            added = ["users", *(f"{name}{place}" for place in places for name in ("s", "n"))]
-            sums = ", ".join(f"{self._dialect.whole(within(f'SUM({name})'))} AS {name}" for name in added)
-            by = f"{'g0' if aggregation.pooled else label_columns(aggregation)}, cell, measure"
-            statement, values = f"SELECT {by}, {sums} FROM part_statistics GROUP BY {by}", {}
-        if self._codes is not None and not aggregation.pooled:
-            statement = self._codes.decoded(statement)
-        return arrow_group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
+        A row says that `users` users have the item at this random rank and add n to it.
+        """
+        for part in range(self._parts):
+            self._begin_statement(part)
+            statement, values = self.prepared()
+            yield self._cursor.sql(statement, params=values).to_arrow_reader(BATCH_ROWS)
 
-    def user_groups(self, aggregation: Aggregation) -> "pa.Table":
-        """Return one line for every user and group: u (the user as text), g0, g1, .."""
-        builder = self._builder()
-        statement = builder.user_groups(aggregation, self._rows(builder, aggregation, []))
-        return self._cursor.sql(statement, params=builder.parameters.values).to_arrow_table()
+    def _all_counts(self) -> str:
+        self._choose_form(summed=False)
+        labels = label_columns(self._aggregation)
+        total = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
+        merged = f"SELECT {labels}, {total} AS count FROM part_counts GROUP BY {labels}"
+        return self._run_parts("part_counts", self._counts, merged)
 
-    def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
-        """Return (label, count) of a relation that holds ranked contributions."""
-        builder = self._builder()
-        conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, ["item"])]
-        return self._found(builder, aggregation, builder.counts_of_prepared(aggregation, conditions), most)
+    def _all_statistics(self) -> str:
+        self._choose_form(summed=True)
+        measures = self._aggregation.measures
+        places = [place for place, measure in enumerate(measures) if not measure.in_cells]
+        names = ["users", *(f"{name}{place}" for place in places for name in ("s", "n"))]
+        sums = ", ".join(f"{self._dialect.whole(within(f'SUM({name})'))} AS {name}" for name in names)
+        by = f"{'g0' if self._aggregation.pooled else label_columns(self._aggregation)}, cell, measure"
+        merged = f"SELECT {by}, {sums} FROM part_statistics GROUP BY {by}"
+        return self._run_parts("part_statistics", partial(self._statistics, number_rows=self._numbers_rows), merged)
 
-    def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
-        """Yield what a prepared dataset holds, (item, n, rank, users), part by part of the users."""
-        for part in range(parts):
-            builder = self._builder()
-            user = self._dialect.user(self._schema.column(aggregation.user))
-            rows = self._rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"])
-            ranked = builder.ranked(aggregation, builder.pairs(aggregation, rows), builder.parameters.add(self._salt))
-            statement = builder.prepared(ranked)
-            yield self._cursor.sql(statement, params=builder.parameters.values).to_arrow_reader(BATCH_ROWS)
+    def _run_parts(self, name: str, build: Callable[[], str], merged: str) -> str:
+        """Return a SQL statement for the result over all users, who may be split into parts to save memory.
 
-    def _builder(self) -> StatementBuilder:
-        relation = self._table.relation(self._cursor, self._schema.names)
+        `build` returns the statement for the current part of the users. If there is only one part, its statement is
+        returned. Otherwise the statement of each part is run, its result is stored in the temporary table `name`, and
+        the statement `merged`, which sums this table over the parts, is returned.
+        """
+        if self._parts == 1:
+            self._begin_statement()
+            return build()
+        self._store_parts(name, build)
+        self._builder = self._new_builder(name)
+        return merged
+
+    def _store_parts(self, name: str, build: Callable[[], str]) -> None:
+        """Run the SQL that `build` returns for each part of the users, into the temporary table `name`."""
+        for part in range(self._parts):
+            self._begin_statement(part)
+            opening = f"CREATE TEMP TABLE {name} AS" if part == 0 else f"INSERT INTO {name}"
+            self._cursor.execute(f"{opening} {build()}", self._builder.parameters.values)
+
+    def _keep_pairs(self) -> str | None:
+        if not self._pairs_stored:
+            self._choose_codes()
+            self._store_parts(_KEPT_PAIRS, lambda: self._kept_pairs(self._rows()))
+            self._pairs_stored = True
+        self._builder = self._new_builder(_KEPT_PAIRS)
+        return _KEPT_PAIRS
+
+    def _fixed_errors(self) -> AbstractContextManager[object]:
+        return self._errors()
+
+    def _begin_statement(self, part: int | None = None) -> None:
+        """Start a new SQL statement about part number `part` of the users, or about all users if `part` is None.
+
+        The table is registered again with DuckDB, because a streamed table can be read only once. The statement begins
+        without parameters, because DuckDB refuses parameters that a statement does not use.
+        """
+        self._part = part
+        relation = self._table.relation(self._cursor, self._schema.names) if self._unread is None else self._unread
+        self._unread = None
+        self._builder = self._new_builder(relation)
+        self.__dict__.pop("_in_domain", None)  # the cached condition refers to parameters of the earlier builder
+
+    def _new_builder(self, relation: str) -> StatementBuilder:
+        """Return a new statement builder, without parameter values, that reads `relation`, the SQL text after FROM."""
         return StatementBuilder(self._dialect, relation, self._schema, Parameters(self._dialect))
 
-    def _found(self, builder: StatementBuilder, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
-        counts = counts if self._codes is None else self._codes.decoded(counts)
-        statement = counts if most is None else builder.highest(aggregation, counts, most)
-        values = builder.parameters.values
-        if len(aggregation.groups) > 1:
-            table = self._cursor.sql(statement, params=values).to_arrow_table()
-            return Histogram.of(arrow_labels(table, aggregation), table.column("count").to_numpy())
-        columns = self._cursor.execute(statement, values).fetchnumpy()
-        return Histogram.of(columns["g0"], columns["count"])
+    def _rows(self, *conditions: str, hint: str = "") -> str:
+        """Return the SQL statement for the rows to aggregate, of the current part of the users.
 
-    def _counts(
-        self, builder: StatementBuilder, aggregation: Aggregation, number_rows: bool, conditions: Sequence[str] = ()
-    ) -> str:
-        rows = self._coded_rows(builder, aggregation, conditions)
-        if aggregation.items_kept_per_user is None:
-            return builder.counts(aggregation, builder.bounded_pairs(aggregation, rows))
-        salt = builder.parameters.add(self._salt)
-        if number_rows:
-            return builder.counts_of_rows(aggregation, rows, salt)
-        ranked = builder.ranked(aggregation, builder.bounded_pairs(aggregation, rows), salt)
-        return builder.counts(aggregation, builder.kept(aggregation, ranked))
-
-    def _coded_rows(self, builder: StatementBuilder, aggregation: Aggregation, conditions: Sequence[str]) -> str:
-        rows = self._rows(builder, aggregation, conditions)
+        The rows satisfy the SQL `conditions`. Texts are replaced by hashes if `_codes` is set. `hint` is text for the
+        query optimizer, placed before the columns of the SELECT.
+        """
+        if self._part is not None and self._parts > 1:
+            conditions = (*conditions, f"hash({self._user()}) % {self._parts} = {self._part}")
+        rows = super()._rows(*conditions, hint=hint)
         return rows if self._codes is None else self._codes.encoded(rows)
 
-    def _choose_codes(self, aggregation: Aggregation, rows: int) -> None:
-        self._codes = self._text_codes(aggregation, rows)
-        if self._codes is None:
-            self._dialect = DuckDBDialect(text_columns(aggregation, self._schema))
+    def _user(self) -> str:
+        """Return the SQL expression of the user column, whose values tell users apart."""
+        return self._dialect.user(self._schema.column(self._aggregation.user))
 
-    def _text_codes(self, aggregation: Aggregation, rows: int) -> TextCodes | None:
-        """Return the codes of texts that a window is to sort; None where there are none, or not worth it."""
-        if aggregation.items_kept_per_user is None or not self._table.columnar or rows <= UNPROBED_ROWS:
+    def _salt(self) -> str:
+        return self._builder.parameters.add(self._salt_value)
+
+    def _decode(self, statement: str) -> str:
+        return statement if self._codes is None else self._codes.decoded(statement)
+
+    def _choose_form(self, *, summed: bool) -> None:
+        """Decide whether this query numbers rows or groups them, and whether it replaces texts by their hashes.
+
+        Numbering is chosen if few rows repeat a (user, item) pair; fewer, if the query also sums values of rows
+        (`summed`).
+        """
+        self._numbers_rows = self._sample_rarely_repeats(summed=summed)
+        self._choose_codes()
+
+    def _choose_codes(self) -> None:
+        """Decide whether this query replaces texts by hashes; set `_codes` to the hashes, or to None for texts.
+
+        Without hashes, items are still ranked by the hashes of their texts, so that users keep the same items in both
+        cases.
+        """
+        self._codes = None
+        self._codes = self._text_codes()
+        if self._codes is None:
+            self._dialect = DuckDBDialect(text_columns(self._aggregation, self._schema))
+
+    def _text_codes(self) -> TextCodes | None:
+        """Return the hashes that replace texts while a SQL window function sorts rows, or None if texts are sorted.
+
+        None if no window is needed, if no column is text, if the table is small or costly to read twice, or if two
+        texts have the same hash.
+        """
+        ranks = self._aggregation.items_kept_per_user is not None
+        if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
             return None
-        columns = text_columns(aggregation, self._schema)
+        columns = text_columns(self._aggregation, self._schema)
         codes = TextCodes(columns, self._cursor)
         for name in columns:
-            builder = self._builder()  # a relation may be good for one reading
+            self._begin_statement()
             if name == "u":
-                user = self._schema.column(aggregation.user)
-                users = f"SELECT {self._dialect.user(user)} AS u FROM {builder.relation}"
+                user = self._schema.column(self._aggregation.user)
+                users = f"SELECT {self._user()} AS u FROM {self._builder.relation}"
                 differ = self._hashes.of(user.name, partial(codes.users_differ, users))
             else:
-                rows_of_it = self._rows(builder, aggregation, [])
-                differ = codes.labels_differ(name, rows_of_it, builder.parameters.values)
+                rows = self._rows()
+                differ = codes.labels_differ(name, rows, self._builder.parameters.values)
             if not differ:
                 return None
         return codes if columns else None
 
-    def _rows(self, builder: StatementBuilder, aggregation: Aggregation, conditions: Sequence[str]) -> str:
-        every = list(conditions)
-        if aggregation.domain is not None:
-            every.append(self._in_domain(aggregation, builder.labels(aggregation)))
-        return builder.rows(aggregation, every)
+    def _rows_rarely_repeat(self) -> bool:
+        """Return whether `_choose_form` decided to number rows instead of grouping them, because few rows repeat."""
+        return self._numbers_rows
 
-    def _rows_rarely_repeat(self, aggregation: Aggregation, rows: int, added: bool = False) -> bool:
-        """Whether users rarely have several rows for an item; learned from some of the users of a large table."""
-        if rows <= UNPROBED_ROWS or not bounding.has_two_forms(aggregation) or not self._table.columnar:
+    def _sample_rarely_repeats(self, *, summed: bool) -> bool:
+        """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
+
+        It is estimated from a sample of the users. False for tables that are small or costly to read twice. If the
+        query sums values of rows (`summed`), fewer repeated pairs are allowed.
+        """
+        rows = self._table_rows
+        if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:
             return False
-        builder = self._builder()
-        user = self._dialect.user(self._schema.column(aggregation.user))
-        some = self._rows(builder, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
-        statement = bounding.probe(builder, aggregation, some)
-        [(found, pairs)] = self._cursor.execute(statement, builder.parameters.values).fetchall()
-        return bounding.rows_rarely_repeat(found, pairs, added)
+        self._begin_statement()
+        statement = self._probe(f"hash({self._user()}) % {max(1, rows // PROBED_ROWS)} = 0")
+        [(sampled, pairs)] = self._cursor.execute(statement, self._builder.parameters.values).fetchall()
+        return bounding.rows_rarely_repeat(sampled, pairs, summed)
 
-    def _in_domain(self, aggregation: Aggregation, labels: Sequence[str]) -> str:
+    def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
+        """Register the tuples of labels `rows` with the cursor; return the SQL condition that `labels` are one of them.
+
+        `labels` are SQL expressions of a row's labels, and `columns` their columns. Those of `labels` that are columns
+        g0, g1, ... holding hashes (because `_codes` is set) are compared with the hashes of the texts in `rows`.
+        """
         import pyarrow as pa
 
-        columns, rows = domain_rows(aggregation, self._schema)
         kinds = [pa.string() if label_kind(column) is str else pa.int64() for column in columns]
         table = {f"c{place}": pa.array([row[place] for row in rows], kind) for place, kind in enumerate(kinds)}
         self._cursor.register("domain_labels", pa.table(table))
-        return f"({', '.join(labels)}) IN (SELECT ({', '.join(table)}) FROM domain_labels)"
+        coded = [] if self._codes is None else text_columns(self._aggregation, self._schema)
+        cells = [f"hash({name})" if label in coded else name for name, label in zip(table, labels, strict=True)]
+        return f"({', '.join(labels)}) IN (SELECT ({', '.join(cells)}) FROM domain_labels)"
+
+    def _fetch(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
+        del numbers  # the result names its columns itself
+        return self._cursor.sql(statement, params=self._builder.parameters.values).to_arrow_table()
+
+    def _fetch_counts(self, statement: str) -> Histogram:
+        if len(self._aggregation.groups) > 1:
+            return super()._fetch_counts(statement)
+        columns = self._cursor.execute(statement, self._builder.parameters.values).fetchnumpy()
+        return Histogram.of(columns["g0"], columns["count"])

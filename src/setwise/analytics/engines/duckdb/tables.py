@@ -1,4 +1,4 @@
-"""What DuckDB can read as a table, besides files: databases, tables in memory, typed text, joins of all of them."""
+"""Tables that DuckDB can read besides plain files: database files, Arrow tables, typed text, joins, derived tables."""
 
 import sqlite3
 from abc import ABC, abstractmethod
@@ -15,15 +15,16 @@ from setwise.analytics.engines.cells import (
     CellGrammar,
     TextFunctions,
     check_types,
-    converted,
+    convert_cell,
     converted_columns,
-    filled,
+    null_if_word,
 )
 from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.analytics.engines.definitions import plain_view, refuse_view
+from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
-from setwise.analytics.engines.row_sql import DerivedTable
+from setwise.analytics.engines.object_store import StoredObject, TableFile, check_unchanged, objects_version
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import UnsuitableTable
@@ -34,58 +35,79 @@ if TYPE_CHECKING:
 
 
 class DuckDBTable(ABC):
-    """A table that DuckDB reads in place.
+    """A table that DuckDB reads in place, or through Arrow from an object store.
 
-    `files` are those that may be read, and no others. `origin` is the path or glob by which they were found; None where
-    changes would not be noticed. `columnar` says whether another pass over two of the columns is cheap.
+    `files` are the only files that may be read. `origin` is the path or glob by which these files were found, and by
+    which a change of the table is noticed later. It is None for a table whose changes cannot be noticed, such as one in
+    memory. `columnar` says whether one or two columns can be read again cheaply, without reading the others.
     """
 
-    def __init__(self, files: tuple[Path, ...] = (), origin: str | None = None, *, columnar: bool = True) -> None:
+    def __init__(self, files: tuple[TableFile, ...] = (), origin: str | None = None, *, columnar: bool = True) -> None:
         self.files = files
         self.origin = origin
         self.columnar = columnar
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make ready what must be before the connection is locked, or raise what is wrong with the table."""
+        """Make the table readable on the DuckDB `connection`, before the connection's configuration is locked.
+
+        Raises: `UnsuitableTable` or another `SetwiseError` if the table cannot be read.
+        """
         del connection
+
+    def check_unchanged(self) -> None:
+        """Raise `UnsuitableTable` if an object that the table reads was written since the table was opened.
+
+        Only objects of an object store are checked. A query calls this after it has read the rows, so that rows of two
+        versions are never counted together.
+        """
+        check_unchanged(file for file in self.files if isinstance(file, StoredObject))
 
     @abstractmethod
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Return what stands after FROM, made known to this cursor; it has at least these columns, by default all.
+        """Return the SQL text that stands after FROM for this table, and register the table with `cursor` if needed.
 
-        What has to be registered with the cursor is called `name` there, and may be good for one pass.
+        The relation has at least the given `columns`; None means all. A table that must be registered is registered as
+        `name`. If it is a stream of batches, it can be read only once.
         """
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return about how many rows there are, where metadata tells."""
+        """Return the approximate number of rows of the table if metadata states it, otherwise None."""
         del cursor
         return None
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns, from metadata alone."""
+        """Return the columns of the table, from metadata alone.
+
+        For objects of an object store the schema's `version` names the version that is read; it is "" for other tables.
+        """
         found = cursor.execute(f"DESCRIBE SELECT * FROM {self.relation(cursor)}").fetchall()
-        return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
+        stored = [file for file in self.files if isinstance(file, StoredObject)]
+        version = objects_version(stored) if stored else ""
+        return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found), version=version)
 
 
 class DatabaseTable(DuckDBTable):
-    """A table or a plain view of a DuckDB database file, opened for reading only.
+    """The table `table`, or a view of plain columns, of the DuckDB database file `path`, opened read-only.
 
-    Generated columns are left out and views that compute anything are refused (definitions.py): DuckDB computes both as
-    it reads them, so that one row could make every question fail.
+    Generated columns are left out and views that compute anything are refused (definitions.py): DuckDB evaluates both
+    while it reads, so that one row could make every query fail.
     """
 
     def __init__(self, path: Path, table: str) -> None:
         super().__init__((path,), str(path))
         self._path = path
         self._table = table
-        self._catalog = f"source {path}"  # one name for one file, of which two tables may be joined
+        self._catalog = f"source {path}"  # the same for two tables of one file, which can then be joined
         self._name = self._read = ".".join(quoted(part) for part in (self._catalog, *table.split(".")))
         self._computed: tuple[str, ...] = ()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach the file, and see that the table is there and that reading it cannot fail."""
+        """Attach the database file to `connection`, and check that the table exists and that reading it cannot fail.
+
+        Raises: `UnsuitableTable` if there is no such table, or if it is a view that computes values.
+        """
         connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self._path))} AS {quoted(self._catalog)} (READ_ONLY)")
         found = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
@@ -101,7 +123,10 @@ class DatabaseTable(DuckDBTable):
             self._read = f"(SELECT {chosen} FROM {self._name})"
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns that are stored, and which others there are."""
+        """Return the stored columns of the table as a schema.
+
+        The schema's `left_out` maps each generated column to the reason why it is left out.
+        """
         found = cursor.execute(f"DESCRIBE SELECT * FROM {self._name}").fetchall()
         stored = [duckdb_column(name, native) for name, native, *_ in found if name not in self._computed]
         reason = "DuckDB computes it as it reads the table, so one row could make every question fail: copy the table"
@@ -114,7 +139,7 @@ class DatabaseTable(DuckDBTable):
         return self._read
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the size the catalogue estimates."""
+        """Return the number of rows of the table as DuckDB's catalogue estimates it; None for a view."""
         found = cursor.execute(
             "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND table_name = $name",
             {"database": self._catalog, "name": self._table.split(".")[-1]},
@@ -123,14 +148,19 @@ class DatabaseTable(DuckDBTable):
 
 
 class _DuckDBCatalog:
-    """The tables and views of an attached database file."""
+    """Lookup of tables and views in a database file that is attached to `connection` under the name `catalog`."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection", catalog: str) -> None:
         self._connection = connection
         self._catalog = catalog
 
     def generated_columns(self, schema: str, name: str) -> tuple[str, ...]:
-        """Return the columns of a table that are computed as it is read; raise `UnsuitableTable` for a view that is."""
+        """Return the names of the columns of the table `name` in `schema` that DuckDB computes while it reads rows.
+
+        A view that only shows stored columns has none.
+
+        Raises: `UnsuitableTable` for a view that computes anything.
+        """
         place = {"catalog": self._catalog, "schema": schema, "name": name}
         view = self._connection.execute(
             "SELECT sql FROM duckdb_views() WHERE database_name = $catalog AND schema_name = $schema "
@@ -149,7 +179,10 @@ class _DuckDBCatalog:
         return ()
 
     def _columns(self, schema: str, name: str) -> dict[str, Kind] | None:
-        """Return the columns of a table that are stored, with their kinds; None if there is no such table."""
+        """Return the types, by column, of the stored (not generated) columns of table `name`; None if it is missing.
+
+        `schema` is the schema of the table in the database file.
+        """
         computed = self.generated_columns(schema, name)
         found = self._connection.execute(
             "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = $catalog "
@@ -161,7 +194,7 @@ class _DuckDBCatalog:
 
 
 class ArrowTable(DuckDBTable):
-    """An Arrow table in memory; a cell that DuckDB cannot hold is null, as in the other sources."""
+    """The Arrow table `table` in memory; a cell that DuckDB cannot hold is read as null."""
 
     def __init__(self, table: "pa.Table") -> None:
         from setwise.analytics.engines.duckdb.arrow_cells import sound_table
@@ -182,9 +215,9 @@ class ArrowTable(DuckDBTable):
 
 
 class TypedTable(DuckDBTable):
-    """A table whose text is read as the holder says: columns as other kinds, words as empty cells.
+    """The table `table` with text columns converted to the types in `types`; `grammar` says how cells are written.
 
-    A cell that cannot be read as the kind of its column is null.
+    A cell that cannot be converted to the type of its column is null, and so is a word for an empty cell.
     """
 
     def __init__(self, table: DuckDBTable, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> None:
@@ -196,7 +229,11 @@ class TypedTable(DuckDBTable):
         self._texts: tuple[str, ...] = ()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make the table ready, and see that the types fit its columns."""
+        """Attach the underlying table to `connection`, and find the text columns that are converted to other types.
+
+        Raises: `UnknownColumn` if `types` names a column that the table lacks, `UnsuitableTable` if a column that it
+        names is not text.
+        """
         self._table.attach(connection)
         schema = self._table.described(connection)
         self._converted = converted_columns(self._types, schema)
@@ -205,7 +242,7 @@ class TypedTable(DuckDBTable):
             self._texts = tuple(each.name for each in schema if each.kind is Kind.TEXT and each.name not in kinds)
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns, those marked that are read from text."""
+        """Return the columns with the types as which they are read; `from_text` marks those converted from text."""
         names = {column.name for column in self._converted}
         columns = tuple(replace(column, from_text=column.name in names) for column in super().described(cursor))
         return replace(self._table.described(cursor), columns=columns)
@@ -214,7 +251,7 @@ class TypedTable(DuckDBTable):
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         read = {each.name: converted_cell(quoted(each.name), each.kind, self._grammar) for each in self._converted}
-        read |= {each: filled(quoted(each), _TEXT, self._grammar.null) for each in self._texts}
+        read |= {each: null_if_word(quoted(each), _TEXT, self._grammar.null) for each in self._texts}
         relation = self._table.relation(cursor, columns, name)
         chosen = [f"{cell} AS {quoted(each)}" for each, cell in read.items() if columns is None or each in columns]
         return f"(SELECT * REPLACE ({', '.join(chosen)}) FROM {relation})" if chosen else relation
@@ -233,24 +270,33 @@ _TEXT = TextFunctions(
 
 
 def converted_cell(cell: str, kind: Kind, grammar: CellGrammar = PLAIN_CELLS) -> str:
-    """Return SQL for a cell of text as a value of the kind, or null; words for empty cells are null."""
-    return converted(filled(cell, _TEXT, grammar.null), kind, _TEXT, grammar)
+    """Return a SQL expression that converts a text cell to `kind`; null if that is not possible.
+
+    It is also null if the cell is a word for an empty cell in `grammar`, which says how cells are written. `cell` is
+    the SQL expression of the cell.
+    """
+    return convert_cell(null_if_word(cell, _TEXT, grammar.null), kind, _TEXT, grammar)
 
 
 def filled_cell(cell: str, grammar: CellGrammar) -> str:
-    """Return SQL for a cell of text, null where it is a word for an empty cell."""
-    return filled(cell, _TEXT, grammar.null)
+    """Return a SQL expression for a text cell that is null if the cell is a word for an empty cell in `grammar`.
+
+    `cell` is the SQL expression of the cell.
+    """
+    return null_if_word(cell, _TEXT, grammar.null)
 
 
-def _missing(path: Path, table: str, there: Sequence[str]) -> UnsuitableTable:
-    names = ", ".join(map(repr, there[:50]))
+def _missing(path: Path, table: str, tables: Sequence[str]) -> UnsuitableTable:
+    """Return the error for a database file at `path` that has no table `table`; the message lists its `tables`."""
+    names = ", ".join(map(repr, tables[:50]))
     return UnsuitableTable(f"{path} has no table {table!r}; it has {names or 'none'}")
 
 
 class JoinedTable(DuckDBTable):
-    """A private table with the tables that are joined to it.
+    """The join of a private table (the first of `tables`) with the other tables, by `joins`, on DuckDB.
 
-    A key that is text in a public table, as all of a CSV file is, is read as the kind that it is joined with.
+    `user` is the user column. If a key column of a public table is text, as every column of a CSV file is, its cells
+    are converted to the type of the column that the key is compared with.
     """
 
     def __init__(self, tables: Sequence[NamedTable[DuckDBTable]], joins: Sequence[Join], user: str) -> None:
@@ -260,13 +306,18 @@ class JoinedTable(DuckDBTable):
         self._joins = tuple(joins)
         self._user = user
         self._joined: JoinedTables | None = None
+        self._version = ""
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make every table ready, and see that the join is one."""
+        """Attach every table of the join to `connection`, and check that the join is allowed (joins.py).
+
+        Raises: `InvalidParameter` or `UnknownColumn` if it is not.
+        """
         parts: list[Part] = []
         for place, each in enumerate(self._tables):
             each.table.attach(connection)
             schema = each.table.described(connection)
+            self._version = schema.version if place == 0 else self._version
             types = {} if each.private or not parts else types_of_keys(self._joins[place - 1], parts, schema)
             if types:
                 typed = TypedTable(each.table, types)
@@ -277,31 +328,38 @@ class JoinedTable(DuckDBTable):
         self._joined = JoinedTables(parts, self._joins, self._user)
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns of the join, those marked that are read from text."""
+        """Return the columns of the join's result, with `from_text` set for the columns that are converted from text.
+
+        The schema's `version` is that of the private table.
+        """
         del cursor
-        return self._found.schema
+        return replace(self._checked_join.schema, version=self._version)
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         relations = [
-            each.table.relation(cursor, self._found.needed(place, columns), f"{name}_{place}")
+            each.table.relation(cursor, self._checked_join.needed(place, columns), f"{name}_{place}")
             for place, each in enumerate(self._tables)
         ]
-        return self._found.statement(relations, DuckDBDialect(), columns)
+        return self._checked_join.statement(relations, DuckDBDialect(), columns)
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return how many rows the first table has: how many the join has, only reading tells."""
+        """Return the number of rows of the private table, as an estimate for the join; None if it is not known.
+
+        The number of rows of the join itself can be found only by reading the rows.
+        """
         return self._tables[0].table.rows(cursor)
 
     @property
-    def _found(self) -> JoinedTables:
+    def _checked_join(self) -> JoinedTables:
+        """The join, as `attach` has checked it; `attach` must be called first."""
         assert self._joined is not None, "attach comes first"
         return self._joined
 
 
 class DuckDBDerivedTable(DuckDBTable):
-    """A table that is derived from another one: computed columns, kept rows, groups of one user's rows."""
+    """A table derived from `table` by `derivation`: computed columns, filtered rows, groups of a user's rows."""
 
     def __init__(self, table: DuckDBTable, derivation: Derivation) -> None:
         super().__init__(table.files, columnar=False)
@@ -310,13 +368,17 @@ class DuckDBDerivedTable(DuckDBTable):
         self._derived: DerivedTable | None = None
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make the table ready, and check the kinds of the columns that are computed with."""
+        """Attach the underlying table to `connection`, and find the columns of the derived table.
+
+        Raises: `InvalidParameter` or `UnknownColumn` if the derivation computes with columns of an unsuitable type.
+        """
         self._table.attach(connection)
-        self._derived = DerivedTable(self._derivation, self._table.described(connection), DuckDBDialect())
-        self._schema = self._derived.schema
+        schema = self._table.described(connection)
+        self._derived = DerivedTable(self._derivation, schema, DuckDBDialect())
+        self._schema = replace(self._derived.schema, version=schema.version)
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns of the derived table."""
+        """Return the columns of the derived table, as `attach` has computed them."""
         del cursor
         return self._schema
 
@@ -324,17 +386,18 @@ class DuckDBDerivedTable(DuckDBTable):
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         assert self._derived is not None, "attach comes first"
-        return self._derived.statement(self._table.relation(cursor, self._derived.needed(columns), name))
+        return self._derived.statement(self._table.relation(cursor, self._derived.needed(columns), name), columns)
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return how many rows the table has that this one is derived from."""
+        """Return the approximate number of rows of the table that this one is derived from; None if unknown."""
         return self._table.rows(cursor)
 
 
 BATCH_ROWS = 50_000
+"""Rows of a SQLite table that are converted to one Arrow batch."""
 
 _CONVERSIONS = {
-    # SQLite lets any cell hold any type: a cell that does not fit its column is null, never an error.
+    # SQLite lets a cell hold any type. A cell that does not fit its column becomes null, so that no row fails.
     "integer": "CASE typeof({0}) WHEN 'integer' THEN {0} END",
     "real": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) END",
     "text": "CASE WHEN typeof({0}) <> 'blob' THEN CAST({0} AS TEXT) END",
@@ -342,9 +405,10 @@ _CONVERSIONS = {
 
 
 class SqliteTable(DuckDBTable):
-    """A table of a SQLite database file, opened for reading only by Python's own driver.
+    """The table `table` of the SQLite database file `path`, opened read-only by Python's own driver.
 
-    Columns are integer, float or text as they are declared; other declarations are read as text.
+    Columns are integer, float or text by their declared type; a column of any other declared type is read as text. A
+    cell that does not fit the type of its column is null.
     """
 
     def __init__(self, path: Path, table: str) -> None:
@@ -353,7 +417,10 @@ class SqliteTable(DuckDBTable):
         self._table = table
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """See that the table is there, and that reading it cannot fail."""
+        """Check that the SQLite table exists and that reading it cannot fail; `connection` is not used.
+
+        Raises: `UnsuitableTable` if there is no such table, or if it is a view that computes values.
+        """
         del connection
         with closing(self._open()) as source:
             found = {
@@ -369,18 +436,25 @@ class SqliteTable(DuckDBTable):
     def _columns_below(
         self, source: sqlite3.Connection, views: Mapping[str, str | None], schema: str, name: str
     ) -> dict[str, Kind] | None:
-        """Return the columns of a table or view; None if there is none, `UnsuitableTable` for a view that computes."""
+        """Return the columns of the table or view `name`, with types by name; None if there is no such table or view.
+
+        `source` is the connection to the file, and `schema` the schema in the view's SQL, which must be empty or main.
+        `views` maps the name of each table to None, and of each view to its SQL. The type of every column is given as
+        integer: SQLite converts values when it compares them and never fails, so any constant may be compared with any
+        column.
+        Raises: `UnsuitableTable` for a view that computes anything.
+        """
         statement = next((text for each, text in views.items() if each.lower() == name.lower()), "")
         if statement == "" or schema not in ("", "main"):
             return None
         if statement is not None:
             others = {
                 each: text for each, text in views.items() if each.lower() != name.lower()
-            }  # views may be circular
+            }  # without the view itself, so that views which refer to each other cannot recurse for ever
             below = partial(self._columns_below, source, others)
             if plain_view(statement, "sqlite", below) is None:
                 raise refuse_view(name, "store it with CREATE TABLE ... AS SELECT * FROM the view")
-        # SQLite converts what it compares and never fails, so every kind may be compared with every constant.
+        # INTEGER stands for every kind here, because SQLite's comparisons cannot fail.
         columns = source.execute(f"PRAGMA table_info({quoted(name)})")
         return {str(row[1]): Kind.INTEGER for row in columns}
 
@@ -400,14 +474,17 @@ class SqliteTable(DuckDBTable):
         return name
 
     def _open(self) -> sqlite3.Connection:
+        """Return a new read-only connection to the SQLite file; text that is not UTF-8 is read as null."""
         source = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
         source.text_factory = utf8_text
         return source
 
     def _columns(self, source: sqlite3.Connection) -> list[tuple[str, str]]:
+        """Return (name, declared SQLite type) of each column of the table."""
         return [(row[1], row[2]) for row in source.execute(f"PRAGMA table_info({quoted(self._table)})")]
 
     def _batches(self, statement: str, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
+        """Yield the rows of the SQLite SELECT `statement` as Arrow batches with the columns and types of `schema`."""
         import pyarrow as pa
 
         with closing(self._open()) as source:
@@ -419,7 +496,7 @@ class SqliteTable(DuckDBTable):
 
 
 def _affinity(declared: str) -> str:
-    """Return the affinity of a declared type, by SQLite's own rules as far as they matter here."""
+    """Return "integer", "real" or "text" for the declared type of a SQLite column, by SQLite's rules of affinity."""
     upper = declared.upper()
     if "INT" in upper:
         return "integer"

@@ -1,16 +1,17 @@
-"""Users and labels that are text, as 64-bit numbers while a window sorts them: that takes half the time.
+"""Users and labels that are text, replaced by 64-bit hashes while a window function sorts them, which halves the time.
 
-Numbers are used only after distinct texts were seen to have distinct hashes: where two have the same, two users or two
-groups would become one, and the texts themselves are sorted. Whether that is so depends on all rows, and which items a
-user keeps may not: so items are ranked by the hashes of texts in both cases, and a user keeps the same.
+Hashes are used only after a check that distinct texts have distinct hashes, because two texts with one hash would merge
+two users or two groups. If the check fails, the texts themselves are sorted. The outcome of the check depends on all
+rows, but the items that a user keeps must not depend on the rows of others. So items are ranked by the hashes of texts
+in both cases, and a user keeps the same items.
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.engines.files import FilesVersion, files_version
+from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind, Schema
 
 if TYPE_CHECKING:
@@ -18,14 +19,22 @@ if TYPE_CHECKING:
 
 
 class DistinctHashes:
-    """Which columns of a table were seen to have distinct hashes; looked at again when its files have changed."""
+    """A cache that says which text columns of a table are free of hash collisions.
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    A hash collision is two distinct texts with the same hash. An entry is valid until one of the table's files,
+    `files`, is written again.
+    """
+
+    def __init__(self, files: Sequence[TableFile]) -> None:
         self._files = files
         self._seen: dict[tuple[FilesVersion, str], bool] = {}
 
     def of(self, column: str, look: Callable[[], bool]) -> bool:
-        """Return what `look` finds about a column."""
+        """Return whether all distinct texts of the column named `column` have distinct hashes.
+
+        `look` is the function that computes this. It is called only if the answer for this column and this version of
+        the files is not cached.
+        """
         key = files_version(self._files), column
         if key not in self._seen:
             self._seen[key] = look()
@@ -33,33 +42,45 @@ class DistinctHashes:
 
 
 class TextCodes:
-    """The columns u, g0, g1, .. of rows that are hashes instead of texts, on the way of one question."""
+    """Replaces text columns of one DuckDB query by 64-bit hashes, and turns hashes of labels back into texts.
+
+    `columns` are the names of these columns: u for the user, g0, g1, ... for labels. Hashes replace texts because
+    sorting integers is faster. `cursor` is the query's DuckDB cursor.
+    """
 
     def __init__(self, columns: Sequence[str], cursor: "duckdb.DuckDBPyConnection") -> None:
         self._columns = columns
         self._cursor = cursor
 
     def users_differ(self, users: str) -> bool:
-        """Return whether the distinct texts of `users`, which has one column u, have distinct hashes."""
+        """Return whether all distinct users have different hashes; `users` is the SQL of a query with column u."""
         return self._differ(f"(SELECT {_hashed('u')} AS code FROM (SELECT DISTINCT u FROM ({users})))")
 
     def labels_differ(self, name: str, rows: str, values: dict[str, object]) -> bool:
-        """Keep the distinct texts of a label of rows, and return whether they have distinct hashes."""
+        """Store the distinct texts of the label column `name` with their hashes; return whether all hashes differ.
+
+        They are stored in a temporary table, by which `decoded` finds the texts again. `rows` is the SQL query with
+        that column, and `values` are its parameters.
+        """
         texts = f"SELECT {_hashed(name)} AS code, {name} AS text FROM (SELECT DISTINCT {name} FROM ({rows}))"
         self._cursor.execute(f"CREATE TEMP TABLE {_table(name)} AS {texts}", values)
         return self._differ(_table(name))
 
     def _differ(self, codes: str) -> bool:
+        """Return whether all values in the column `code` of the SQL relation `codes` are distinct."""
         [(number, distinct)] = self._cursor.execute(f"SELECT COUNT(*), COUNT(DISTINCT code) FROM {codes}").fetchall()
         return bool(number == distinct)
 
     def encoded(self, rows: str) -> str:
-        """Return the rows with hashes for texts."""
+        """Return SQL for the rows of the SQL query `rows` with hashes in place of the texts of the replaced columns."""
         hashed = ", ".join(f"{_hashed(name)} AS {name}" for name in self._columns)
         return f"SELECT * REPLACE ({hashed}) FROM ({rows})"
 
     def decoded(self, found: str) -> str:
-        """Return what was found about labels, with texts for hashes."""
+        """Return SQL for the rows of the SQL query `found` with texts in place of the hashes in its label columns.
+
+        The texts come from the temporary tables that `labels_differ` has stored.
+        """
         labels = [name for name in self._columns if name != "u"]
         if not labels:
             return found
@@ -69,15 +90,20 @@ class TextCodes:
 
 
 def text_columns(aggregation: Aggregation, schema: Schema) -> list[str]:
-    """Return which of the columns u, g0, g1, .. of rows are text."""
+    """Return which of the columns u (the user) and g0, g1, ... (the labels) of an aggregation's statement are text.
+
+    `schema` are the columns of the table.
+    """
     user = ["u"] if schema.column(aggregation.user).kind is Kind.TEXT else []
     labels = [label_kind(group.labels(schema)) is str for group in aggregation.groups]
     return user + [f"g{place}" for place, text in enumerate(labels) if text]
 
 
 def _hashed(name: str) -> str:
+    """Return a SQL expression for the 64-bit hash of the SQL column `name`."""
     return f"hash({name})"
 
 
 def _table(name: str) -> str:
+    """Return the name of the temporary table that maps hashes of the label column `name` back to texts."""
     return f"texts_of_{name}"

@@ -1,1 +1,1 @@
-"""PostgreSQL as an engine."""
+"""The PostgreSQL engine."""

@@ -1,9 +1,9 @@
-"""Which tables and views of PostgreSQL cannot fail on any row, from the catalogue alone.
+"""Decides from PostgreSQL's catalogue which tables and views cannot fail on any row, so that they may be read.
 
-The server computes views, row-level security policies and virtual columns as it reads a table, and converts the rows of
-foreign tables. Views and policies are stored as parsed trees, in which every conversion is explicit. They are accepted
-only if the tree consists of columns, constants, comparisons, AND, OR, NOT, null tests, joins, and the server's own
-functions that it marks as leakproof, which includes that they never fail on an argument.
+The server evaluates views, row-level security policies and virtual columns while it reads a table, and converts the
+rows of foreign tables. Views and policies are stored as parsed trees, in which every conversion is explicit. They are
+accepted only if the tree consists of columns, constants, comparisons, AND, OR, NOT, null tests, joins, and functions of
+the server that it marks as leakproof, which implies that they never fail on an argument.
 """
 
 import re
@@ -23,9 +23,9 @@ _PLAIN_NODES = frozenset(
         *("ARRAYCOERCEEXPR", "CASETESTEXPR"),
     }
 )
-"""Nodes of a parsed tree that cannot fail, with the operators and functions that are looked up by number."""
+"""The nodes of a parsed tree that cannot fail, given that their operators and functions, checked by number, cannot."""
 _TABLE_OR_JOIN = frozenset({"0", "2"})
-"""What may stand after FROM, by `rtekind`: tables or views (0) and joins of them (2)."""
+"""The values of `rtekind` that may stand after FROM: tables or views (0) and joins of them (2)."""
 
 _TOTAL_OPERATORS = """
     SELECT count(*) FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode
@@ -34,7 +34,10 @@ _TOTAL_OPERATORS = """
         AND (p.proleakproof OR (o.oprname IN ('=', '<>', '<', '<=', '>', '>=') AND o.oprleft <> 'record'::regtype
             AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typtype = 'p')))
 """
-"""Comparisons of the server's own types; those of rows, arrays and ranges may call functions of users."""
+"""Statement that counts which of the operators cannot fail: comparisons of the server's own types.
+
+Comparisons of rows, arrays and ranges are excluded, because they can call functions of users.
+"""
 _TOTAL_FUNCTIONS = """
     SELECT count(*) FROM pg_proc
     WHERE oid = ANY(%(numbers)s::oid[]) AND pronamespace = 'pg_catalog'::regnamespace AND proleakproof AND NOT proretset
@@ -46,7 +49,7 @@ _FAMILY = """
         UNION SELECT i.inhrelid FROM pg_inherits i JOIN family f ON f.oid = i.inhparent
     )
 """
-"""A table with the tables that inherit from it, partitions included."""
+"""Common table expression of a table and all tables that inherit from it, including partitions."""
 _FOREIGN = _FAMILY + "SELECT EXISTS (SELECT FROM family JOIN pg_class c USING (oid) WHERE c.relkind = 'f')"
 _VIRTUAL = _FAMILY + (
     "SELECT DISTINCT a.attname::text FROM family JOIN pg_attribute a ON a.attrelid = family.oid "
@@ -58,11 +61,12 @@ _RULE = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_
 
 
 def computed_columns(connection: psycopg.Connection[Any], oid: int, table: str) -> tuple[str, ...]:
-    """Return the columns of a table that are computed as it is read, which are to be left out.
+    """Return the names of a table's virtual columns, whose values are computed on reading; queries leave them out.
 
-    Raises `UnsuitableTable` for a table or view whose rows cannot be read without an expression that could fail.
+    `oid` identifies the table or view in the catalogue, and `table` is its name for messages.
+    Raises: `UnsuitableTable` if rows cannot be read without an expression that could fail.
     """
-    kind, _, _ = _one(connection, _RELATION, oid)
+    kind, _, _ = _catalogue_row(connection, _RELATION, oid)
     _check_relation(connection, oid, table, below_view=False, seen=frozenset())
     if kind == "v":
         return ()
@@ -72,18 +76,23 @@ def computed_columns(connection: psycopg.Connection[Any], oid: int, table: str) 
 def _check_relation(
     connection: psycopg.Connection[Any], oid: int, table: str, *, below_view: bool, seen: frozenset[int]
 ) -> None:
-    """Raise `UnsuitableTable` unless no row can make reading a table or view fail; `table` is what was asked for."""
-    kind, name, secured = _one(connection, _RELATION, oid)
+    """Raise `UnsuitableTable` if a row could make reading the table or view with the number `oid` fail.
+
+    The tables that a view reads are checked, too. `table` is the name that the caller gave, for messages, and
+    `below_view` says that `oid` is read through a view. `seen` are the numbers of the views through which the check
+    came here, so that views which read each other do not recurse for ever.
+    """
+    kind, name, secured = _catalogue_row(connection, _RELATION, oid)
     if kind == "v":
         if oid in seen:
             return
-        tree = str(_one(connection, _RULE, oid)[0])
+        tree = str(_catalogue_row(connection, _RULE, oid)[0])
         if not _is_plain_view(connection, tree):
             raise refuse_view(table, "store it with CREATE MATERIALIZED VIEW")
         for below in {int(number) for number in re.findall(r":rtekind 0 :relid (\d+)", tree)} - {oid}:
             _check_relation(connection, below, table, below_view=True, seen=seen | {oid})
         return
-    if kind != "m" and _one(connection, _FOREIGN, oid)[0]:
+    if kind != "m" and _catalogue_row(connection, _FOREIGN, oid)[0]:
         raise UnsuitableTable(
             f"{table!r} reads the foreign table {name!r} or has one among its partitions, whose rows are converted as "
             "they are read, so one row could make every question fail: copy it with CREATE MATERIALIZED VIEW"
@@ -93,7 +102,7 @@ def _check_relation(
             f"{table!r} is a view of a table with virtual columns, which one row could make fail: ask the table, or "
             "make the columns STORED"
         )
-    if secured and (below_view or _one(connection, _ACTIVE, oid)[0]):
+    if secured and (below_view or _catalogue_row(connection, _ACTIVE, oid)[0]):
         for (condition,) in connection.execute(_POLICIES, {"oid": oid}).fetchall():
             if condition is not None and not _cannot_fail(connection, str(condition)):
                 raise UnsuitableTable(
@@ -104,13 +113,20 @@ def _check_relation(
 
 
 def _is_plain_view(connection: psycopg.Connection[Any], tree: str) -> bool:
-    """Return whether a view is one SELECT of tables and joins, without LIMIT, that cannot fail."""
+    """Return whether a view is one SELECT of tables and joins, without LIMIT, that cannot fail on a row.
+
+    `tree` is PostgreSQL's parsed form of the view's query, as the catalogue stores it.
+    """
     whole = tree.count("{QUERY ") == 1 and ":limitOffset <> :limitCount <> " in tree
     return whole and set(re.findall(r":rtekind (\d+)", tree)) <= _TABLE_OR_JOIN and _cannot_fail(connection, tree)
 
 
 def _cannot_fail(connection: psycopg.Connection[Any], tree: str) -> bool:
-    """Return whether a parsed tree has only nodes, operators and functions that never fail on a row."""
+    """Return whether the parsed query or condition `tree` has only parts that never fail on a row.
+
+    `tree` is PostgreSQL's parsed form as the catalogue stores it. The parts are nodes, operators and functions; the
+    catalogue is asked which operators and functions cannot fail.
+    """
     if not set(_NODE.findall(tree)) <= _PLAIN_NODES:
         return False
     for statement, pattern in ((_TOTAL_OPERATORS, r":opno (\d+)"), (_TOTAL_FUNCTIONS, r":funcid (\d+)")):
@@ -120,7 +136,11 @@ def _cannot_fail(connection: psycopg.Connection[Any], tree: str) -> bool:
     return True
 
 
-def _one(connection: psycopg.Connection[Any], statement: str, oid: int) -> tuple[Any, ...]:
+def _catalogue_row(connection: psycopg.Connection[Any], statement: str, oid: int) -> tuple[Any, ...]:
+    """Return the one row of the catalogue query `statement` about the table or view with the number `oid`.
+
+    Raises: `UnsuitableTable` if there is no row, because the table was dropped.
+    """
     row = connection.execute(statement, {"oid": oid}).fetchone()
     if row is None:
         raise UnsuitableTable("the PostgreSQL table was dropped while it was looked up")

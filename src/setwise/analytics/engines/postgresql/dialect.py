@@ -1,16 +1,21 @@
-"""PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
+"""PostgreSQL's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect
 from setwise.analytics.schema import Column, Kind
 
 _NUMERIC_HEADER = 4
+"""The offset that PostgreSQL adds to the type modifier of a numeric."""
 
 
 def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -> Column:
-    """Return the column that the catalogue describes by its type's name and modifier."""
+    """Return the `Column` called `name` of PostgreSQL's type `native`.
+
+    `modifier` is the type modifier in the catalogue, which holds a numeric's precision and scale. `enumerated` says
+    whether the type is an enumeration, which is read as text.
+    """
     if native == "numeric" and modifier >= _NUMERIC_HEADER:
         digits = modifier - _NUMERIC_HEADER
         scale = (digits & 0x7FF ^ 0x400) - 0x400
@@ -20,7 +25,11 @@ def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -
 
 
 class PostgresqlDialect(Dialect):
-    """PostgreSQL's words, for psycopg: a percent sign stands doubled wherever it is not a parameter."""
+    """PostgreSQL's SQL dialect. All methods return SQL text for the driver psycopg.
+
+    psycopg reads a percent sign as the beginning of a parameter, so other percent signs are doubled. `types` are the
+    names of PostgreSQL's types by kind.
+    """
 
     types: ClassVar = {
         Kind.TEXT: ("text", "varchar", "bpchar", "name"),
@@ -43,9 +52,10 @@ class PostgresqlDialect(Dialect):
         return f"%({parameter})s"
 
     def user(self, column: Column) -> str:
-        """Return the column such that equal means the same user, whatever collation the column has.
+        """Return SQL for the user column `column`; two values of it are equal if and only if the user is the same.
 
-        A decimal loses its zeros at the end: 7.0 and 7.00 are equal, and so must be their texts, which are hashed.
+        Texts are compared by bytes, whatever the collation of the column. Zeros at the end of a decimal are removed:
+        7.0 and 7.00 are equal, so their texts, which are hashed, must be equal too.
         """
         match column.kind:
             case Kind.TEXT:
@@ -56,14 +66,19 @@ class PostgresqlDialect(Dialect):
                 return self.name(column.name)
 
     def label(self, column: Column) -> str:
-        """Return the column as text or integer; the collation "C" compares by code points."""
+        """Return a SQL expression for a row's group label from `column`: an integer or text.
+
+        It is an integer for an integer column. Texts have the collation "C", which orders them by code point.
+        """
         name = self.name(column.name)
         return f"CAST({name} AS bigint)" if column.kind is Kind.INTEGER else f'CAST({name} AS text) COLLATE "C"'
 
     def number(self, column: Column, least: str, most: str) -> str:
-        """Return a column of numbers in floating point, clipped; null where it is none.
+        """Return a SQL expression for a numeric column as a float, clipped to `least` .. `most`; null for NaN.
 
-        The server fails on quotients that underflow, and on decimals beyond the range of floating point.
+        `least` and `most` are SQL constants. PostgreSQL fails on quotients that underflow and on decimals beyond the
+        range of floats, so numbers nearer to 0 than 1e-150 become 0, and decimals are clipped before they are
+        converted.
         """
         name = self.name(column.name)
         if column.kind is Kind.INTEGER:
@@ -75,19 +90,34 @@ class PostgresqlDialect(Dialect):
         return f"CASE WHEN {name} <> 'NaN' THEN {near} END"
 
     def text(self, value: str) -> str:
-        """Return a value as text; the collation "C" compares by code points."""
+        """Return a SQL expression that casts the SQL `value` to text of collation "C", compared by code point."""
         return f'CAST({value} AS text) COLLATE "C"'
 
     def day(self, column: Column) -> str:
         moment = self._moment(column)
-        years = f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"
-        return f"CASE WHEN {years} THEN CAST({moment} AS date) END"
+        return f"CASE WHEN {_in_years(moment)} THEN CAST({moment} AS date) END"
+
+    def microseconds(self, column: Column) -> str:
+        """Return a SQL expression for the microseconds from 0001-01-01 to the time in `column`, in 64 bits.
+
+        A time with a time zone is converted to UTC first. The result is exact, because PostgreSQL's EXTRACT returns a
+        decimal.
+        """
+        moment = self._moment(column)
+        since_epoch = self.whole(f"EXTRACT(EPOCH FROM {moment}) * 1000000")
+        return f"CASE WHEN {_in_years(moment)} THEN {since_epoch} + {EPOCH_DAYS * DAY_MICROSECONDS} END"
+
+    def months_later(self, day: str, months: int) -> str:
+        return f"CAST({day} + INTERVAL '{months} months' AS date)"
 
     def hour(self, column: Column) -> str:
         return self.whole(f"EXTRACT(HOUR FROM {self._moment(column)})")
 
     def _moment(self, column: Column) -> str:
-        """Return a date or time without a time zone: an instant as it is in UTC, whatever the session's zone."""
+        """Return a SQL expression for a date or time column as a date or a timestamp without time zone.
+
+        A time with a zone is converted to UTC, so the result does not depend on the time zone of the session.
+        """
         name = self.name(column.name)
         return f"({name} AT TIME ZONE 'UTC')" if column.kind is Kind.INSTANT else name
 
@@ -98,15 +128,37 @@ class PostgresqlDialect(Dialect):
         return f"convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8') COLLATE \"C\""
 
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return the exact sum of products, as numerics."""
+        """Return a SQL aggregate for the exact sum, as a numeric, of `number` * `weight`, two SQL expressions."""
         return f"SUM(CAST({number} AS numeric) * {weight})"
 
-    def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the hash that ranks an item: the salt seeds that of the user, which seeds that of the first label.
+    def tie_order(self, column: Column) -> tuple[str, ...]:
+        """Return SQL sort keys for `column` in which two values are equal only if no statement tells them apart.
 
-        A chain needs no separator, which a label could contain.
+        Equal decimals can differ in their text, as 7.0 and 7.00 do, so they are also compared as text. Values of a type
+        that Setwise does not know are compared as text alone, because such a type need not have an order, and because
+        IS NULL is true for some values of a composite type that COUNT counts.
+        """
+        text = self.text(self.name(column.name))
+        match column.kind:
+            case Kind.DECIMAL:
+                return *super().tie_order(column), text
+            case Kind.OTHER:
+                return f"CASE WHEN {text} IS NULL THEN 0 ELSE 1 END", text
+            case _:
+                return super().tie_order(column)
+
+    def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
+        """Return a SQL sort key that puts a user's items into a random order: a chain of hashes.
+
+        `salt` (a SQL expression) seeds the hash of `user`, which seeds the hash of the first of `labels`, and so on. A
+        chain needs no separator between the values, which a label could contain.
         """
         key = salt
         for value in (user, *labels):
             key = f"hashtextextended(CAST({value} AS text), {key})"
         return key
+
+
+def _in_years(moment: str) -> str:
+    """Return a SQL condition that the SQL date or timestamp (without time zone) `moment` is in the years 1 to 9999."""
+    return f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"

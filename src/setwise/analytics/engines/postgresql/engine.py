@@ -1,56 +1,62 @@
-"""PostgreSQL: a table on a server, bounded and counted there."""
+"""The PostgreSQL engine: a table on a server, aggregated by the server itself."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import psycopg
 
 from setwise.analytics.bins import Group
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation, label_kind
-from setwise.analytics.engines.base import Engine, SqlQuestion, without_driver_error
-from setwise.analytics.engines.bounding import SaltSource
+from setwise.analytics.engines.base import Engine, SqlEngineQuery, without_driver_error
+from setwise.analytics.engines.bounding import Parameters, SaltSource, StatementBuilder, label_columns
 from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
-from setwise.analytics.engines.prepared import Manifest
-from setwise.analytics.engines.results import arrow_table, label_names
-from setwise.analytics.rows.derivation import Derivation
-from setwise.analytics.schema import Column, Kind
-from setwise.errors import EngineFailed, MissingExtra
-from setwise.mechanisms.labels import Cell
-
-try:
-    import psycopg
-except ImportError:  # pragma: no cover - said in one sentence instead
-    raise MissingExtra("PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
-
 from setwise.analytics.engines.postgresql.tables import (
-    found_join,
-    found_table,
+    find_join,
+    find_table,
     quoted_table,
     read_relations,
     store_table,
     table_fingerprint,
 )
+from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.registry import OpenRequest
+from setwise.analytics.engines.results import arrow_table, label_names
+from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.schema import Column, Kind
+from setwise.errors import EngineFailed, UnsuitableTable
+from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
-"""A salt that the server draws itself, so that no log of statements or parameters can hold it."""
+"""SQL expression for a salt that the server draws, so that no log of statements or parameters contains it."""
+
+_PAIRS = "pg_temp.setwise_pairs"
+"""The temporary table that holds the pairs of user and group between rounds of discovery."""
+
+_MAY_STORE = "SELECT has_database_privilege(current_database(), 'TEMP') AND NOT pg_is_in_recovery()"
+"""Whether this login can make a temporary table on this server."""
 
 PROBED_ROWS = 20_000
-"""About how many rows are looked at to learn how often a user's items repeat."""
+"""Approximate number of rows that are sampled to learn how often a user's items repeat."""
 
 Repetition: TypeAlias = dict[tuple[str, tuple[Group, ...]], tuple[int | None, int]]
-"""How many rows and how many pairs of user and item were seen, by user column and groups."""
+"""The number of sampled rows and of their (user, item) pairs, by user column and groups."""
 
 
 class PostgresqlEngine(Engine):
-    """A table of a PostgreSQL server, or a join; every question runs on a connection of its own, for reading only.
+    """Engine for a table, a view or a join of tables on a PostgreSQL server; each query has a read-only connection.
 
-    `source` is the name of a table or view, or a join of several. `salts` is for tests: without it the server draws the
-    salt.
+    `url` is the address of the server, and `source` the name of a table or view, or a join. `derivation` (computed
+    columns, filters, groups per user) is applied to the rows that are read. `salts` is for tests: a function that
+    returns the secret numbers by which users' items are chosen at random. If it is None, the server draws these
+    numbers.
     """
 
     @without_driver_error
@@ -67,60 +73,93 @@ class PostgresqlEngine(Engine):
         self._salts = salts
         self._repetition: Repetition = {}
         self._source = source
-        with self._connected() as connection:
-            self._base = self._looked_up(connection)
+        with self._connect() as connection:
+            self._base = self._look_up_relation(connection)
         self._relation = self._base.derived(derivation, PostgresqlDialect())
         self._schema, self._manifest = self._relation.schema, self._relation.manifest
         self._origin = self._relation.origin
 
     def rows(self) -> int | None:
-        """Return the planner's estimate of how many rows there are."""
+        """Return PostgreSQL's estimate of the table's number of rows, or None if the table was never analysed."""
         return self._relation.rows
 
     @without_driver_error
     def relations(self) -> tuple[str, ...]:
-        """Return the tables that are read, a view with the tables under it, each with its schema."""
+        """Return the schema-qualified names of the tables that this engine reads; for a view, also of the tables below.
+
+        A prepared dataset stands for the table that it was prepared from. Empty for a join.
+        """
         origin = self._origin if self._manifest is None else self._manifest.origin
         if origin is None:
             return ()
-        with self._connected() as connection:
+        with self._connect() as connection:
             return read_relations(connection, origin)
 
     def close(self) -> None:
-        """Nothing to let go of: connections end with their questions."""
+        """Do nothing: every connection is closed at the end of its query."""
 
     @contextmanager
-    def _question(self, aggregation: Aggregation) -> Iterator["PostgresqlQuestion"]:
-        with self._connected() as connection:
-            # Takes locks on every table below, so that none is redefined before the question is answered.
+    def _engine_query(self, aggregation: Aggregation) -> Iterator["PostgresqlEngineQuery"]:
+        with self._connect() as connection:
+            # This statement locks every underlying table, so that none is redefined before the query has run.
             # The empty list of parameters makes the driver read %% in the quoted name as a percent sign.
             connection.execute(f"SELECT FROM {self._base.text} LIMIT 0", [])
-            self._base.check_same(self._looked_up(connection))
-            yield PostgresqlQuestion(aggregation, self._relation, connection, self._salts, self._repetition)
+            self._base.check_same(self._look_up_relation(connection))
+            yield PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)
+
+    @contextmanager
+    def _weights_query(self, aggregation: Aggregation) -> Iterator["PostgresqlEngineQuery"]:
+        """Context manager that yields the query object whose `group_weights` the discovery of groups calls.
+
+        The (user, group) pairs that users keep are stored in a temporary table, created in a transaction of its own.
+        Rows are read in another transaction, which is read-only except for temporary tables. If the login may not
+        create temporary tables, or the server is a standby, the rows are read again in every round.
+        """
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
+        with self._connect(read_only=False) as connection:
+            query = PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)
+            allowed = connection.execute(_MAY_STORE).fetchone() == (True,)
+            if allowed:
+                query.make_pairs_table()
+            connection.commit()
+            connection.read_only = True
+            connection.execute("SET LOCAL datestyle = 'ISO'")
+            connection.execute(f"SELECT FROM {self._base.text} LIMIT 0", [])
+            self._base.check_same(self._look_up_relation(connection))
+            yield query
 
     def _check_definition(self) -> None:
-        with self._connected() as connection:
-            self._base.check_same(self._looked_up(connection))
+        with self._connect() as connection:
+            self._base.check_same(self._look_up_relation(connection))
 
-    def _looked_up(self, connection: "psycopg.Connection[Any]") -> Relation:
-        """Return the table or join as the server's catalogue defines it now."""
+    def _look_up_relation(self, connection: "psycopg.Connection[Any]") -> Relation:
+        """Return the SQL text and the columns of the table or join, as the server's catalogue defines them now."""
         if isinstance(self._source, str):
-            return found_table(connection, self._source)
-        return found_join(connection, self._source)
+            return find_table(connection, self._source)
+        return find_join(connection, self._source)
 
     def _fingerprint(self, origin: str) -> str:
-        with self._connected() as connection:
+        with self._connect() as connection:
             return table_fingerprint(connection, origin, quoted_table(origin))
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Write a table with the ranked contributions, and the manifest as its comment, in one transaction."""
-        with self._connected(read_only=False) as connection:
-            question = PostgresqlQuestion(aggregation, self._relation, connection, self._salts, self._repetition)
-            store_table(connection, quoted_table(destination), *question.prepared(), manifest)
+        """Rank at random each user's items in `aggregation`; write the ranks to the table `destination`.
+
+        `manifest`, the description of the dataset, becomes the table's comment; both are written in one transaction.
+        """
+        with self._connect(read_only=False) as connection:
+            query = PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)
+            store_table(connection, quoted_table(destination), *query.prepared(), manifest)
 
     @contextmanager
-    def _connected(self, *, read_only: bool = True) -> Iterator["psycopg.Connection[Any]"]:
-        """Give a connection of its own to a question, known to `cancel`."""
+    def _connect(self, *, read_only: bool = True) -> Iterator["psycopg.Connection[Any]"]:
+        """Context manager that yields a new connection in one transaction, read-only if `read_only` is set.
+
+        `Engine.cancel` stops the statement that runs on it.
+
+        Raises: `EngineFailed`, with fixed messages, if the server cannot be reached or a statement fails.
+        """
         with _failures("the PostgreSQL server cannot be reached or refuses the login"):
             connection = psycopg.connect(
                 self._url, connect_timeout=10, application_name="setwise", client_encoding="UTF8"
@@ -135,8 +174,21 @@ class PostgresqlEngine(Engine):
             connection.close()
 
 
-class PostgresqlQuestion(SqlQuestion):
-    """One aggregation on a connection of its own."""
+def open_tables(request: OpenRequest) -> PostgresqlEngine:
+    """Return a PostgreSQL engine that reads the server's tables that `request` names.
+
+    The tables are joined, and columns, filters and groups derived from them, as `request` says.
+    """
+    return PostgresqlEngine(request.address, request.server_source(), derivation=request.derivation)
+
+
+class PostgresqlEngineQuery(SqlEngineQuery):
+    """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
+
+    `salts` is for tests: a function that returns the secret numbers for random choices. If it is None, the server draws
+    these numbers. `repetition` caches, for all queries of the engine, the numbers of rows and of (user, item) pairs in
+    a sample of the users. These numbers decide which of two equivalent SQL forms is used, because one is faster.
+    """
 
     def __init__(
         self,
@@ -150,21 +202,53 @@ class PostgresqlQuestion(SqlQuestion):
         self._connection = connection
         self._table_rows = relation.rows
         self._repetition = repetition
+        self._stores_pairs = False
+        self._pairs_stored = False
         salt = _SERVER_SALT if salts is None else f"CAST({self._builder.parameters.add(salts())} AS bigint)"
         self._secret = f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
 
     def prepared(self) -> tuple[str, dict[str, object]]:
-        """Return the statement of what a prepared dataset holds, under a salt that is drawn in it."""
+        """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters by name.
+
+        The statement draws its secret salt itself, unless the salt is given for tests.
+        """
         statement, values = super().prepared()
         return f"{self._secret} {statement}", values
+
+    def make_pairs_table(self) -> None:
+        """Create the empty temporary table for the (labels, u) pairs of users and groups that users keep.
+
+        Its columns are taken from a SELECT that is not run. That SELECT has no filter, because a CREATE TABLE statement
+        takes no parameters, and constants of a filter must not become part of its text.
+        """
+        plain = replace(self._aggregation, where=None, null_item=None)
+        rows = StatementBuilder(
+            self._builder.dialect, self._builder.relation, self._builder.schema, Parameters(self._builder.dialect)
+        ).rows(plain)
+        columns = f"{label_columns(plain)}, u"
+        statement = f"CREATE TEMP TABLE {_PAIRS} AS SELECT {columns} FROM ({rows}) AS counted WITH NO DATA"
+        self._connection.execute(statement, [])
+        self._stores_pairs = True
+
+    def _keep_pairs(self) -> str | None:
+        if self._stores_pairs and not self._pairs_stored:
+            statement = f"INSERT INTO {_PAIRS} {self._secret} {self._kept_pairs(self._rows())}"
+            self._connection.execute(statement, self._builder.parameters.values)
+            self._pairs_stored = True
+        return _PAIRS if self._stores_pairs else None
+
+    def _fixed_errors(self) -> AbstractContextManager[object]:
+        return _failures("PostgreSQL could not answer the query")
 
     def _salt(self) -> str:
         return "(SELECT salt FROM secret)"
 
     def _rows_rarely_repeat(self) -> bool:
-        """Whether users rarely have several rows for an item; learned once, from some users of a table of known size.
+        """Return whether few users have several rows of one item, estimated from a sample of the users.
 
-        Either form gives the same histogram, so what was learned may be old, or about rows that a filter leaves out.
+        The estimate is made once for each user column and groups, and then reused. It decides only which of two
+        equivalent SQL forms is used, so it does no harm if it is old or includes rows that a filter leaves out. False
+        if the size of the table is not known.
         """
         if self._table_rows is None:
             return False
@@ -173,7 +257,7 @@ class PostgresqlQuestion(SqlQuestion):
             column = self._builder.schema.column(self._aggregation.user)
             user = self._builder.dialect.user(column)
             hashed = f"hashtextextended(CAST({user} AS text), 0)"
-            if column.kind is Kind.INTEGER:  # in half the time
+            if column.kind is Kind.INTEGER:  # hashing integers takes half the time of hashing text
                 hashed = f"hashint8extended(CAST({user} AS bigint), 0)"
             statement = self._probe(f"MOD({hashed}, {max(1, self._table_rows // PROBED_ROWS)}) = 0")
             [self._repetition[key]] = self._connection.execute(statement, self._builder.parameters.values).fetchall()
@@ -187,16 +271,20 @@ class PostgresqlQuestion(SqlQuestion):
             arrays.append(f"CAST({self._builder.parameters.add([row[place] for row in possible])} AS {native}[])")
         return f"({', '.join(labels)}) IN (SELECT * FROM unnest({', '.join(arrays)}))"
 
-    def _fetched(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
-        after = f", {statement[5:]}" if statement.startswith("WITH ") else f" {statement}"  # one WITH is allowed
-        found = self._connection.execute(f"{self._secret}{after}", self._builder.parameters.values).fetchall()
+    def _fetch(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
+        after = f", {statement[5:]}" if statement.startswith("WITH ") else f" {statement}"  # SQL allows only one WITH
+        rows = self._connection.execute(f"{self._secret}{after}", self._builder.parameters.values).fetchall()
         names = [*label_names(self._aggregation), *numbers]
-        return arrow_table(dict(zip(names, zip(*found, strict=True) if found else [()] * len(names), strict=True)))
+        return arrow_table(dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)))
 
 
 @contextmanager
 def _failures(sentence: str) -> Iterator[None]:
-    """Turn the driver's errors into ours with fixed sentences: its own quote rows, statements and addresses."""
+    """Context manager that replaces psycopg's errors by `EngineFailed` with fixed messages.
+
+    psycopg's messages quote rows, statements and addresses. A cancelled query and a missing privilege have messages of
+    their own; `sentence` is the message for all other errors.
+    """
     try:
         yield
     except psycopg.errors.QueryCanceled:

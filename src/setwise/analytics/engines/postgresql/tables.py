@@ -1,8 +1,8 @@
-"""What is read of a PostgreSQL server: a table or view by its name, or several of them joined; prepared datasets.
+"""Lookup of tables, views and joins of a PostgreSQL server, and storage of prepared datasets.
 
-The server converts text to UTF-8 when it sends it, and fails on a byte that its encoding leaves undefined: one such
-label would decide whether a question is answered. So in databases of other encodings such text is null, as in files.
-The comment of a table that is a prepared dataset is its manifest.
+The server converts text to UTF-8 when it sends it, and fails on a byte that its encoding does not define, so that one
+such label would decide whether a query is answered. Therefore text with such a byte is read as null in databases of
+other encodings, as it is in files. A prepared dataset is a table whose comment is its manifest.
 """
 
 import hashlib
@@ -21,13 +21,19 @@ from setwise.errors import UnsuitableTable
 
 _SINGLE_BYTE = ("LATIN", "WIN", "ISO_8859_", "KOI8")
 _HOLES: dict[str, bytes] = {}
-"""The undefined bytes of an encoding; the server's tables of conversion do not change while it runs."""
+"""The undefined bytes of each encoding seen so far; a server's conversion tables do not change while it runs."""
 
 
 def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: Sequence[Column]) -> str:
-    """Return a relation with null for text that the server cannot send, or raise for encodings without such a rule."""
-    found = connection.execute("SELECT getdatabaseencoding()").fetchone()
-    encoding = str((found or ("",))[0])
+    """Return SQL, to stand after FROM, that reads `relation` with null for text that cannot be sent as UTF-8.
+
+    `relation` is SQL text after FROM, and `columns` are its columns. It is returned unchanged if all text can be sent:
+    if the database's encoding is UTF-8, or has one byte per character and a character for every byte.
+
+    Raises: `UnsuitableTable` if the database's encoding uses several bytes per character and is not UTF-8.
+    """
+    row = connection.execute("SELECT getdatabaseencoding()").fetchone()
+    encoding = str((row or ("",))[0])
     if encoding == "UTF8":
         return relation
     if not encoding.startswith(_SINGLE_BYTE):
@@ -44,7 +50,7 @@ def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: 
 
 
 def _undefined_bytes(connection: psycopg.Connection[Any]) -> bytes:
-    """Return the bytes that are no character in the database's encoding, by asking the server for each of them."""
+    """Return the bytes from 128 to 255 that are no character in the database's encoding, by asking the server."""
     undefined = bytearray()
     for byte in range(128, 256):
         try:
@@ -56,6 +62,10 @@ def _undefined_bytes(connection: psycopg.Connection[Any]) -> bytes:
 
 
 def _sound_cell(column: Column, undefined: bytes) -> str:
+    """Return SQL for `column` in a SELECT list, with null for text that contains one of the bytes `undefined`.
+
+    These bytes are no characters in the database's encoding, so the server fails when it sends text with them.
+    """
     name = PostgresqlDialect().name(column.name)
     if column.kind is not Kind.TEXT:
         return name
@@ -72,38 +82,46 @@ _COUNTED = """
 
 
 def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
-    """Return the manifest of a table that is a prepared dataset, or None."""
-    found = connection.execute(_COMMENT, {"name": name}).fetchone()
-    return Manifest.in_comment(None if found is None else found[0])
+    """Return the manifest in the comment of the table `name`; None if the table is not a prepared dataset."""
+    row = connection.execute(_COMMENT, {"name": name}).fetchone()
+    return Manifest.in_comment(None if row is None else row[0])
 
 
 def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str) -> str:
-    """Return a digest of which file of what size holds a table, and how many rows were ever written or deleted.
+    """Return a digest that changes when the rows of a PostgreSQL table change.
 
-    The server adds up the latter at the end of transactions and up to some seconds late.
+    It covers the table's file, its size, and the numbers of rows ever inserted, updated and deleted, which the server
+    updates with a delay of up to some seconds. `table` is the table's name for messages and `name` its quoted form.
+
+    Raises: `UnsuitableTable` if it is not a plain table, because changes could not be noticed.
     """
-    found = connection.execute(_COUNTED, {"name": name}).fetchone()
-    if found is None:
+    row = connection.execute(_COUNTED, {"name": name}).fetchone()
+    if row is None:
         raise UnsuitableTable(
             f"{table!r} is not a plain table, so changes of it would not be noticed: prepare a plain table"
         )
-    return hashlib.sha256(repr(found).encode()).hexdigest()
+    return hashlib.sha256(repr(row).encode()).hexdigest()
 
 
 def store_table(
     connection: psycopg.Connection[Any], name: str, prepared: str, parameters: dict[str, object], manifest: Manifest
 ) -> None:
-    """Make the table and its comment, in place of a prepared dataset of that name."""
+    """Store a prepared dataset: create the table `name` from the SQL `prepared`, with `manifest` as its comment.
+
+    `name` is quoted, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
+
+    Raises: `InvalidParameter` if `name` exists and is not a prepared dataset, so that no other table is overwritten.
+    """
     exists = connection.execute("SELECT to_regclass(%(name)s) IS NOT NULL", {"name": name}).fetchone() == (True,)
     escaped = name.replace("%", "%%")
     if exists:
         if stored_manifest(connection, name) is None:
             raise not_replaceable(name)
         connection.execute(f"DROP TABLE {escaped}", {})
-    # The server takes no parameters here, so the driver writes them into the statement as quoted constants.
+    # CREATE TABLE AS takes no parameters, so the driver writes them into the statement as quoted constants.
     psycopg.ClientCursor(connection).execute(f"CREATE TABLE {escaped} AS {prepared}", parameters)
-    written = "'" + (MARK + manifest.written()).replace("'", "''").replace("%", "%%") + "'"
-    connection.execute(f"COMMENT ON TABLE {escaped} IS {written}", {})
+    comment = "'" + (MARK + manifest.written()).replace("'", "''").replace("%", "%%") + "'"
+    connection.execute(f"COMMENT ON TABLE {escaped} IS {comment}", {})
 
 
 _READ_RELATIONS = """
@@ -119,13 +137,13 @@ _READ_RELATIONS = """
 
 
 def read_relations(connection: psycopg.Connection[Any], table: str) -> tuple[str, ...]:
-    """Return a table, or a view and the tables and views under it, each as schema and name."""
+    """Return the schema-qualified name of `table`; for a view, also the names of all tables and views that it reads."""
     rows = connection.execute(_READ_RELATIONS, {"name": quoted_table(table)}).fetchall()
     return tuple(f"{schema}.{name}" for schema, name in rows)
 
 
 LONGEST_NAME = 63
-"""Bytes of a name; the server cuts longer ones, and two of them could become one."""
+"""Most bytes of a column's name: the server truncates longer names, which could make two names equal."""
 
 _RELATION = """
     SELECT c.oid, n.nspname, c.relname, c.reltuples::bigint
@@ -138,10 +156,13 @@ _COLUMNS = """
 """
 
 
-def found_table(connection: psycopg.Connection[Any], table: str) -> Relation:
-    """Look up a table or view by its name, with or without a schema, in the case in which it is stored.
+def find_table(connection: psycopg.Connection[Any], table: str) -> Relation:
+    """Return the `Relation` (SQL text and columns) of a table or view.
 
-    Raises `UnsuitableTable` for a table or view that one row could make fail (definitions.py).
+    `table` is its name in its stored case, with or without a schema. Virtual columns, which the server computes while
+    it reads rows, are left out.
+
+    Raises: `UnsuitableTable` if there is no such table, or if one row could make reading it fail (definitions.py).
     """
     quoted = quoted_table(table)
     row = connection.execute(_RELATION, {"name": quoted}).fetchone()
@@ -156,15 +177,19 @@ def found_table(connection: psycopg.Connection[Any], table: str) -> Relation:
     dialect = PostgresqlDialect()
     text = f"{dialect.name(namespace)}.{dialect.name(name)}"
     manifest = stored_manifest(connection, quoted)
-    if manifest is None:  # what was prepared holds nothing that the server cannot send
+    if manifest is None:  # a prepared dataset contains only text that the server can send
         text = sound_relation(connection, text, schema.columns)
     rows = int(tuples) if tuples >= 0 else None
     return Relation(text=text, schema=schema, rows=rows, manifest=manifest, origin=table)
 
 
-def found_join(connection: psycopg.Connection[Any], join: ServerJoin) -> Relation:
-    """Look up every table of a join, and see that the server can name its columns."""
-    relation = join.found(partial(found_table, connection), PostgresqlDialect())
+def find_join(connection: psycopg.Connection[Any], join: ServerJoin) -> Relation:
+    """Return `join`, a join of tables of the server, as one `Relation` (SQL text and columns).
+
+    Raises: `UnsuitableTable` if a column of the join has a name that is too long for PostgreSQL, and the errors of
+    `ServerJoin.look_up`.
+    """
+    relation = join.look_up(partial(find_table, connection), PostgresqlDialect())
     for column in relation.schema.names:
         if len(column.encode()) > LONGEST_NAME:
             raise UnsuitableTable(
@@ -175,5 +200,5 @@ def found_join(connection: psycopg.Connection[Any], join: ServerJoin) -> Relatio
 
 
 def quoted_table(table: str) -> str:
-    """Return the name of a table, with or without a schema, in quotes."""
+    """Return the name of a table, with or without a schema, quoted for SQL."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))

@@ -1,1 +1,1 @@
-"""Spark as an engine."""
+"""The Spark engine."""

@@ -1,9 +1,9 @@
-"""Which frames, views and catalogue tables of Spark cannot fail on any row, from their analysed plans.
+"""Decides which data frames, views and catalogue tables of Spark cannot fail on any row, so that they may be read.
 
-Spark computes views and frames as it reads them, and fails on the first row that does not convert. In the analysed plan
-every conversion is explicit. A plan is accepted only if it consists of columns, constants, comparisons, conversions
-that lose nothing, and functions that have a value for every argument. Tables must be stored as Parquet whose files have
-the types of the table (or as Delta or Iceberg, which see to that themselves), or be in Spark's memory.
+Spark evaluates views and frames while it reads them, and fails on the first row that does not convert. The analysed
+query plan shows every conversion. A plan is accepted only if it consists of columns, constants, comparisons, lossless
+conversions, and functions that have a value for every argument. Tables must be in Spark's memory, or be stored as
+Parquet whose files have the types of the table, or as Delta or Iceberg, which ensure that themselves.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _PLAIN_NODES = frozenset(
         *("InMemoryRelation", "LogicalRelation", "DataSourceV2Relation"),
     }
 )
-"""Nodes of a plan that read, choose or combine rows, but cut none off by their number."""
+"""The nodes of a plan that read, select or combine rows, without limiting their number."""
 _TOTAL_EXPRESSIONS = frozenset(
     {
         *("AttributeReference", "Alias", "Literal", "OuterReference", "Coalesce", "CaseWhen", "If", "IsNull"),
@@ -34,7 +34,7 @@ _TOTAL_EXPRESSIONS = frozenset(
         *("With", "CommonExpressionDef", "CommonExpressionRef", "CurrentDate", "CurrentTimestamp"),
     }
 )
-"""Expressions that have a value, or null, for every argument."""
+"""The expressions that have a value, or null, for every argument."""
 _WIDER = {
     "tinyint": ("smallint", "int", "bigint", "float", "double"),
     "smallint": ("int", "bigint", "float", "double"),
@@ -42,12 +42,15 @@ _WIDER = {
     "bigint": ("double",),
     "float": ("double",),
 }
-"""To which types a type is converted without failing; every plain type also to text."""
+"""For each type the types to which it is converted without failing; every plain type can also become text."""
 _REMEDY = "write it to Parquet, and give the path"
 
 
 def check_frame(frame: DataFrame, source: str) -> None:
-    """Raise `UnsuitableTable` if a row could make reading the frame fail; `source` names the frame in the message."""
+    """Raise `UnsuitableTable` if the data frame `frame` computes or converts values, which could fail on a row.
+
+    `source` names the frame in the message.
+    """
     for node in _tree(frame._jdf.queryExecution().analyzed()):
         name = _class_name(node)
         total = all(_is_total(each) for root in _items(node.expressions()) for each in _tree(root))
@@ -60,7 +63,11 @@ def check_frame(frame: DataFrame, source: str) -> None:
 
 
 def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> None:  # noqa: ANN401 - an object of Java
-    """Raise `UnsuitableTable` unless the files of a stored table have the types that the table declares."""
+    """Raise `UnsuitableTable` unless the files of a stored table have the types that the table declares.
+
+    `leaf` is the node of Spark's query plan that reads the table, `name` the Java class of the node, and `source` the
+    table's name for messages.
+    """
     stored = str(leaf.table().getClass().getName() if name == "DataSourceV2Relation" else leaf.relation().getClass())
     if name == "LogicalRelation" and stored.endswith("HadoopFsRelation"):
         stored = str(leaf.relation().fileFormat().getClass().getName())
@@ -76,10 +83,10 @@ def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> 
     if not files or not declared:
         return
     try:
-        found = dict(session.read.option("mergeSchema", "true").parquet(*files).dtypes)
+        file_types = dict(session.read.option("mergeSchema", "true").parquet(*files).dtypes)
     except (PySparkException, Py4JError):
-        found = None
-    if found is None or any(found.get(column, native) != native for column, native in declared.items()):
+        file_types = None
+    if file_types is None or any(file_types.get(column, native) != native for column, native in declared.items()):
         raise UnsuitableTable(
             f"the files of {source} have other types than the table, so one row could make every question fail: "
             "write them again with the types of the table"
@@ -91,7 +98,10 @@ def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> 
 
 
 def _is_total(expression: Any) -> bool:  # noqa: ANN401 - an object of Java
-    """Return whether an expression has a value or null for every argument; its children are looked at by themselves."""
+    """Return whether a Spark expression gives a value or null, and never an error, for all values of its arguments.
+
+    `expression` is a node of Spark's query plan; the expressions below it are not checked here.
+    """
     name = _class_name(expression)
     if name == "Cast":
         source, target = expression.child().dataType().catalogString(), expression.dataType().catalogString()
@@ -111,7 +121,7 @@ def _is_total(expression: Any) -> bool:  # noqa: ANN401 - an object of Java
 
 
 def _tree(root: Any) -> Iterator[Any]:  # noqa: ANN401 - an object of Java
-    """Yield a node of a plan or an expression, and all nodes below it."""
+    """Yield `root`, a node of a Spark query plan or of an expression in it, and all nodes below it."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -120,8 +130,10 @@ def _tree(root: Any) -> Iterator[Any]:  # noqa: ANN401 - an object of Java
 
 
 def _items(sequence: Any) -> list[Any]:  # noqa: ANN401 - an object of Java
+    """Return the items of a Scala sequence, a Java object of Spark, as a Python list."""
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def _class_name(node: Any) -> str:  # noqa: ANN401 - an object of Java
+    """Return the name, without the package, of the Java class of `node`, a node of a Spark query plan or expression."""
     return str(node.getClass().getName()).rpartition(".")[2]

@@ -1,21 +1,24 @@
-"""Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
+"""Spark's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items."""
 
 from collections.abc import Sequence
 from itertools import groupby
 from typing import ClassVar
 
-from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect
 from setwise.analytics.schema import Column, Kind
 
 SAFE_IN_64_BITS = 2**20
-"""Sums of numbers up to this fit in 64 bits for 2^43 users."""
+"""Numbers up to this can be summed in 64 bits for 2^43 users."""
 
 _DAY = 86_400
-"""Seconds of a day."""
+"""Seconds per day."""
+
+MOST_SMALLEST_ROWS = 1_000
+"""The most rows of a user that `min_by` may hold in memory; above this, Spark sorts the rows and can spill them."""
 
 
 def spark_column(name: str, native: str) -> Column:
-    """Return the column whose type Spark writes like this."""
+    """Return the `Column` called `name` for a type that Spark writes as `native`, such as decimal(18,3)."""
     if native.startswith("decimal("):
         precision, scale = (int(digits) for digits in native[len("decimal(") : -1].split(","))
         return Column(name=name, kind=Kind.DECIMAL, native=native, precision=precision, scale=scale)
@@ -28,7 +31,14 @@ def spark_column(name: str, native: str) -> Column:
 
 
 class SparkDialect(Dialect):
-    """Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
+    """Spark's SQL dialect. All methods return SQL text, unless their descriptions say otherwise.
+
+    `has_min_by_number` says whether Spark's aggregate `min_by` can return several rows, as it does since Spark 4.2.
+    `types` are the names of Spark's types by kind.
+    """
+
+    def __init__(self, has_min_by_number: bool = False) -> None:
+        self._has_min_by_number = has_min_by_number
 
     types: ClassVar = {
         Kind.TEXT: ("string", "varchar", "char"),
@@ -41,6 +51,9 @@ class SparkDialect(Dialect):
         Kind.IDENTIFIER: ("binary",),
     }
     iso_weekday = "DAYOFWEEK_ISO"
+    hashes_integers_apart = True
+    """The last step of `rank_hash` is xxhash64 of the label, seeded with the hash of salt and user. For a fixed seed,
+    xxhash64 of an integer only multiplies by odd numbers, adds, rotates and shifts and xors, so it is a bijection."""
 
     def name(self, identifier: str) -> str:
         return "`" + identifier.replace("`", "``") + "`"
@@ -52,7 +65,11 @@ class SparkDialect(Dialect):
         return self._text(column) if column.kind is Kind.TEXT else self.name(column.name)
 
     def label(self, column: Column) -> str:
-        """Return the column as text or integer, null where text is not UTF-8: Spark takes any bytes for text."""
+        """Return a SQL expression for a row's group label from `column`: an integer or text.
+
+        It is an integer for an integer column. Spark's strings can hold any bytes; a value that is not valid UTF-8
+        becomes null.
+        """
         match column.kind:
             case Kind.INTEGER:
                 return self.name(column.name)
@@ -62,35 +79,61 @@ class SparkDialect(Dialect):
                 return f"CAST({self.name(column.name)} AS STRING)"
 
     def _text(self, column: Column) -> str:
-        """Return a column of text; it compares by bytes, which is by code points."""
+        """Return a SQL expression for a text column in a collation that compares bytes, and so code points."""
         name = self.name(column.name)
         return name if column.native == "string" else f"COLLATE({name}, 'UTF8_BINARY')"
 
     def number(self, column: Column, least: str, most: str) -> str:
         number = self.real(self.name(column.name))
-        there = f"{number} IS NOT NULL AND NOT isnan({number})"  # of null, isnan is false
-        return f"CASE WHEN {there} THEN GREATEST(LEAST({number}, {most}), {least}) END"
+        is_number = f"{number} IS NOT NULL AND NOT isnan({number})"  # both tests, because isnan(NULL) is false
+        return f"CASE WHEN {is_number} THEN GREATEST(LEAST({number}, {most}), {least}) END"
 
     def day(self, column: Column) -> str:
         day = f"CAST({self.name(column.name)} AS DATE)"
         if column.kind is Kind.INSTANT:
-            day = f"DATE_FROM_UNIX_DATE(CAST(({_seconds(column)} - {_of_day(column)}) DIV {_DAY} AS INT))"
+            day = f"DATE_FROM_UNIX_DATE(CAST(({_epoch_seconds(column)} - {_seconds_of_day(column)}) DIV {_DAY} AS INT))"
         return f"CASE WHEN {day} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {day} END"
 
     def hour(self, column: Column) -> str:
         if column.kind is Kind.INSTANT:
-            return f"{_of_day(column)} DIV 3600"
+            return f"{_seconds_of_day(column)} DIV 3600"
         return self.whole(f"EXTRACT(HOUR FROM {self.name(column.name)})")
+
+    def day_number(self, day: str) -> str:
+        return f"(CAST(UNIX_DATE({day}) AS BIGINT) + {EPOCH_DAYS})"
+
+    def numbered_day(self, number: str) -> str:
+        return f"DATE_ADD(DATE '0001-01-01', CAST({number} AS INT))"
+
+    def months_later(self, day: str, months: int) -> str:
+        return f"ADD_MONTHS({day}, {months})"
+
+    def microseconds(self, column: Column) -> str:
+        """Return a SQL expression for the microseconds from 0001-01-01 to the time in `column`, in 64 bits.
+
+        A time without time zone is computed from its day, hour, minute and second, because Spark's own conversion to
+        microseconds would use the time zone of the session.
+        """
+        name, day = self.name(column.name), self.day(column)
+        if column.kind is Kind.INSTANT:
+            since_start = f"UNIX_MICROS({name}) + {EPOCH_DAYS * DAY_MICROSECONDS}"
+            return f"CASE WHEN {day} IS NOT NULL THEN {since_start} END"
+        minutes = f"CAST(EXTRACT(HOUR FROM {name}) * 60 + EXTRACT(MINUTE FROM {name}) AS BIGINT)"
+        seconds = f"CAST(EXTRACT(SECOND FROM {name}) * 1000000 AS BIGINT)"
+        return f"({self.day_number(day)} * {DAY_MICROSECONDS} + {minutes} * 60000000 + {seconds})"
+
+    def quotient(self, number: str, divisor: int) -> str:
+        return f"({number} DIV {divisor})"
 
     def days_before(self, day: str, days: str) -> str:
         return f"DATE_SUB({day}, CAST({days} AS INT))"
 
     def operand(self, column: Column) -> str:
-        """Return the column as it is compared with a constant.
+        """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
-        Constants are finite, so that NaN exceeds them all as infinity does, and adding 0 makes -0.0 equal to 0.0 also
-        where values are looked up. Compared as it is, a group of rows of a Parquet file would be passed over by its
-        largest number, which leaves NaN out, or by its dictionary, in which -0.0 is not 0.0.
+        NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Adding 0 turns -0.0
+        into 0.0, which a lookup would not find otherwise. Without these two changes, Spark would skip a row group of a
+        Parquet file by its recorded maximum, which ignores NaN, or by its dictionary, in which -0.0 is not 0.0.
         """
         match column.kind:
             case Kind.TEXT:
@@ -102,9 +145,10 @@ class SparkDialect(Dialect):
                 return self.name(column.name)
 
     def pattern(self, written: str) -> str:
-        """Return a pattern as a regular expression that takes the first place of every part and never another.
+        """Return the LIKE pattern `written` as a regular expression for Spark's RLIKE (a parameter value, not SQL).
 
-        LIKE would try all places of all parts: with six of them, one row of eighty characters takes minutes.
+        In the regular expression each text between percent signs matches only at its first possible position. Spark's
+        own LIKE tries all positions of all texts: with six such texts, one row of eighty characters takes minutes.
         """
         first, *others = map(_part, written.split("%"))
         between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
@@ -115,32 +159,64 @@ class SparkDialect(Dialect):
         return f"{operand} RLIKE {placeholder}"
 
     def total(self, number: str, largest: int | None) -> str:
-        """Return the exact sum, in decimals where 64 bits might not do."""
+        """Return a SQL aggregate for the exact sum of integers, whose SQL expression is `number`.
+
+        `largest` is their greatest absolute value; None means any 64-bit integers. The sum is computed in decimals if
+        `largest` is None or so large that 64 bits could overflow.
+        """
         small = largest is not None and largest <= SAFE_IN_64_BITS
         return f"SUM({number})" if small else f"SUM(CAST({number} AS DECIMAL(28, 0)))"
 
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return the exact sum of products: 2^62 times all rows there can be has fewer than 38 digits."""
+        """Return a SQL aggregate for the exact sum, as a decimal, of `number` * `weight`, two SQL expressions.
+
+        `number` is at most 2^62 and `weight` a number of users, so the sum has fewer than 38 digits and cannot
+        overflow.
+        """
         return f"SUM(CAST(CAST({number} AS DECIMAL(19, 0)) * CAST({weight} AS DECIMAL(19, 0)) AS DECIMAL(38, 0)))"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the hash that ranks an item; every argument seeds the hash of the next."""
+        """Return a SQL sort key that puts a user's items into a random order: a chain of hashes, each seeding the next.
+
+        The chain begins with `salt`, a SQL expression; `user` and `labels` are the SQL columns that are hashed.
+        """
         return f"xxhash64({', '.join([salt, user, *labels])})"
+
+    def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
+        """Return the list of a SELECT with GROUP BY that gives, for each group, the rows with the smallest `order`.
+
+        It gives `number` rows per group, with the `columns` named; `order` is a SQL expression. Spark then sorts rows
+        by user alone, which is faster than the sort by user and hash that a window function needs, and holds no more
+        than `number` rows of one user. None before Spark 4.2, and above `MOST_SMALLEST_ROWS` rows; then a window
+        function ranks the rows.
+        """
+        if not self._has_min_by_number or number > MOST_SMALLEST_ROWS:
+            return None
+        if len(columns) == 1:
+            return f"explode(min_by({columns[0]}, {order}, {number})) AS {columns[0]}"
+        return f"inline(min_by(struct({', '.join(columns)}), {order}, {number}))"
 
 
 def _part(written: str) -> str:
-    """Return the part of a pattern between two percent signs as a regular expression."""
-    found = ""
+    """Return the regular expression for `written`, a part of a LIKE pattern without percent signs.
+
+    An underscore matches any one character, and every other character matches itself.
+    """
+    expression = ""
     for character, run in groupby(written):
         length = len(list(run))
-        found += f".{{{length}}}" if character == "_" else rf"\x{{{ord(character):x}}}" * length
-    return found
+        expression += f".{{{length}}}" if character == "_" else rf"\x{{{ord(character):x}}}" * length
+    return expression
 
 
-def _seconds(column: Column) -> str:
-    """Return an instant in seconds since 1970 in UTC, whatever the session's time zone."""
+def _epoch_seconds(column: Column) -> str:
+    """Return a SQL expression for the whole seconds from 1970-01-01 UTC to the time (with zone) in `column`.
+
+    The result does not depend on the time zone of the Spark session.
+    """
     return f"UNIX_SECONDS({SparkDialect().name(column.name)})"
 
 
-def _of_day(column: Column) -> str:
-    return f"PMOD({_seconds(column)}, {_DAY})"
+def _seconds_of_day(column: Column) -> str:
+    """Return a SQL expression for the seconds since midnight UTC of the time (with zone) in `column`."""
+    return f"PMOD({_epoch_seconds(column)}, {_DAY})"

@@ -1,36 +1,31 @@
-"""Spark: files and catalogue tables of a cluster, or of this machine.
+"""The Spark engine, which reads files and catalogue tables on a cluster or on this machine.
 
-Contributions are bounded and counted by Spark itself, with the statements of engines/bounding.py in its own dialect.
+Spark itself bounds and counts contributions, with the statements of engines/bounding.py in its dialect.
 """
 
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.sql import DataFrame, SparkSession
 
 from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation, columns_read, label_kind
-from setwise.analytics.engines.base import Engine, Poller, SqlQuestion, without_driver_error
+from setwise.analytics.engines.base import Engine, Poller, SqlEngineQuery, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
-from setwise.analytics.engines.joins import Join, NamedTable
+from setwise.analytics.engines.files import apply_description
+from setwise.analytics.engines.joins import NamedTable
 from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.registry import OpenRequest, TableSource
 from setwise.analytics.engines.spark.dialect import SparkDialect
-from setwise.analytics.rows.derivation import Derivation
-from setwise.analytics.schema import Column
-from setwise.errors import EngineFailed, MissingExtra
-from setwise.mechanisms.labels import Cell
-
-try:
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-    from pyspark.errors import PySparkException, PySparkRuntimeError
-    from pyspark.sql import DataFrame, SparkSession
-except ImportError:  # pragma: no cover - said in one sentence instead
-    raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
-
 from setwise.analytics.engines.spark.tables import (
     SparkSource,
     SparkTable,
@@ -41,26 +36,39 @@ from setwise.analytics.engines.spark.tables import (
     source_frame,
     store_frame,
 )
+from setwise.analytics.schema import Column
+from setwise.errors import EngineFailed
+from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PARTS_PER_CORE = 16
-"""Fewest partitions that rows are spread over, for each core."""
+PARTS_PER_CORE = 4
+"""The least number of partitions per core that rows are distributed over; each task costs processor time of its own."""
 
-PART_BYTES = 2**25
-"""Largest partition that still sorts quickly, in bytes."""
+PART_BYTES = 2**24
+"""The largest partition, in bytes, that still sorts quickly; about 2 million rows of two integer columns in Parquet."""
 
 MOST_BYTES = 2**38
-"""Beyond this size of a table, in bytes, or where Spark only guesses it, Spark chooses the partitions itself."""
+"""Size of a table in bytes above which Spark chooses the number of partitions itself.
+
+Where Spark only guesses the size of a table, its guess is above this.
+"""
 
 PROBED_SHARE = 100
 """One user in this many is sampled to estimate how often users repeat an item."""
+MIN_BY_NUMBER_VERSION = (4, 2)
+"""The first version of Spark whose `min_by` returns several rows."""
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 class SparkEngine(Engine):
-    """A table of a Spark session, read where the session runs; `leave` is called once, when the engine is closed."""
+    """Engine for `table`, a table of a Spark session, which is read where the session runs.
+
+    `progress` is called with the share of work done while a query runs. The function `salts` returns the secret numbers
+    by which users' items are chosen at random. The function `leave` is called once, when the engine is closed, to
+    release the session; it is None if the session belongs to the caller and stays.
+    """
 
     @without_driver_error
     def __init__(
@@ -82,15 +90,19 @@ class SparkEngine(Engine):
             self._schema = table.schema
 
     def close(self) -> None:
-        """Let go of the session, if it was started here."""
+        """Release the Spark session, which is stopped if this package started it and no other engine uses it."""
         leave, self._leave = self._leave, None
         if leave is not None:
             leave()
 
     @contextmanager
-    def _question(self, aggregation: Aggregation) -> Iterator["SparkQuestion"]:
+    def _engine_query(self, aggregation: Aggregation) -> Iterator["SparkEngineQuery"]:
         with self._job() as views:
-            yield SparkQuestion(aggregation, self._table, views, self._salts)
+            query = SparkEngineQuery(aggregation, self._table, views, self._salts)
+            try:
+                yield query
+            finally:
+                query.forget_pairs()
 
     def _fingerprint(self, origin: str) -> str:
         with self._job():
@@ -99,24 +111,34 @@ class SparkEngine(Engine):
             return frame_fingerprint(frame, origin)
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Write a table of the catalogue with the ranked contributions, and the manifest as its property."""
-        with self._question(aggregation) as question:
-            statement, values = question.prepared()
+        """Rank at random each user's items in `aggregation`; write the ranks to the catalogue table `destination`.
+
+        `manifest`, the description of the dataset, becomes a property of the table.
+        """
+        with self._engine_query(aggregation) as query:
+            statement, values = query.prepared()
             store_frame(self._table.frame.sparkSession.sql(statement, args=values), destination, manifest)
 
     def _cancel_group(self, group: str) -> None:
-        """Cancel the jobs of a question, those still to come included: one question is several jobs."""
+        """Cancel the running and all future Spark jobs of one query; `group` is the name of the query's job group."""
         self._table.frame.sparkSession.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     @contextmanager
     def _job(self) -> Iterator["Views"]:
-        """Give the jobs of one question a group of their own, known to `cancel` and watched, and views to name."""
+        """Context manager that yields the temporary views of one query, whose Spark jobs `Engine.cancel` can stop.
+
+        The progress of the jobs is reported while they run. At the end the views are dropped, and the job group that
+        the thread had before is restored.
+
+        Raises: `EngineFailed` if Spark fails.
+        """
         session = self._table.frame.sparkSession
         context = session.sparkContext
         group = f"setwise-{uuid.uuid4().hex}"
         views = Views(session, group.replace("-", "_"))
 
         def look() -> bool:
+            """Report the share of completed tasks in Spark's active stages; return False, so that polling goes on."""
             tracker = context.statusTracker()
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)
@@ -133,41 +155,72 @@ class SparkEngine(Engine):
             self._cancel_group(group)
             raise
         finally:
-            # Left in the group, the caller's next job would be cancelled with it.
+            # Restore the group: otherwise the caller's next job would belong to the query and be cancelled with it.
             for name, value in before.items():
-                context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None takes it away
+                context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None removes the property
             views.drop()
 
 
-class SparkQuestion(SqlQuestion):
-    """One aggregation, in jobs and with views of its own."""
+class SparkEngineQuery(SqlEngineQuery):
+    """One `aggregation` of the Spark table `table` as SQL statements, with temporary `views` of its own.
+
+    The function `salts` returns the secret number by which users' items are chosen at random.
+    """
 
     def __init__(self, aggregation: Aggregation, table: SparkTable, views: Views, salts: SaltSource) -> None:
         needed = columns_read(aggregation)
         frame = table.columns([name for name in table.schema.names if name in needed])
-        super().__init__(aggregation, SparkDialect(), views.add("table", frame), table.schema, table.manifest)
+        self._session = table.frame.sparkSession
+        dialect = SparkDialect(has_min_by_number=_version(self._session) >= MIN_BY_NUMBER_VERSION)
+        super().__init__(aggregation, dialect, views.add("table", frame), table.schema, table.manifest)
         self._table = table
         self._views = views
         self._salts = salts
-        self._session = table.frame.sparkSession
+        self._pairs: DataFrame | None = None
+
+    def forget_pairs(self) -> None:
+        """Free the (user, group) pairs that Spark may have cached for the rounds of the discovery of groups."""
+        if self._pairs is not None:
+            self._pairs.unpersist()
+
+    def _keep_pairs(self) -> str | None:
+        if self._pairs is None:
+            statement = self._kept_pairs(self._rows(hint=self._hint()))
+            self._pairs = self._session.sql(statement, args=self._builder.parameters.values).persist()
+        return self._views.add("pairs", self._pairs)
+
+    def _fixed_errors(self) -> AbstractContextManager[object]:
+        return _failures()
 
     def _salt(self) -> str:
-        """Return a new salt for SQL: plans are shown and logged with their constants, but a view shows only columns."""
+        """Return a SQL expression that reads a new secret salt from a temporary view.
+
+        Spark displays and logs query plans with their constants, so the salt must not be a constant. For a view the
+        plan shows only the column names.
+        """
         salt = self._session.createDataFrame([(self._salts(),)], "salt BIGINT")
         return f"(SELECT salt FROM {self._views.add('secret', salt)})"
 
     def _hint(self) -> str:
-        """Return the hint that sends rows to where their user is: grouping and window then stay there.
+        """Return the optimizer hint (SQL text) that sends all rows of a user to one partition, to be grouped there.
 
-        In parts as large as Spark would make them by itself, sorting takes twice as long.
+        The number of partitions grows with the size of the table, because grouping and sorting a large partition takes
+        longer for each row, and spills to disk.
         """
         size = int(str(self._table.sized_like._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         parts = max(PARTS_PER_CORE * self._session.sparkContext.defaultParallelism, size // PART_BYTES)
         return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
 
     def _rows_rarely_repeat(self) -> bool:
-        """Whether users rarely have several rows for an item; learned from some of the users."""
-        if self._table.narrowed is not None:  # another pass would read every line again
+        """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
+
+        It is estimated from a sample of the users. False for a table of CSV files, which the sample would have to read
+        as a whole. Also false if Spark chooses items by an aggregate instead of a window function, because that form is
+        faster however often rows repeat.
+        """
+        if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
+            return False
+        if self._builder.dialect.smallest_rows(["u"], "u", self._aggregation.contributions or 0) is not None:
             return False
         user = self._builder.dialect.user(self._builder.schema.column(self._aggregation.user))
         statement = self._probe(f"pmod(xxhash64({user}), {PROBED_SHARE}) = 0")
@@ -175,17 +228,28 @@ class SparkQuestion(SqlQuestion):
         return bounding.rows_rarely_repeat(found, pairs)
 
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
-        kinds = [f"c{place} {'STRING' if label_kind(each) is str else 'BIGINT'}" for place, each in enumerate(columns)]
+        kinds = [
+            f"c{place} {'STRING' if label_kind(column) is str else 'BIGINT'}" for place, column in enumerate(columns)
+        ]
         domain = self._session.createDataFrame(rows, ", ".join(kinds))
         return f"({', '.join(labels)}) IN (SELECT * FROM {self._views.add('domain', domain)})"
 
-    def _fetched(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
-        del numbers  # a frame knows its columns
+    def _fetch(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
+        del numbers  # the frame names its columns itself
         return self._session.sql(statement, args=self._builder.parameters.values).toArrow()
 
 
+def _version(session: SparkSession) -> tuple[int, int]:
+    """Return the major and minor version of the Spark of `session`, such as (4, 2)."""
+    major, minor = session.version.split(".")[:2]
+    return int(major), int(minor)
+
+
 class SharedSession:
-    """Counts the engines on a session started here: a process has one session, and stopping it stops every query."""
+    """The Spark session of this process, with a count of the engines that use it if Setwise started it.
+
+    A process has one session, and stopping it stops every query, so it is stopped when the last engine is closed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -193,19 +257,24 @@ class SharedSession:
         self._engines = 0
 
     def join(self, master: str | None) -> tuple[SparkSession, bool]:
-        """Return the session of this process and whether it is to be left with `leave`: the caller's own is not."""
+        """Return the Spark session of this process, started if there is none, and whether to call `leave` later.
+
+        A session is started at the Spark master `master`, or as Spark is configured if `master` is None. The flag is
+        False for a session that was active before, because that session belongs to the caller's program.
+        """
         with self._lock:
-            # Asked of the process, because a thread does not know of a session that another thread has started.
+            # Look at the process and not at the thread, which does not see a session that another thread started.
             theirs = self._engines == 0 and SparkContext._active_spark_context is not None
             builder = SparkSession.builder.appName("setwise")
-            session = (builder if master is None else builder.master(master)).getOrCreate()
+            with _default_driver_memory():
+                session = (builder if master is None else builder.master(master)).getOrCreate()
             if not theirs:
                 self._started = session
                 self._engines += 1
             return session, not theirs
 
     def leave(self) -> None:
-        """Stop the session when the last engine on it is closed."""
+        """Decrease the count of engines, and stop the Spark session if no engine uses it any more."""
         with self._lock:
             self._engines -= 1
             if self._engines == 0 and self._started is not None:
@@ -213,58 +282,112 @@ class SharedSession:
                 self._started = None
 
 
+@contextmanager
+def _default_driver_memory() -> Iterator[None]:
+    """Context manager: a Spark driver that is started in its `with` block may use a quarter of the machine's memory.
+
+    Spark's own default is 1 GiB, with which a driver in local mode spills or fails on large tables. The context sets
+    the environment variable SPARK_DRIVER_MEMORY, unless the operator has set it. Spark's own configuration overrides
+    it.
+    """
+    if "SPARK_DRIVER_MEMORY" in os.environ:
+        yield
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    os.environ["SPARK_DRIVER_MEMORY"] = f"{max(memory // 4, 2**30) // 2**20}m"
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_DRIVER_MEMORY"]
+
+
 _SHARED = SharedSession()
 
 
 @without_driver_error
-def open_spark(
-    sources: Sequence[NamedTable[SparkSource]],
-    joins: Sequence[Join],
-    user: str,
-    master: str | None,
-    progress: Progress,
-    derivation: Derivation = Derivation(),  # noqa: B008 - frozen
-) -> SparkEngine:
-    """Return an engine for a source, or for several that are joined, the first of them private.
+def open_tables(request: OpenRequest) -> SparkEngine:
+    """Return a Spark engine that reads the tables that `request` names, joined and derived as it says.
 
-    Without a master the session that is active is used, or the one the machine's Spark configuration describes.
+    An address that is a Spark master starts a session there, or uses the one of this process. For the address "spark",
+    and for a Spark data frame given with the address "duckdb", the active session is used; if there is none, one is
+    started as the machine's Spark configuration says.
+
+    Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
+    cannot be read.
     """
+    sources = request.convert_tables(_spark_source)
+    master = None if request.address in ("duckdb", "spark") else request.address
+    joins, derivation, progress = request.joins, request.derivation, request.progress
     with _session_for(sources[0].table, master) as (session, leave):
         tables = [
-            NamedTable(name=each.name, table=each.table.opened(session), private=each.private) for each in sources
+            NamedTable(name=source.name, table=source.table.opened(session), private=source.private)
+            for source in sources
         ]
         if not joins and not derivation:
             return SparkEngine(tables[0].table, progress=progress, leave=leave)
         try:
-            table = joined_tables(session, tables, joins, user) if joins else tables[0].table
+            table = joined_tables(session, tables, joins, request.user) if joins else tables[0].table
             return SparkEngine(derived_table(session, table, derivation), progress=progress, leave=leave)
         except (PySparkException, Py4JError):
             raise EngineFailed("Spark could not join the tables, or compute with their columns") from None
 
 
+def _spark_source(table: TableSource) -> SparkSource:
+    """Return `table` as a `SparkSource`; a description file beside its files supplies missing types and CSV options."""
+    types, csv = apply_description(table.source, table.types, table.csv)
+    return SparkSource(source=table.source, types=types, csv=csv)
+
+
 @contextmanager
 def _session_for(source: SparkSource, master: str | None) -> Iterator[tuple[SparkSession, Callable[[], None] | None]]:
-    """Give the session of a frame, or that of this process with how to leave it; left when an engine fails to open."""
+    """Context manager that yields (session, release): the Spark session for `source`, and a function to release it.
+
+    `release` is None if the session belongs to the caller, as that of a data frame does. `master` is the Spark master
+    at which to start a session, or None. If the `with` block raises, the session is released here; otherwise the caller
+    releases it.
+    """
     if isinstance(source.source, DataFrame):
         yield source.source.sparkSession, None
         return
+    session, leave = join_session(master)
+    try:
+        yield session, leave
+    except BaseException:
+        if leave is not None:
+            leave()
+        raise
+
+
+@without_driver_error
+def join_session(master: str | None) -> tuple[SparkSession, Callable[[], None] | None]:
+    """Return the Spark session of this process, started if there is none, and the function that releases it.
+
+    The function is None for a session that belongs to the caller. `master` is the address of a Spark master; with None,
+    the active session is used or, if there is none, one is started as the machine's Spark configuration says.
+    Raises: `EngineFailed` if Spark cannot be started.
+    """
     try:
         session, started = _SHARED.join(master)
     except (PySparkRuntimeError, PySparkException, Py4JError, OSError):
         raise EngineFailed("Spark could not be started: it needs Java 17 and a master that answers") from None
-    try:
-        yield session, _SHARED.leave if started else None
-    except BaseException:
-        if started:
-            _SHARED.leave()
-        raise
+    return session, _SHARED.leave if started else None
+
+
+_UNANSWERED = (
+    "Spark could not answer the query; if Spark's log says OutOfMemoryError, give the driver more memory with the "
+    "environment variable SPARK_DRIVER_MEMORY, and executors with the setting spark.executor.memory"
+)
+"""The message of every failed query on Spark. It advises on memory always, so that it tells nothing about the rows."""
 
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Turn Spark's errors into ours with a fixed sentence: its own quote rows and plans."""
+    """Context manager that replaces Spark's errors by `EngineFailed` with a fixed message.
+
+    Spark's own messages quote rows and query plans.
+    """
     try:
         yield
     except (PySparkException, Py4JError) as error:
         cancelled = "cancelled" in str(error)
-        raise EngineFailed("the query was cancelled" if cancelled else "Spark could not answer the query") from None
+        raise EngineFailed("the query was cancelled" if cancelled else _UNANSWERED) from None

@@ -1,7 +1,7 @@
-"""Files as Spark reads them, such that no row decides about another: CSV by `csv_reader`, Parquet with care.
+"""CSV and Parquet files as Spark data frames, read so that no row affects how another is read.
 
-Left to itself Spark takes line ends in quotes for new rows, replaces bytes that are not UTF-8, guesses the types of
-partitions from all of their names, and fails on timestamps in milliseconds that microseconds cannot hold.
+Without this module Spark would take line ends in quotes for new rows, replace bytes that are not UTF-8, guess the types
+of partition columns from all of their values, and fail on timestamps in milliseconds beyond the range of microseconds.
 """
 
 import io
@@ -29,73 +29,90 @@ from setwise.analytics.engines.files import (
     PARQUET_SUFFIXES,
     check_headers,
     csv_file,
-    lake_refusal,
     suffix_of,
 )
 from setwise.analytics.engines.spark.dialect import SparkDialect
 from setwise.errors import UnsuitableTable
 
 LONGEST_FILE = 2**31 - 2**20
-"""Bytes of a CSV file, which Spark hands over as one value of an array."""
+"""Most bytes of a CSV file, because Spark passes the whole file as one value of an array."""
 MOST_MILLISECONDS = (2**63 - 1) // 1000
+"""The greatest timestamp in milliseconds that fits into 64 bits as microseconds."""
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _SETTING = threading.Lock()
 
-# Sent to the executors as they are: Setwise need not be installed there, NumPy and PyArrow must be.
+# The modules are sent to the executors by value, so that only NumPy and PyArrow must be installed there.
 for module in (csv_format, csv_reader, csv_records):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def is_path(source: str) -> bool:
-    """Whether a source is a path and not the name of a table."""
+    """Return whether `source` is a path, which a slash or a file ending shows, and not the name of a table."""
     return "/" in source or suffix_of(Path(source)) in (*PARQUET_SUFFIXES, *CSV_SEPARATORS)
 
 
 def is_csv(source: str) -> bool:
-    """Whether a source is a path of CSV files."""
+    """Return whether the ending of the path `source` is that of CSV files."""
     return suffix_of(Path(source)) in CSV_SEPARATORS
 
 
 def csv_files(session: SparkSession, source: str) -> DataFrame:
-    """Return the CSV files of a path, each as one row with its path, length and content."""
+    """Return a data frame with one row for each file under the path `source`: path, length in bytes and content."""
     return session.read.format("binaryFile").option("recursiveFileLookup", "true").load(source)
 
 
 def csv_columns(session: SparkSession, source: str, form: CsvFormat) -> tuple[str, ...]:
-    """Return the columns that the CSV files of a path share, from the beginnings of the files alone."""
-    found = csv_files(session, source).select("path", "length").collect()
-    for path, length in found:
+    """Return the column names that all CSV files under the path `source` share; only their beginnings are read.
+
+    `form` is the CSV format of the files.
+    Raises: `UnsuitableTable` if a file is too large or has no readable header, or if headers differ.
+    """
+    files = csv_files(session, source).select("path", "length").collect()
+    for path, length in files:
         if length > LONGEST_FILE:
             raise UnsuitableTable(
                 f"{path} has more than 2 GiB, which Spark cannot hand over as one value: split it, or convert it to "
                 "Parquet"
             )
-    names = [str(path) for path, _ in found]
-    return check_headers(names, [_header(session, path, length, form) for path, length in found])
+    names = [str(path) for path, _ in files]
+    return check_headers(names, [_header(session, path, length, form) for path, length in files])
 
 
 def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequence[str]) -> DataFrame:
-    """Return columns of the CSV files of a path, all of them text."""
+    """Return a data frame with the columns `columns`, all of them text, of the CSV files under the path `source`.
+
+    `form` is the CSV format of the files.
+    """
     chosen = list(columns)
 
     def parsed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the CSV records of whole files as Arrow batches; `batches` gives the files as rows (path, content).
+
+        This function runs on Spark's executors.
+        """
         for batch in batches:
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
                 buffer = content.as_buffer()
 
                 def opened(buffer: pa.Buffer = buffer, path: str = path) -> BinaryIO:
+                    """Return the content of one file as a decompressed UTF-8 stream; `path` shows the compression."""
                     return form.opened(pa.BufferReader(buffer), path)
 
                 yield from CsvFile(opened, form).batches(chosen)
 
     schema = ", ".join(f"{SparkDialect().name(name)} STRING" for name in chosen)
     with _python_of_this_machine(session), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # about pandas, which mapInArrow demands and does not use
+        warnings.simplefilter("ignore", FutureWarning)  # about pandas, which mapInArrow imports but does not use
         return csv_files(session, source).select("path", "content").mapInArrow(parsed, schema)
 
 
 def parquet_frame(session: SparkSession, source: str) -> DataFrame:
-    """Return the Parquet files of a path; partitions are text, and files of other types are refused."""
+    """Return a data frame of the Parquet files under the path `source`, with partition columns as text.
+
+    Timestamps in milliseconds that do not fit into microseconds, which Spark uses, are null.
+
+    Raises: `UnsuitableTable` if the files have columns of different types, or belong to a lake table.
+    """
     try:
         with _text_partitions(session):
             frame = session.read.option("mergeSchema", "true").parquet(source)
@@ -112,7 +129,10 @@ def parquet_frame(session: SparkSession, source: str) -> DataFrame:
 
 
 def _check_no_lake(session: SparkSession, source: str, frame: DataFrame) -> None:
-    """Raise `UnsuitableTable` for files of a lake table: those that its metadata has removed lie beside the others."""
+    """Raise `UnsuitableTable` if any file of `frame` belongs to a lake table; `source` is the path, for the message.
+
+    Files that the lake table has removed still lie in its folder, so reading the files directly gives wrong rows.
+    """
     hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     configuration = session._jsc.hadoopConfiguration()
     folders: set[str] = set()
@@ -126,26 +146,44 @@ def _check_no_lake(session: SparkSession, source: str, frame: DataFrame) -> None
         system = folder.getFileSystem(configuration)
         for marker, lake in (("_delta_log", "Delta"), (".hoodie", "Hudi")):
             if system.exists(hadoop.Path(folder, marker)):
-                raise UnsuitableTable(lake_refusal(source, lake))
+                raise UnsuitableTable(_lake_refusal(source, lake))
         written = system.globStatus(hadoop.Path(folder, "metadata/*.metadata.json"))
         if written is not None and len(written):
-            raise UnsuitableTable(lake_refusal(source, "Iceberg"))
+            raise UnsuitableTable(_lake_refusal(source, "Iceberg"))
+
+
+def _lake_refusal(source: str, lake: str) -> str:
+    """Return the error message for a path whose files belong to a lake table, which Spark reads only by name.
+
+    `source` is the path and `lake` the format of the table, such as Delta.
+    """
+    return (
+        f"{source} holds files of a {lake} table, also those that the table has removed, so Spark does not read them "
+        f"as they are: name the table in Spark's catalogue, in a session that was built with {lake}'s jar (from Maven: "
+        "the packages of PyPI do not contain it), or leave the engine out, and DuckDB reads the folder by its metadata"
+    )
 
 
 def sound_text(frame: DataFrame) -> DataFrame:
-    """Return a frame with null where a cell of text is not UTF-8: Spark takes any bytes for text."""
+    """Return `frame` with null for text cells that are not UTF-8; a Spark string can hold any bytes."""
     texts = [name for name, native in frame.dtypes if native == "string"]
     sound = {name: expr(f"TRY_VALIDATE_UTF8({SparkDialect().name(name)})") for name in texts}
     return frame.withColumns(sound) if sound else frame
 
 
 def _with_milliseconds(session: SparkSession, source: str, frame: DataFrame) -> DataFrame:
-    """Return the frame with null for timestamps in milliseconds beyond microseconds, which Spark fails on."""
+    """Return `frame`, read from the Parquet files under `source`, with null for timestamps that make Spark fail.
+
+    Parquet files may store timestamps as 64-bit milliseconds; Spark converts them to 64-bit microseconds, and large
+    ones overflow.
+
+    Raises: `UnsuitableTable` if the files store a column in different units.
+    """
     stamped = {name: native for name, native in frame.dtypes if native in ("timestamp", "timestamp_ntz")}
     if not stamped:
         return frame
     units = [milliseconds_columns(session, path) & set(stamped) for path in frame.inputFiles()]
-    if any(each != units[0] for each in units):
+    if any(unit != units[0] for unit in units):
         raise UnsuitableTable(f"the files of {source} have timestamps of different units: write them with the same one")
     chosen = {name: stamped[name] for name in stamped if units and name in units[0]}
     if not chosen:
@@ -160,15 +198,19 @@ def _with_milliseconds(session: SparkSession, source: str, frame: DataFrame) -> 
 
 
 def _moment(cell: str, native: str) -> str:
+    """Return a SQL expression that converts milliseconds since 1970 to a timestamp of Spark's type `native`.
+
+    `cell` is the SQL expression of the milliseconds. Null if the timestamp does not fit into 64-bit microseconds.
+    """
     within = f"{cell} BETWEEN -{MOST_MILLISECONDS} AND {MOST_MILLISECONDS}"
-    made = f"timestamp_millis({cell})"
+    timestamp = f"timestamp_millis({cell})"
     if native == "timestamp_ntz":
-        made = f"timestampadd(MILLISECOND, {cell}, TIMESTAMP_NTZ'1970-01-01 00:00:00')"
-    return f"CASE WHEN {within} THEN {made} END"
+        timestamp = f"timestampadd(MILLISECOND, {cell}, TIMESTAMP_NTZ'1970-01-01 00:00:00')"
+    return f"CASE WHEN {within} THEN {timestamp} END"
 
 
 def milliseconds_columns(session: SparkSession, path: str) -> set[str]:
-    """Return the columns of a Parquet file that are timestamps in milliseconds, from its footer."""
+    """Return the names of the columns of a Parquet file that are timestamps in milliseconds, from its footer."""
     jvm = session._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
     parquet = jvm.org.apache.parquet.hadoop  # type: ignore[union-attr]
@@ -182,7 +224,10 @@ def milliseconds_columns(session: SparkSession, path: str) -> set[str]:
 
 
 def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> tuple[str, ...] | str:
-    """Return the names in a file's header, or why it has none."""
+    """Return the column names in the header of the CSV file at `path`, or a text that says why they cannot be read.
+
+    `length` is the length of the file in bytes, and `form` its CSV format.
+    """
     jvm = session._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
     stream = hadoop.getFileSystem(session._jsc.hadoopConfiguration()).open(hadoop)
@@ -190,13 +235,16 @@ def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> t
         start = jvm.org.apache.commons.io.IOUtils.toByteArray(stream, min(length, LONGEST_HEADER))  # type: ignore[union-attr]
     finally:
         stream.close()
-    found = csv_file(lambda: form.opened(io.BytesIO(bytes(start)), path), form)
-    return found if isinstance(found, str) else found.names
+    header = csv_file(lambda: form.opened(io.BytesIO(bytes(start)), path), form)
+    return header if isinstance(header, str) else header.names
 
 
 @contextmanager
 def _text_partitions(session: SparkSession) -> Iterator[None]:
-    """Keep Spark from guessing the types of partitions while a frame is made: a new folder would change the guess."""
+    """Context manager in which Spark reads partition columns (folders such as year=2024) as text.
+
+    By default Spark guesses their types, and the guess could change when a folder is added.
+    """
     with _SETTING:
         before = session.conf.get(_INFERENCE)
         session.conf.set(_INFERENCE, "false")
@@ -208,7 +256,10 @@ def _text_partitions(session: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _python_of_this_machine(session: SparkSession) -> Iterator[None]:
-    """Let executors inside this process run the Python that runs here, unless another one was named."""
+    """Context manager in which Spark's executors on this machine run the Python interpreter of this process.
+
+    It changes nothing if another Python is configured, or if the executors run on other machines.
+    """
     context = session.sparkContext
     named = "PYSPARK_PYTHON" in os.environ or context.getConf().get("spark.pyspark.python") is not None
     if named or not str(context.master).startswith("local"):

@@ -1,6 +1,6 @@
-"""What Spark can read as a table: files wherever its session finds them, tables of its catalogue, its own frames.
+"""Tables that Spark can read: files wherever its session finds them, catalogue tables, and its own data frames.
 
-A prepared dataset is a table of the catalogue, whose property is the manifest.
+A prepared dataset (users' items, ranked at random in advance) is a catalogue table with its manifest as a property.
 """
 
 import hashlib
@@ -9,34 +9,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+
 from setwise.analytics.engines.cells import (
     BLANKS,
     PLAIN_CELLS,
     CellGrammar,
     TextFunctions,
     check_types,
-    converted,
+    convert_cell,
     converted_columns,
-    filled,
+    null_if_word,
 )
+from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.engines.prepared import Manifest, not_replaceable
-from setwise.analytics.engines.row_sql import DerivedTable
-from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
-from setwise.analytics.rows.derivation import Derivation
-from setwise.analytics.schema import Kind, Schema
-from setwise.errors import MissingExtra, UnsuitableTable
-
-try:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.functions import expr
-except ImportError:  # pragma: no cover - said in one sentence instead
-    raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
-
 from setwise.analytics.engines.spark.definitions import check_frame
+from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.spark.files import (
     csv_columns,
     csv_files,
@@ -46,15 +39,19 @@ from setwise.analytics.engines.spark.files import (
     parquet_frame,
     sound_text,
 )
+from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.schema import Kind, Schema
+from setwise.errors import UnsuitableTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTable:
-    """A table as Spark reads it: its frame, and `from_text`, the columns of text that are read as another kind.
+    """A table as Spark reads it: its data frame `frame`, and in `from_text` the columns converted from text.
 
-    `narrowed` returns the frame with some of its columns, where reading fewer of them is a matter of asking for them.
-    `named` is how the session finds the source again.
-    `bytes_of` is a frame of about the same size, where Spark cannot estimate it.
+    The function `narrowed` returns the frame with only the columns whose names it is given; it is None if Spark itself
+    skips unused columns. `named` is the name under which the session finds the source again, or None. `manifest`
+    describes a prepared dataset, and is None for other tables. If Spark cannot estimate the size of `frame`, `bytes_of`
+    is another frame of about the same size; otherwise it is None.
     """
 
     frame: DataFrame
@@ -66,27 +63,38 @@ class SparkTable:
 
     @property
     def schema(self) -> Schema:
-        """The columns and their kinds."""
+        """The columns of the table and their types, with `from_text` set for columns that were converted from text."""
         columns = [spark_column(name, native) for name, native in self.frame.dtypes]
         return Schema(tuple(replace(column, from_text=column.name in self.from_text) for column in columns))
 
     @property
     def sized_like(self) -> DataFrame:
-        """A frame of about the same size: of a join, Spark estimates as many rows as there are pairs of rows."""
+        """The data frame by which Spark estimates the size of the table in bytes.
+
+        For a join it is the frame of the private table, because Spark would estimate as many rows as there are pairs of
+        rows. For most other tables it is `frame` itself.
+        """
         return self.frame if self.bytes_of is None else self.bytes_of
 
     def columns(self, names: Sequence[str]) -> DataFrame:
-        """Return a frame that has these columns, and maybe others that cost nothing."""
+        """Return a data frame of the table with at least the columns `names`; Spark does not read unused ones."""
         return self.frame if self.narrowed is None else self.narrowed(names)
 
     def read_as(self, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> "SparkTable":
-        """Return the table with columns of text read as other kinds, and words for empty cells as null."""
+        """Return the table with text columns converted to the types in `types`, which maps column names to types.
+
+        A cell that cannot be converted becomes null, and so does a word that means an empty cell, such as NA. `grammar`
+        says how cells are written, and lists these words.
+        Raises: `UnknownColumn` or `UnsuitableTable` if `types` do not fit the columns.
+        """
         chosen = converted_columns(check_types(types), self.schema)
         texts = [column.name for column in self.schema if column.kind is Kind.TEXT] if grammar.null else []
-        cells = {name: filled(SparkDialect().name(name), _TEXT, grammar.null) for name in texts}
+        cells = {name: null_if_word(SparkDialect().name(name), _TEXT, grammar.null) for name in texts}
         cells |= {
-            each.name: converted(cells.get(each.name, SparkDialect().name(each.name)), each.kind, _TEXT, grammar)
-            for each in chosen
+            column.name: convert_cell(
+                cells.get(column.name, SparkDialect().name(column.name)), column.kind, _TEXT, grammar
+            )
+            for column in chosen
         }
         narrowed = self.narrowed
         return replace(
@@ -99,20 +107,31 @@ class SparkTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSource:
-    """A frame, a path of Parquet or CSV files, or the name of a table in the catalogue, and how its text is read."""
+    """A source that Spark can read, with its column types and CSV options.
+
+    `source` is a data frame, a path of Parquet or CSV files, or the name of a catalogue table. `types` maps text
+    columns to the types to which they are converted, and `csv` says how CSV files are written.
+    """
 
     source: object
     types: Mapping[str, Kind] = field(default_factory=dict)
     csv: CsvOptions = field(default_factory=CsvOptions)
 
     def opened(self, session: SparkSession) -> SparkTable:
-        """Return the table, or raise `UnsuitableTable` when the session cannot read it."""
+        """Return the source as a table whose text columns are converted to the types in `types`.
+
+        Raises: `UnsuitableTable` if `session` cannot read the source.
+        """
         try:
-            return self._found(session).read_as(self.types, self.csv.cells)
+            return self._raw_table(session).read_as(self.types, self.csv.cells)
         except (PySparkException, Py4JError):
             raise UnsuitableTable(f"Spark finds no table or files {str(self.source)!r} that it can read") from None
 
-    def _found(self, session: SparkSession) -> SparkTable:
+    def _raw_table(self, session: SparkSession) -> SparkTable:
+        """Return the source as a table in which text columns are not yet converted to other types.
+
+        Raises: `UnsuitableTable` if reading it could fail on a row.
+        """
         if isinstance(self.source, DataFrame):
             check_frame(self.source, "the frame")
             return SparkTable(frame=sound_text(self.source))
@@ -136,7 +155,14 @@ class SparkSource:
 def joined_tables(
     session: SparkSession, tables: Sequence[NamedTable[SparkTable]], joins: Sequence[Join], user: str
 ) -> SparkTable:
-    """Return tables that are joined as one; what is text in a key of a public one is read as its partner's kind."""
+    """Return the join of `tables`, of which the first is private, as one table.
+
+    `joins` are the joins of the other tables, in order, and `user` is the user column. A text key of a public table is
+    converted to the type of the key that it is compared with.
+
+    Raises: `UnsuitableTable` for a prepared dataset, `InvalidParameter` or `UnknownColumn` for a join that is not
+    allowed.
+    """
     opened: list[SparkTable] = []
     parts: list[Part] = []
     for place, each in enumerate(tables):
@@ -150,6 +176,7 @@ def joined_tables(
     joined = JoinedTables(parts, joins, user)
 
     def frame(columns: Sequence[str] | None = None) -> DataFrame:
+        """Return a data frame of the join with the columns named `columns`, or with all columns if None."""
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
         try:
             relations = [
@@ -169,7 +196,11 @@ def joined_tables(
 
 
 def derived_table(session: SparkSession, table: SparkTable, derivation: Derivation) -> SparkTable:
-    """Return the table that is derived from another one; without a derivation, the table itself."""
+    """Return the table that `derivation` (computed columns, filters, groups per user) makes of `table`.
+
+    `table` itself is returned if the derivation has no steps.
+    Raises: `UnsuitableTable` for a prepared dataset, which has no rows to derive from.
+    """
     if not derivation:
         return table
     if table.manifest is not None:
@@ -178,11 +209,12 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     schema = derived.schema
 
     def frame(columns: Sequence[str] | None = None) -> DataFrame:
+        """Return a data frame of the derived table with the columns named `columns`, or with all columns if None."""
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
         needed = derived.needed(columns)
         try:
             relation = views.add("derived", table.frame if needed is None else table.columns(needed))
-            return session.sql(f"SELECT * FROM {derived.statement(relation)}")
+            return session.sql(f"SELECT * FROM {derived.statement(relation, columns)}")
         finally:
             views.drop()
 
@@ -195,7 +227,10 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
 
 
 def _read_cells(frame: DataFrame, cells: Mapping[str, str]) -> DataFrame:
-    """Return the frame with the columns that it has of `cells` replaced by the SQL expressions there."""
+    """Return `frame` with some columns replaced; `cells` maps names of columns to SQL expressions of the new values.
+
+    Columns that the frame does not have are ignored.
+    """
     present = {name: expr(cell) for name, cell in cells.items() if name in frame.columns}
     return frame.withColumns(present) if present else frame
 
@@ -203,45 +238,53 @@ def _read_cells(frame: DataFrame, cells: Mapping[str, str]) -> DataFrame:
 _TEXT = TextFunctions(
     types=SparkDialect.types,
     trimmed=f"trim(BOTH '{BLANKS}' FROM {{}})",
-    matches="{} RLIKE concat('(?d)^(', {}, ')$')",  # under (?d) only a line feed could stand after the end
+    matches="{} RLIKE concat('(?d)^(', {}, ')$')",  # with (?d), $ allows at most a line feed after the match
     literal=lambda text: "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'",
     earlier="timestampadd(MINUTE, CAST(-({1}) AS INT), {0})",
 )
 
 
 class Views:
-    """Temporary views, under names that begin with a prefix nobody else uses."""
+    """A set of temporary views of the Spark `session`; their names begin with `prefix`, which no other view uses."""
 
     def __init__(self, session: SparkSession, prefix: str) -> None:
         self._session = session
         self._prefix = prefix
         self._names: list[str] = []
 
-    def add(self, what: str, frame: DataFrame) -> str:
-        """Name a frame for SQL."""
-        name = f"{self._prefix}_{what}"
+    def add(self, suffix: str, frame: DataFrame) -> str:
+        """Register a frame as a temporary view, and return the name of the view, which ends in `suffix`."""
+        name = f"{self._prefix}_{suffix}"
         frame.createOrReplaceTempView(name)
         self._names.append(name)
         return name
 
     def drop(self) -> None:
-        """Forget the names."""
+        """Drop all temporary views of this set."""
         for name in self._names:
             self._session.catalog.dropTempView(name)
 
 
 PROPERTY = "setwise.prepared"
+"""The name of the table property that holds the manifest of a prepared dataset."""
 
 
 def source_frame(session: SparkSession, source: str) -> DataFrame:
-    """Return the frame of the files of a path, or of a table."""
+    """Return the data frame of `source`: a path of Parquet or CSV files, or the name of a catalogue table.
+
+    For CSV files the frame has one row per file, with its path, length and content.
+    """
     if is_csv(source):
         return csv_files(session, source)
     return parquet_frame(session, source) if is_path(source) else session.table(source)
 
 
 def frame_fingerprint(frame: DataFrame, source: str) -> str:
-    """Return a digest of the names, sizes and times of change of a frame's files, as Hadoop tells them."""
+    """Return a digest of the names, sizes and modification times of a frame's files, as Hadoop reports them.
+
+    `source` names the frame in messages.
+    Raises: `UnsuitableTable` if Spark names no files, so that changes could not be noticed.
+    """
     files = sorted(frame.inputFiles())
     if not files:
         raise UnsuitableTable(
@@ -259,26 +302,37 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 
 
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
-    """Return the manifest of a table that is a prepared dataset, or None."""
+    """Return the manifest stored with the catalogue table `source`; None if it is no prepared dataset, or a path.
+
+    `frame` is any frame of the Spark session in which the table is looked up.
+    """
     if is_path(source):
         return None
     session = frame.sparkSession
-    properties = session.sql(f"SHOW TBLPROPERTIES {_named(source)}").collect()
+    properties = session.sql(f"SHOW TBLPROPERTIES {_quoted_name(source)}").collect()
     written = {row["key"]: row["value"] for row in properties}.get(PROPERTY)
     return None if written is None else Manifest.read(written)
 
 
 def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
-    """Make the table and its property, in place of a prepared dataset of that name."""
+    """Store a prepared dataset: write the rows of `prepared` to the catalogue table `destination`.
+
+    `manifest`, the description of the dataset, becomes a property of the table. An earlier prepared dataset of that
+    name is replaced.
+
+    Raises: `InvalidParameter` if `destination` exists and is not a prepared dataset, so that no other table is
+    overwritten.
+    """
     session = prepared.sparkSession
     if session.catalog.tableExists(destination):
         if stored_manifest(prepared, destination) is None:
             raise not_replaceable(destination)
-        session.sql(f"DROP TABLE {_named(destination)}")
+        session.sql(f"DROP TABLE {_quoted_name(destination)}")
     prepared.write.format("parquet").saveAsTable(destination)
     written = manifest.written().replace("\\", "\\\\").replace("'", "\\'")
-    session.sql(f"ALTER TABLE {_named(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{written}')")
+    session.sql(f"ALTER TABLE {_quoted_name(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{written}')")
 
 
-def _named(table: str) -> str:
+def _quoted_name(table: str) -> str:
+    """Return the dotted name of a table as SQL text, with each part of the name in quotes."""
     return ".".join(map(SparkDialect().name, table.split(".")))

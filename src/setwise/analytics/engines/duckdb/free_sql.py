@@ -1,4 +1,7 @@
-"""DuckDB in memory for the free part of a SQL statement: it reads released rows and public tables, and nothing else."""
+"""An isolated in-memory DuckDB for the part of a SQL statement that post-processes released rows.
+
+It reads only rows that were released already and public tables, so it costs no privacy budget.
+"""
 
 import math
 import threading
@@ -18,8 +21,12 @@ if TYPE_CHECKING:
 ShellCell: TypeAlias = str | int | float | bool | None
 
 MEMORY = "256MiB"
+"""DuckDB's memory limit for post-processing."""
 SECONDS = 10.0
-"""What a free part may take: released rows are few, so one that takes longer multiplies them without need."""
+"""Time limit of post-processing in seconds.
+
+Released rows are few, so a statement that takes longer multiplies them needlessly.
+"""
 
 MOST_ROWS = 100_000
 """The most rows of a result: a join of released rows with themselves could have billions."""
@@ -27,7 +34,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedTable:
-    """A table of released rows: its columns with their types, and its rows."""
+    """A table of released (no longer private) `rows`; `columns` maps the name of each column to its Python type."""
 
     columns: Mapping[str, type]
     rows: Sequence[Sequence[object]] = ()
@@ -35,7 +42,7 @@ class ReleasedTable:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """The names of the columns, and the rows."""
+    """The result of a SQL statement: `names` of its columns, and its `rows`."""
 
     names: tuple[str, ...]
     rows: list[tuple[ShellCell, ...]]
@@ -44,10 +51,13 @@ class ShellResult:
 def run_shell(
     statement: str, tables: Mapping[str, ReleasedTable], public: "Mapping[str, pa.Table] | None" = None
 ) -> ShellResult:
-    """Return the result of a statement over released rows and public tables that were read before.
+    """Run a SQL `statement` over released rows and public tables, and return its result.
 
-    DuckDB runs without access to files, extensions or its settings, within `MEMORY` and `SECONDS`. Raises
-    `InvalidParameter` with DuckDB's own sentence: what it can quote was released or is public.
+    `tables` and `public` give the tables by the names that the statement uses. DuckDB runs without access to files,
+    extensions or settings, with at most `MEMORY` of memory and for at most `SECONDS` seconds.
+
+    Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has more than
+    `MOST_ROWS` rows. The message reveals nothing, because DuckDB saw only released and public rows.
     """
     connection = connect_shell()
     try:
@@ -58,9 +68,9 @@ def run_shell(
         timer = threading.Timer(SECONDS, connection.interrupt)
         timer.start()
         try:
-            found = connection.execute(statement)
-            names = tuple(str(each[0]) for each in found.description or ())
-            rows = found.fetchmany(MOST_ROWS + 1)
+            cursor = connection.execute(statement)
+            names = tuple(str(column[0]) for column in cursor.description or ())
+            rows = cursor.fetchmany(MOST_ROWS + 1)
         finally:
             timer.cancel()
             timer.join()
@@ -76,7 +86,7 @@ def run_shell(
 
 
 def connect_shell() -> duckdb.DuckDBPyConnection:
-    """Return a connection in memory that can open nothing and change none of its settings."""
+    """Return an in-memory DuckDB connection that can open no files and whose settings cannot be changed."""
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -94,9 +104,16 @@ def connect_shell() -> duckdb.DuckDBPyConnection:
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTable) -> None:
+    """Create the table `name` on `connection`, with the columns and rows of the released `table`.
+
+    An integer column that holds a float, or an integer beyond 64 bits, becomes a column of floats.
+    """
     import pyarrow as pa
 
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), date: pa.date32(), bool: pa.bool_()}
+    kinds = {
+        str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(),
+        date: pa.date32(), datetime: pa.timestamp("us"),
+    }  # fmt: skip
     columns = {}
     for place, (column, declared) in enumerate(table.columns.items()):
         cells = [row[place] for row in table.rows]
@@ -104,8 +121,6 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTab
         kind = float if declared is int and wide else declared
         if kind is float:
             cells = [None if cell is None else float(cell) for cell in cells]  # type: ignore[arg-type]
-        if kind is date:
-            cells = [None if cell is None else date.fromisoformat(str(cell)) for cell in cells]
         columns[column] = pa.array(cells, kinds[kind])
     frame = pa.table(columns) if columns else pa.table({"nothing": pa.array([], pa.int64())})
     connection.register(f"{name}_rows", frame)
@@ -114,7 +129,7 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTab
 
 
 def _plain(value: object) -> ShellCell:
-    """Return a cell as JSON has it: numbers that are not finite are null, dates and times are text."""
+    """Return a cell of a result as a JSON value: infinities and NaN as None, dates and other types as text."""
     match value:
         case bool() | int() | str() | None:
             return value
@@ -131,4 +146,5 @@ def _plain(value: object) -> ShellCell:
 
 
 def _sentence(error: duckdb.Error) -> str:
+    """Return the text after "Error: " in the first line of DuckDB's message; "DuckDB refuses it" if that is empty."""
     return str(error).strip().splitlines()[0].partition("Error: ")[2] or "DuckDB refuses it"

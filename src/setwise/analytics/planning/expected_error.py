@@ -1,4 +1,4 @@
-"""How close the statistics of an answer are: their releases, the error to expect, and what their intervals promise."""
+"""How large the errors of a query's statistics will be: mechanisms, expected errors, notes for people on intervals."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,18 +6,25 @@ from fractions import Fraction
 
 from setwise.analytics.query import Query
 from setwise.analytics.statistics import Statistic
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.statistics import StatisticsChoice
-from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate
-from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, StatisticRelease, UsersFound
+from setwise.mechanisms.release import UNRELIABLE, ErrorEstimate, Estimate
+from setwise.mechanisms.statistic_release import StatisticRelease
+from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, UsersFound
 
 
 def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
-    """Return the release of each statistic of a query; the planner chooses the noise scales."""
+    """Return the mechanism that releases each statistic, in order; the planner chooses the noise scales later."""
     return [statistic.release(statistics) for statistic in statistics]
 
 
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
-    """Return the error to expect: of finding groups, and of the first statistic where it is known in whole units."""
+    """Return the expected error of the planned mechanism `choice` for statistics, computed without reading rows.
+
+    `expected_error` and `radius` (the half-width of intervals) are those of the first statistic, and None if they
+    depend on the rows. `detectable` and `shortfall` say which groups the mechanism that finds groups is likely to find
+    (see `ErrorEstimate`), and are None if no groups have to be found.
+    """
     discovery = choice.mechanism.discovery
     found = None if discovery is None else discovery.preview()
     radius, error = choice.mechanism.statistics[0].error(found, CONFIDENCE)
@@ -30,14 +37,17 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     )
 
 
-def statistics_note(query: Query, confidence: Fraction, number: str) -> str:
-    """Return what the intervals of an answer promise, and which statistics have none.
+def statistics_note(query: Query, confidence: Fraction, number: str, *, in_rounds: bool = False) -> str:
+    """Return sentences about what the intervals of an answer promise, and which statistics have no interval.
 
-    `number` says which number the intervals hold, such as "the exact number".
+    `number` is the phrase for the number that an interval contains with probability `confidence`, such as "the exact
+    number". If noisy numbers of users decide which groups are released, the intervals of these numbers hold only on
+    average, because high noise favours a group. `in_rounds` is True if rounds found the groups instead, so that the
+    numbers were not used to select them.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []
-    selected = query.item is not None and (query.domain is None or query.k is not None)
+    selected = query.item is not None and (query.domain is None or query.k is not None) and not in_rounds
     by_discovery = [selected and isinstance(release, UsersFound) for release in releases_of(query.statistics)]
     if any(by_discovery):
         sentences.append(f"On average {sure} of the intervals of users hold {number}.")
@@ -51,13 +61,12 @@ def statistics_note(query: Query, confidence: Fraction, number: str) -> str:
     return " ".join(sentences)
 
 
-_UNRELIABLE = "Values marked unreliable may be noise alone: their groups are small against it."
-
-
 def with_reliability(query: Query, choice: GroupStatistics, release: GroupRelease) -> list[tuple[Estimate, ...]]:
-    """Return the estimates of every group in units of their columns, marked where noise is large against the group.
+    """Return the estimates of every group in units of their columns; `unreliable` marks those that may be mostly noise.
 
-    How many users a group has is what finding the groups released, or a count of users among the statistics.
+    `release` has the estimates in rounding steps, as the mechanism `choice` released them. An estimate is judged by the
+    noise of its statistic and by the group's released number of users. That number is the count of users if it is among
+    the statistics, and otherwise the one that the mechanism that found the groups released.
     """
     counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     groups = []
@@ -75,12 +84,18 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
 
 
 def reliability_note(groups: Sequence[Sequence[Estimate]]) -> str:
-    """Return a sentence about estimates that are marked unreliable; "" where none is."""
-    return _UNRELIABLE if any(estimate.unreliable for estimates in groups for estimate in estimates) else ""
+    """Return a sentence that explains estimates marked unreliable; "" if no estimate is marked.
+
+    `groups` are the estimates of each group of an answer.
+    """
+    return UNRELIABLE if any(estimate.unreliable for estimates in groups for estimate in estimates) else ""
 
 
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
-    """Return how close each statistic will be, from parameters alone."""
+    """Return a text that says how close each statistic of a query will be to its exact value; no row is read.
+
+    `choice` is the planned mechanism, with its noise scales.
+    """
     parts: list[str] = []
     together: dict[object, tuple[Statistic, list[Fraction]]] = {}
     for statistic, release in zip(query.statistics, choice.mechanism.statistics, strict=True):

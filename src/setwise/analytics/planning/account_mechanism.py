@@ -1,4 +1,8 @@
-"""The mechanism that the draws of an account stand for."""
+"""Mechanisms for questions that are paid with an account's registered uses (`Draws`).
+
+Such a question states which registered guarantee, such as `pure:0.1`, pays for each noisy count and which for each pick
+of a group. This module returns a mechanism that consists of uses with exactly these guarantees.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,33 +24,48 @@ from setwise.analytics.budget import Draws
 from setwise.errors import InvalidParameter
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.planning.request import Bounds, MechanismName
-from setwise.mechanisms.statistics import GroupStatistics, NoisyTotal, StatisticRelease, UsersFound
+from setwise.mechanisms.statistic_release import StatisticRelease
+from setwise.mechanisms.statistics import GroupStatistics, HistogramMechanism, NoisyTotal, UsersFound
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_domain import UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 AccountNames = tuple[tuple[Guarantee, Guarantee], ...]
+"""Pairs of (guarantee of the mechanism, guarantee under which the account registered it)."""
 
 _COUNTED = "pure:E, gaussian:S or discrete-laplace:B"
-"""What a count may draw from an account."""
+"""The notations of the guarantees that a noisy count may draw from an account, for error messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A mechanism, its name, and what its own guarantees are called in the account."""
+class AccountMechanism:
+    """The mechanism of a question that an account's registered uses pay for, and `name`, its name in the answer.
 
-    mechanism: Mechanism | GroupStatistics
+    `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered and charges). It has a
+    pair only where the two are written differently: discrete Laplace noise is charged as `pure:E`, because it satisfies
+    pure DP with epsilon E.
+    """
+
+    mechanism: HistogramMechanism | GroupStatistics
     name: str
     account_names: AccountNames = ()
 
 
-def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Drawn:
-    """Return the mechanism whose every use is one of the draws.
+def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
+    """Return the mechanism of a histogram or top k with the given `bounds` whose uses have the guarantees in `draws`.
 
-    Picks of bounded-range:E are Gumbel picks. Counts of pure:E get discrete Laplace noise of scale at least per_item/E,
-    which is E-DP; those of gaussian:S get Gaussian noise of deviation per_item * S at most, rounded: m draws buy one
-    Gaussian of parameter S / sqrt(m), whose noise counts share a part of where that makes them narrower.
+    - A pick paid by bounded-range:E uses Gumbel noise, which is the exponential mechanism.
+    - A count paid by pure:E gets discrete Laplace noise of scale at least per_item/E, which is E-DP; per_item is the
+      most that one user adds to one count.
+    - A count paid by gaussian:S (a standard deviation of S per unit of sensitivity) gets Gaussian noise whose standard
+      deviation is at most per_item * S before rounding. One user changes m counts; m uses of gaussian:S cost as much as
+      one use of gaussian:S/sqrt(m), which pays for all m counts. The counts share a part of the noise where sharing
+      makes the noise of each count smaller.
+
+    If groups are private, small groups stay hidden below a threshold, whose delta comes from `draws` or from the
+    account with the status `status` (see `_threshold`).
+
+    Raises: `InvalidParameter` if picks are drawn for a query without `k`, or if a guarantee is of the wrong kind.
     """
     if draws.discover is None:
         return _noisy_histogram(bounds, draws, status)
@@ -59,24 +78,29 @@ def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Draw
             raise InvalidParameter(f"discover must be bounded-range:E, not {_in_notation(draws.discover)}")
     name = str(MechanismName.KNOWN_GUMBEL if bounds.domain is not None else MechanismName.UNKNOWN_GUMBEL)
     if draws.counts is None:
-        return Drawn(mechanism=picks, name=name)
+        return AccountMechanism(mechanism=picks, name=name)
     counts, account_names, noise = _count_noise(draws.counts, bounds.per_item)
     bound = bounds.changeable if bounds.domain is not None else bounds.contributions
-    return Drawn(
+    return AccountMechanism(
         mechanism=TwoPhaseTopK(discovery=picks, counts=counts, contributions=bound),
         name=f"{name}+{noise}",
         account_names=account_names,
     )
 
 
-def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: Draws, status: AccountStatus) -> Drawn:
-    """Return the statistics whose every use is one of the draws, of groups that are public or found by draws.
+def statistics_from_draws(
+    bounds: Bounds, wanted: Sequence[StatisticRelease], draws: Draws, status: AccountStatus
+) -> AccountMechanism:
+    """Return the mechanism that releases several statistics per group, in which every use has a guarantee of `draws`.
 
-    Each count, sum and half of a mean draws `counts`. A quantile draws `discover` once, several of the same values as
-    often as these are halved. Groups of an unknown domain are found as for a histogram or a top k of users: by noise on
-    their numbers, which are then known, or by picks.
+    `bounds` are the query's contribution bounds. `wanted` has one release per statistic, whose noise is still to be
+    chosen. `draws.counts` pays once for each count, for each sum, and for each of the two parts of a mean.
+    `draws.discover` pays once for a quantile; for several quantiles of the same values it pays once for each level of
+    the bisection that separates them. If the domain of group keys is not public, the groups are found by their numbers
+    of users, as for a histogram or a top k: either by noisy counts above a threshold, which then also answer a count of
+    users, or by picks. `status` is the account's status.
     """
-    found = _drawn_discovery(bounds, draws, status)
+    found = _discovery_from_draws(bounds, draws, status)
     account_names: dict[Guarantee, Guarantee] = {} if found is None else dict(found.account_names)
     statistics: list[StatisticRelease] = []
     pick = Fraction(draws.discover.epsilon) if isinstance(draws.discover, BoundedRange) else None
@@ -97,26 +121,33 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
         k=bounds.k,
     )
     name = "statistics" if found is None else f"{found.name}+statistics"
-    return Drawn(mechanism=mechanism, name=name, account_names=tuple(account_names.items()))
+    return AccountMechanism(mechanism=mechanism, name=name, account_names=tuple(account_names.items()))
 
 
-def _drawn_discovery(bounds: Bounds, draws: Draws, status: AccountStatus) -> Drawn | None:
-    """Return how groups are found by their users; None when the domain is public and all of it is wanted."""
+def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism | None:
+    """Return the mechanism that finds groups by their numbers of users, paid for by `draws`; `bounds` are the query's.
+
+    Returns None if the domain is public and the query has no `k`, because every group of the domain is then released
+    and none has to be found. `status` is the account's status.
+    Raises: `InvalidParameter` if the query asks for the top `k` groups and the draws have no `discover`.
+    """
     by_users = replace(bounds, per_item=1)
     if bounds.k is None:
         return None if bounds.domain is not None else _noisy_histogram(by_users, draws, status)
     if draws.discover is None:
         raise InvalidParameter("the groups with the most users are picked: give discover, as bounded-range:E")
-    return drawn_mechanism(by_users, replace(draws, counts=None), status)
+    return mechanism_from_draws(by_users, replace(draws, counts=None), status)
 
 
 _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _shared_noise(guarantee: Guarantee) -> Counts:
-    """Return noise that is no more than the guarantee whatever one user adds.
+    """Return noise whose scale is per unit of sensitivity, so that it satisfies `guarantee` for any statistic.
 
-    The scale has room for the rounding of scale * reach to a float, which is down by at most one part in 2^53.
+    A Laplace scale is enlarged by one part in 2^52, because scale * sensitivity is later rounded to a float, and the
+    rounding may lower it by one part in 2^53.
+    Raises: `InvalidParameter` unless the guarantee is pure DP or Gaussian.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):
@@ -141,8 +172,13 @@ def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatu
     )
 
 
-def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Drawn:
-    """Return noise on every count, one draw for each that a user can change."""
+def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
+    """Return the mechanism of a histogram in which `draws.counts`, a registered guarantee, pays for each noisy count.
+
+    It pays once for each count that one user can change, of which `bounds` has the number. `status` is the account's
+    status.
+    Raises: `InvalidParameter` if the number of counts that a user can change is not bounded, or `draws.counts` is None.
+    """
     changed = bounds.changeable
     if changed is None:
         raise InvalidParameter("without a bound on contributions, labels are found by picks: give discover")
@@ -152,29 +188,43 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Dra
     match counts:
         case LaplaceCounts(scale=scale) if bounds.domain is not None:
             laplace = KnownLaplace(domain=bounds.domain, contributions=changed, per_item=bounds.per_item, scale=scale)
-            return Drawn(mechanism=laplace, name=str(MechanismName.KNOWN_LAPLACE), account_names=account_names)
+            return AccountMechanism(
+                mechanism=laplace, name=str(MechanismName.KNOWN_LAPLACE), account_names=account_names
+            )
         case GaussianCounts(sigma=sigma) if bounds.domain is not None:
             gaussian = KnownGaussian(domain=bounds.domain, contributions=changed, per_item=bounds.per_item, sigma=sigma)
-            return Drawn(mechanism=gaussian, name=str(MechanismName.KNOWN_GAUSSIAN), account_names=account_names)
+            return AccountMechanism(
+                mechanism=gaussian, name=str(MechanismName.KNOWN_GAUSSIAN), account_names=account_names
+            )
         case LaplaceCounts(scale=scale):
             above = UnknownLaplace(
                 contributions=changed, per_item=bounds.per_item, scale=scale, delta=_threshold(draws, status)
             )
-            return Drawn(mechanism=above, name=str(MechanismName.UNKNOWN_LAPLACE), account_names=account_names)
+            return AccountMechanism(
+                mechanism=above, name=str(MechanismName.UNKNOWN_LAPLACE), account_names=account_names
+            )
         case GaussianCounts(sigma=sigma):
             beyond = UnknownGaussian(
                 contributions=changed, per_item=bounds.per_item, sigma=sigma, delta=_threshold(draws, status)
             )
-            return Drawn(mechanism=beyond, name="unknown_gaussian", account_names=account_names)
+            return AccountMechanism(mechanism=beyond, name="unknown_gaussian", account_names=account_names)
         case _:
             assert_never(counts)
 
 
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
-    """Return the noise one count draws, how the account calls it, and its name."""
+    """Return (noise, account names, kind of noise) for a count whose noise satisfies `guarantee`.
+
+    `guarantee` is one that the account registered, and `per_item`, the most that one user adds to one count, is the
+    sensitivity. If `guarantee` is pure:E, the noise is discrete Laplace noise, whose own guarantee is written
+    differently. The account names then hold the pair (own guarantee, `guarantee`), so that the account is charged for
+    the use that it registered; otherwise they are empty. The kind of noise is "laplace" or "gaussian".
+    Raises: `InvalidParameter` if no noise of a count satisfies `guarantee` (it is neither pure DP nor that of Laplace
+    or Gaussian noise), or if it was registered for Laplace noise of another sensitivity.
+    """
     match guarantee:
         case PureDP(epsilon=epsilon):
-            # The noise's scale is a float, rounded up, so that it is never below per_item / epsilon.
+            # Rounded up to a float: a scale below per_item / epsilon would exceed the registered epsilon.
             scale = float_above(per_item / Fraction(epsilon))
             drawn = DiscreteLaplace(scale=scale, sensitivity=per_item)
             return LaplaceCounts(scale=Fraction(scale) / per_item), ((drawn, guarantee),), "laplace"
@@ -191,7 +241,12 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 
 
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
-    """Return the delta of the threshold: as given, or the only approx:0,DELTA that the account has registered."""
+    """Return the delta of the threshold that hides groups with few users; an account pays for it as approx:0,DELTA.
+
+    It is `draws.threshold_delta` if given, and otherwise the delta of the only approx:0,DELTA that the account with the
+    status `status` registered.
+    Raises: `InvalidParameter` if no delta is given and the account registered no such guarantee, or several.
+    """
     if draws.threshold_delta is not None:
         return Fraction(draws.threshold_delta)
     registered = {

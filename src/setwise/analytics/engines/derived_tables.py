@@ -1,0 +1,599 @@
+"""Derived tables as SQL: columns, filters, groups, windows and joins computed from the rows of each user alone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import assert_never
+
+from setwise.analytics.engines.dialect import Dialect, check_length, null_beyond, one_zero, real_constant
+from setwise.analytics.engines.row_sql import LARGEST_INTEGER, NUMBERS, Value, check_condition, compile_expression
+from setwise.analytics.rows.derivation import (
+    USER_FUNCTIONS,
+    AddColumns,
+    AddWindows,
+    Derivation,
+    GroupByUser,
+    JoinUserRows,
+    KeepRows,
+    NamedExpression,
+    SelectColumns,
+    SortKey,
+    Step,
+    UserAggregate,
+    UserFunction,
+    UserWindow,
+    WindowFunction,
+    check_names,
+    window_expressions,
+)
+from setwise.analytics.rows.expression import ColumnValue, RowExpression, columns_of
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.errors import InvalidParameter
+
+_UNITS = 2**20
+"""Units per 1 in which numbers that are not integers are summed exactly.
+
+A sum of integers does not depend on the order in which rows are read, which may depend on the rows of other users.
+"""
+
+_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+
+_LARGEST_SUMMED = 2**42
+"""The absolute value to which numbers of a user's sum are clipped, so that each fits into 62 bits as units."""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedTable:
+    """The result of applying `derivation` (computed columns, filters, groups per user) to a table, as SQL.
+
+    `source` are the columns of that table, and `dialect` writes the SQL of one engine. `outputs` are the names of the
+    columns of the derived table that are read. If `outputs` is None, they are the columns that the analyst's SQL
+    statement names (listed in `AddWindows.ties`).
+    Raises: `InvalidParameter` or `UnknownColumn`, when `schema` is read, for expressions whose types do not fit.
+    """
+
+    derivation: Derivation
+    source: Schema
+    dialect: Dialect
+    outputs: frozenset[str] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the derived table, after all steps of the derivation.
+
+        Raises: `InvalidParameter` or `UnknownColumn` if the types of an expression do not fit, or the derived table's
+        SQL text is too long for an engine.
+        """
+        schema = self._schema_from(self.source)
+        self._statement(_SOURCE_ROWS, self.source, longest=LONGEST_STATEMENT)
+        return schema
+
+    def _schema_from(self, source: Schema) -> Schema:
+        """Return the columns of the derived table, if the table it is derived from has the columns `source`."""
+        schema = source
+        for step, observed in zip(self.derivation.steps, self._observed_columns(), strict=True):
+            schema = self._schema_after(step, observed, schema, source)
+        return schema
+
+    def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
+        """Return the columns of the table after `step`, one step (such as a filter) of the derivation.
+
+        `schema` are all columns before the step, `observed` the names of those that this step or a later one reads, and
+        `source` the columns of the table that everything is derived from.
+        """
+        joined = self._joined(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
+        return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
+
+    def _joined(self, step: JoinUserRows) -> "DerivedTable":
+        """Return the derived table whose rows the step `step` joins; it is derived from the same source as this one."""
+        outputs = {each.column for each in step.columns} | _columns_read(pair.right for pair in step.keys)
+        return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
+
+    def _observed_columns(self) -> list[set[str]]:
+        """Return, for each step of the derivation, the names of the columns that are read from this step on.
+
+        The columns are those of the table before the step. The step itself, a later step or the query reads them. The
+        query reads `outputs`. If `outputs` is None, it reads the columns that the analyst's statement names, so that a
+        column of SELECT * that is not named is left out. The result may have names that the table before the step does
+        not have.
+        """
+        observed = set(self.outputs) if self.outputs is not None else self._named_columns()
+        before = []
+        for step in reversed(self.derivation.steps):
+            observed = _columns_before(step, observed)
+            before.append(observed)
+        return before[::-1]
+
+    def _named_columns(self) -> set[str]:
+        """Return the columns, of the source table and of all derivation steps, that the analyst's statement names.
+
+        `AddWindows.ties` lists the statement's names. In a join the column c of table t is called "t.c"; it also counts
+        as named if the statement names c.
+        """
+        names = {*self.source.names, *(name for step in self.derivation.steps for name in _names_added(step))}
+        ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
+        return {name for name in names if any(name.lower() == tie or name.lower().endswith(f".{tie}") for tie in ties)}
+
+    def needed(self, columns: Sequence[str] | None) -> tuple[str, ...] | None:
+        """Return the source columns that must be read to compute `columns` of the derived table.
+
+        None means all columns, both as the argument and as the result.
+        """
+        if columns is None:
+            return None
+        wanted = self._needed(set(columns))
+        return tuple(name for name in self.source.names if name in wanted)
+
+    def _needed(self, columns: set[str]) -> set[str]:
+        """Return the names of the source columns from which `columns` of the derived table are computed.
+
+        The columns that joined derived tables need are included. The result may have names that the source does not
+        have.
+        """
+        wanted, joined = columns, set[str]()
+        for step, observed in reversed(list(zip(self.derivation.steps, self._observed_columns(), strict=True))):
+            if isinstance(step, JoinUserRows):
+                table = self._joined(step)
+                joined |= table._needed(set(table.outputs or ()))
+            wanted = _columns_before(step, wanted)
+            if _sorts_ties(step):
+                wanted |= observed  # they decide ties, so that every question keeps the same rows of a user
+        return wanted | joined
+
+    def statement(self, relation: str, columns: Sequence[str] | None = None) -> str:
+        """Return the SQL text, to stand after FROM, of the derived table.
+
+        `relation` is the SQL text after FROM of the source table. It has all columns of the source, or, if `columns`
+        are given, at least those that `needed(columns)` returns. If the derivation reads the source twice, the SQL
+        materialises the source where the engine supports that, because a stream can be read only once.
+        """
+        needed = self.needed(columns)
+        source = self.source
+        if needed is not None:
+            source = Schema(tuple(column for column in source if column.name in needed))
+        if not (self.derivation.reads_twice and self.dialect.materializes):
+            return self._statement(relation, source)
+        listed = ", ".join(self.dialect.name(column.name) for column in source)
+        rows = f"WITH {_SOURCE_ROWS} AS MATERIALIZED (SELECT {listed} FROM {relation})"
+        return f"({rows} SELECT * FROM {self._statement(_SOURCE_ROWS, source)}) AS derived"
+
+    def _statement(self, relation: str, source: Schema, longest: int | None = None) -> str:
+        """Return the SQL text, to stand after FROM, of the derived table, without materialising its source.
+
+        `relation` is the SQL text after FROM of the source table, and `source` are its columns.
+        Raises: `InvalidParameter` if the text is longer than `longest` characters; None allows any length.
+        """
+        schema, original = source, relation
+        for place, (step, observed) in enumerate(zip(self.derivation.steps, self._observed_columns(), strict=True)):
+            if isinstance(step, JoinUserRows):
+                joined = self._joined(step)
+                text = joined._statement(original, source, longest)
+                select = _join_sql(step, (relation, schema), (text, joined._schema_from(source)), self.dialect)
+            else:
+                select = _step_sql(step, relation, _visible(step, observed, schema), self.dialect)
+            relation = f"({select}) AS derived_{place}"
+            if longest is not None and len(relation) > longest:
+                raise InvalidParameter(
+                    f"the statement becomes more than {longest:,} characters of SQL for the engine: use fewer "
+                    "subqueries and joins of a user's rows"
+                )
+            schema = self._schema_after(step, observed, schema, source)
+        return relation
+
+
+LONGEST_STATEMENT = 1_000_000
+"""The most characters of the SQL text of a derived table, without the text of its source.
+
+Every join of a user's rows repeats the text of the rows that it joins.
+"""
+
+_SOURCE_ROWS = "source_rows"
+"""The name of the common table expression that holds the rows of a source that is read more than once."""
+
+
+def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
+    """Return the columns of `schema`, the table before `step`, that the step may read and pass on.
+
+    If the values that a step computes depend on the order of tied rows, only the columns named in `observed`, which are
+    read later, are passed on; tied rows are sorted by all of these columns. So rows that are still tied are equal in
+    everything that is read later, and the result does not depend on the order in which the engine happens to sort them.
+    """
+    if not _sorts_ties(step):
+        return schema
+    return replace(schema, columns=tuple(column for column in schema if column.name in observed))
+
+
+def _sorts_ties(step: Step) -> bool:
+    """Return whether the values that `step` computes depend on the order of rows that are equal in an ORDER BY."""
+    return isinstance(step, AddWindows) and any(map(_depends_on_ties, step.windows))
+
+
+def _names_added(step: Step) -> Iterator[str]:
+    """Yield the names of the columns that the derivation step `step` adds to the table or selects."""
+    match step:
+        case AddColumns(columns) | SelectColumns(columns=columns):
+            yield from (column.name for column in columns)
+        case JoinUserRows(columns=joined):
+            yield from (column.name for column in joined)
+        case AddWindows(windows=windows):
+            yield from (window.name for window in windows)
+        case GroupByUser(keys=keys, aggregates=aggregates):
+            yield from (key.name for key in keys)
+            yield from (aggregate.name for aggregate in aggregates)
+        case KeepRows():
+            return
+        case _:
+            assert_never(step)
+
+
+def _columns_before(step: Step, wanted: set[str]) -> set[str]:
+    """Return the names of the columns that a table must have before a derivation step, to produce `wanted` by it.
+
+    `wanted` are names of columns after the step `step`.
+    """
+    match step:
+        case AddColumns(columns):
+            computed = {column.name for column in columns}
+            return (wanted - computed) | _columns_read(column.expression for column in columns)
+        case KeepRows(condition):
+            return wanted | _columns_read([condition])
+        case SelectColumns(user, columns):
+            return {user} | _columns_read(column.expression for column in columns)
+        case GroupByUser(user, keys, aggregates):
+            arguments = [column.argument for column in aggregates if column.argument is not None]
+            return {user} | _columns_read([*(column.expression for column in keys), *arguments])
+        case AddWindows(user, windows):
+            computed = {window.name for window in windows}
+            return (
+                (wanted - computed)
+                | {user}
+                | _columns_read(part for window in windows for part in window_expressions(window))
+            )
+        case JoinUserRows(user, keys=keys, columns=joined):
+            return (wanted - {each.name for each in joined}) | {user} | _columns_read(pair.left for pair in keys)
+        case _:
+            assert_never(step)
+
+
+def _columns_read(expressions: Iterable[RowExpression]) -> set[str]:
+    """Return the names of all columns that occur in the row expressions `expressions`."""
+    return {name for expression in expressions for name in columns_of(expression)}
+
+
+def _step_schema(step: Step, schema: Schema, joined: Schema | None, dialect: Dialect) -> Schema:
+    """Return the columns of the table after the derivation step `step`; `schema` are the columns before it.
+
+    `joined` are the columns of the rows that a `JoinUserRows` joins, and None for other steps.
+    Raises: `InvalidParameter` or `UnknownColumn` if types do not fit, or two columns have the same name.
+    """
+    match step:
+        case AddColumns(columns):
+            columns_after = (*schema.columns, *(_column(each, schema, dialect) for each in columns))
+        case KeepRows(condition):
+            check_condition(compile_expression(condition, schema, dialect))
+            columns_after = schema.columns
+        case SelectColumns(columns=columns):
+            columns_after = tuple(_column(each, schema, dialect) for each in columns)
+        case GroupByUser(user, keys, aggregates):
+            kept = [_exact_column(_column(each, schema, dialect), dialect) for each in keys]
+            computed = [_aggregate_column(each, schema, dialect) for each in aggregates]
+            columns_after = (_exact_column(schema.column(user), dialect), *kept, *computed)
+        case AddWindows(user, windows):
+            values = [_window(each, schema.column(user), (), schema, dialect) for each in windows]
+            added = [
+                _value_column(window.name, window.argument, value, schema, dialect)
+                for window, value in zip(windows, values, strict=True)
+            ]
+            columns_after = (*schema.columns, *added)
+        case JoinUserRows(keys=keys, columns=chosen):
+            assert joined is not None, "the caller computes the schema of joined rows"
+            for pair in keys:
+                _check_comparable(pair.left, schema, pair.right, joined, dialect)
+            columns_after = (
+                *schema.columns,
+                *(replace(joined.column(each.column), name=each.name) for each in chosen),
+            )
+        case _:
+            assert_never(step)
+    check_names([column.name for column in columns_after])
+    return Schema(columns_after)
+
+
+def _step_sql(
+    step: AddColumns | KeepRows | SelectColumns | GroupByUser | AddWindows,
+    relation: str,
+    schema: Schema,
+    dialect: Dialect,
+) -> str:
+    """Return the SELECT statement, as SQL text of `dialect`, of the derivation step `step`.
+
+    `relation` is the SQL text after FROM of the table before the step, and `schema` its columns.
+    """
+
+    def listed(columns: Sequence[NamedExpression]) -> str:
+        """Return the SQL text of a SELECT list: each of the named expressions `columns` AS its name."""
+        return _joined_text(
+            f"{_column_sql(each.expression, schema, dialect)} AS {dialect.name(each.name)}" for each in columns
+        )
+
+    match step:
+        case AddColumns(columns):
+            return f"SELECT *, {listed(columns)} FROM {relation}"
+        case KeepRows(condition):
+            return f"SELECT * FROM {relation} WHERE {compile_expression(condition, schema, dialect).sql}"
+        case SelectColumns(columns=columns):
+            return f"SELECT {listed(columns)} FROM {relation}"
+        case GroupByUser(user, keys, aggregates):
+            column = schema.column(user)
+            chosen = chain(
+                [f"{dialect.user(column)} AS {dialect.name(user)}"],
+                (f"{_group_sql(each.expression, schema, dialect)} AS {dialect.name(each.name)}" for each in keys),
+                (f"{_aggregate(each, schema, dialect).sql} AS {dialect.name(each.name)}" for each in aggregates),
+            )
+            places = ", ".join(str(place + 1) for place in range(1 + len(keys)))
+            has_user = f"{dialect.user(column)} IS NOT NULL"
+            return f"SELECT {_joined_text(chosen)} FROM {relation} WHERE {has_user} GROUP BY {places}"
+        case AddWindows():
+            return _windows_sql(step, relation, schema, dialect)
+        case _:
+            assert_never(step)
+
+
+def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Dialect) -> str:
+    """Return the SQL statement that adds the window functions of `step` to the rows of `relation`.
+
+    `relation` is the SQL text after FROM. The result has the columns of `schema` and one per window function. Rows that
+    are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical order of their names.
+    Rows that are equal in all these columns may have any order, but two window functions must use the same order:
+    otherwise their values in one row would depend on how the engine sorts. So with several such window functions the
+    rows of each user are numbered first, and the number decides ties in all of them.
+    """
+    user = schema.column(step.user)
+    by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}
+    tied = sorted((column for column in schema if column.name != user.name), key=lambda column: column.name)
+    ties = [part for column in tied for part in dialect.tie_order(column)]
+    if len(by_content) > 1:
+        number = next(name for place in range(len(schema.names) + 1) if (name := f"row_{place}") not in schema.names)
+        order = f" ORDER BY {', '.join(ties)}" if ties else ""
+        numbered = f"ROW_NUMBER() OVER (PARTITION BY {dialect.user(user)}{order}) AS {dialect.name(number)}"
+        relation = f"(SELECT *, {numbered} FROM {relation}) AS numbered"
+        ties = [dialect.name(number)]
+    columns = ", ".join(dialect.name(name) for name in schema.names)
+    windows = (
+        f"{_window(each, user, ties, schema, dialect).sql} AS {dialect.name(each.name)}" for each in step.windows
+    )
+    return f"SELECT {columns}, {_joined_text(windows)} FROM {relation}"
+
+
+def _joined_text(expressions: Iterable[str]) -> str:
+    """Return the SQL `expressions` as one text, separated by commas.
+
+    Raises: `InvalidParameter` as soon as their length exceeds `LONGEST_SQL`, before the remaining ones are built.
+    """
+    parts: list[str] = []
+    characters = 0
+    for expression in expressions:
+        characters += len(expression)
+        check_length(characters)
+        parts.append(expression)
+    return ", ".join(parts)
+
+
+def _depends_on_ties(window: UserWindow) -> bool:
+    """Return whether the values of the function `window` depend on the order of rows that are equal in its ORDER BY."""
+    return window.function in _SORTED_BY_CONTENT or window.preceding is not None
+
+
+def _join_sql(step: JoinUserRows, left: tuple[str, Schema], right: tuple[str, Schema], dialect: Dialect) -> str:
+    """Return the SQL statement that joins the rows of each user in two derived tables, on the keys of `step`.
+
+    `left` and `right` are the two tables, each as its SQL text after FROM and its columns. Columns are renamed inside
+    the join, so that equal names in both tables cannot clash.
+    """
+    sides = []
+    for place, (relation, schema) in enumerate((left, right)):
+        expressions = [(pair.left, pair.right)[place] for pair in step.keys]
+        keys = [dialect.user(schema.column(step.user))]
+        keys += [_key_sql(compile_expression(each, schema, dialect)) for each in expressions]
+        names = schema.names if place == 0 else tuple(each.column for each in step.columns)
+        cells = [f"{dialect.name(name)} AS c{number}" for number, name in enumerate(names)]
+        listed = ", ".join([*cells, *(f"{key} AS k{number}" for number, key in enumerate(keys))])
+        sides.append(f"(SELECT {listed} FROM {relation}) AS side_{place}")
+    chosen = [f"side_0.c{number} AS {dialect.name(name)}" for number, name in enumerate(left[1].names)]
+    chosen += [f"side_1.c{number} AS {dialect.name(each.name)}" for number, each in enumerate(step.columns)]
+    equal = " AND ".join(f"side_0.k{number} = side_1.k{number}" for number in range(1 + len(step.keys)))
+    word = "LEFT JOIN" if step.keeps_all else "JOIN"
+    return f"SELECT {', '.join(chosen)} FROM {sides[0]} {word} {sides[1]} ON {equal}"
+
+
+def _check_comparable(
+    left: RowExpression, left_schema: Schema, right: RowExpression, right_schema: Schema, dialect: Dialect
+) -> None:
+    """Raise `InvalidParameter` unless the two keys of a join, `left` and `right`, have values of the same type."""
+    kinds = [
+        compile_expression(left, left_schema, dialect).kind,
+        compile_expression(right, right_schema, dialect).kind,
+    ]
+    if kinds[0] is not kinds[1]:
+        raise InvalidParameter(f"{kinds[0]} and {kinds[1]} values cannot be compared in a join: convert one of them")
+
+
+_NUMBERED = (WindowFunction.ROW_NUMBER, WindowFunction.RANK, WindowFunction.DENSE_RANK)
+_SORTED_BY_CONTENT = (
+    WindowFunction.ROW_NUMBER,
+    WindowFunction.LAG,
+    WindowFunction.LEAD,
+    WindowFunction.FIRST_VALUE,
+)
+"""The window functions whose values depend on the order of rows that are equal in ORDER BY."""
+
+
+def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schema, dialect: Dialect) -> Value:
+    """Return the SQL expression of the function `window` over the rows of one user, and the type of its values.
+
+    `user` is the user column, and `ties` are SQL sort keys that decide the order of rows that are equal in ORDER BY.
+    Raises: `InvalidParameter` if the type of the argument does not fit the function.
+    """
+    parts = [dialect.user(user), *(_key_sql(compile_expression(each, schema, dialect)) for each in window.keys)]
+    order = [part for key in window.order for part in _sort_sql(key, schema, dialect)]
+    function = window.function
+    if _depends_on_ties(window):
+        order += ties
+    ordered = f" ORDER BY {', '.join(order)}" if order else ""
+    frame = ""
+    if window.preceding is not None:
+        frame = f" ROWS BETWEEN {window.preceding} PRECEDING AND CURRENT ROW"
+    over = f" OVER (PARTITION BY {', '.join(parts)}{ordered}{frame})"
+    if function in USER_FUNCTIONS:
+        aggregate = UserAggregate(window.name, USER_FUNCTIONS[function], window.argument)
+        return _aggregate(aggregate, schema, dialect, over)
+    if function in _NUMBERED:
+        return Value(dialect.whole(f"{function}(){over}"), Kind.INTEGER)
+    assert window.argument is not None, "the parser gives LAG, LEAD and FIRST_VALUE an argument"
+    value = compile_expression(window.argument, schema, dialect)
+    argument = dialect.truth(value.sql) if value.kind is Kind.BOOLEAN else value.sql
+    return Value(f"{dialect.value_in_row(function, argument, window.offset)}{over}", value.kind, value.tiny)
+
+
+def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
+    """Return two SQL sort keys for `key`: one sorts nulls before or after all values, the other sorts the values."""
+    value = compile_expression(key.expression, schema, dialect)
+    null, other = (0, 1) if key.nulls_first else (1, 0)
+    direction = " DESC" if key.descending else ""
+    return f"CASE WHEN {value.sql} IS NULL THEN {null} ELSE {other} END", f"{_key_sql(value)}{direction}"
+
+
+def _key_sql(value: Value) -> str:
+    """Return the SQL of the compiled `value` as a sort key, group key or join key, in which -0.0 becomes 0.0.
+
+    MIN, MAX and arithmetic may return either zero, depending on the order of rows, and some engines tell -0.0 and 0.0
+    apart when they compare keys.
+    """
+    return one_zero(value.sql) if value.kind is Kind.FLOAT else value.sql
+
+
+def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
+    """Return the SQL of `expression`, by which a step computes a column from a row of the table before the step.
+
+    `schema` are the columns of that table. A plain column is its quoted name; a condition becomes the engine's boolean.
+    """
+    if isinstance(expression, ColumnValue):
+        return dialect.name(schema.column(expression.name).name)
+    value = compile_expression(expression, schema, dialect)
+    return dialect.truth(value.sql) if value.kind is Kind.BOOLEAN else value.sql
+
+
+def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
+    """Return the `Column` (name, kind and SQL type) that the named expression `named` adds to a derived table.
+
+    `schema` are the columns of the table before. A plain column keeps its type under the new name.
+    """
+    if isinstance(named.expression, ColumnValue):
+        column = schema.column(named.expression.name)
+        return Column(
+            name=named.name,
+            kind=column.kind,
+            native=column.native,
+            precision=column.precision,
+            scale=column.scale,
+            from_text=column.from_text,
+        )
+    kind = compile_expression(named.expression, schema, dialect).kind
+    return Column(name=named.name, kind=kind, native=dialect.types[kind][0])
+
+
+def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
+    """Return the SQL of `expression`, a key by which the rows of one user are grouped.
+
+    Some engines group different values of a plain column together, such as 7.0 and 7.00, and return one of them,
+    depending on the order of rows. So the expression makes such values identical (decimals lose zeros at their ends,
+    and -0.0 becomes 0.0), or keeps them apart (texts are compared by their bytes and not by the column's collation).
+    """
+    if not isinstance(expression, ColumnValue):
+        value = compile_expression(expression, schema, dialect)
+        return dialect.truth(value.sql) if value.kind is Kind.BOOLEAN else _key_sql(value)
+    column = schema.column(expression.name)
+    match column.kind:
+        case Kind.TEXT | Kind.DECIMAL:
+            return dialect.user(column)
+        case Kind.FLOAT:
+            return one_zero(dialect.name(column.name))
+        case _:
+            return dialect.name(column.name)
+
+
+def _exact_column(column: Column, dialect: Dialect) -> Column:
+    """Return the `Column` that the key `column`, such as the user column, becomes after rows are grouped by it.
+
+    A text column becomes one of the engine's standard text type; other columns keep their type.
+    """
+    if column.kind is not Kind.TEXT:
+        return column
+    return Column(name=column.name, kind=Kind.TEXT, native=dialect.types[Kind.TEXT][0])
+
+
+def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect) -> Column:
+    """Return the `Column` (name and type) of `aggregate`, an aggregate over the rows of one user."""
+    value = _aggregate(aggregate, schema, dialect)
+    return _value_column(aggregate.name, aggregate.argument, value, schema, dialect)
+
+
+def _value_column(name: str, argument: RowExpression | None, value: Value, schema: Schema, dialect: Dialect) -> Column:
+    """Return the `Column` called `name` that holds the results of an aggregate or a window function.
+
+    `argument` is the function's argument, or None, and `value` its compiled SQL with the type. If the result is a date
+    or time from the column `argument`, such as its MAX, the new column has that column's SQL type and precision.
+    """
+    if isinstance(argument, ColumnValue):
+        column = schema.column(argument.name)
+        if column.kind is value.kind and column.kind in _TIMES:
+            return replace(column, name=name)
+    return Column(name=name, kind=value.kind, native=dialect.types[value.kind][0])
+
+
+def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over: str = "") -> Value:
+    """Return the SQL expression of `aggregate` over the rows of one user, and the type of its result.
+
+    `over` is the SQL text of an OVER clause, which makes the aggregate a window function, or "" for a plain aggregate.
+    Raises: `InvalidParameter` if the type of the argument does not fit the function.
+    """
+    if aggregate.argument is None:
+        return Value(dialect.whole(f"COUNT(*){over}"), Kind.INTEGER)
+    value = compile_expression(aggregate.argument, schema, dialect)
+    match aggregate.function:
+        case UserFunction.COUNT:
+            return Value(dialect.whole(f"COUNT({value.sql}){over}"), Kind.INTEGER)
+        case UserFunction.COUNT_DISTINCT:
+            return Value(dialect.whole(f"COUNT(DISTINCT {_key_sql(value)}){over}"), Kind.INTEGER)
+        case UserFunction.MIN | UserFunction.MAX:
+            if value.kind is Kind.BOOLEAN:
+                raise InvalidParameter(f"{aggregate.function} takes numbers, text or times, not a condition")
+            return Value(f"{aggregate.function}({value.sql}){over}", value.kind, value.tiny)
+        case UserFunction.SUM | UserFunction.AVG:
+            return _user_sum(aggregate.function, value, dialect, over)
+        case _:
+            assert_never(aggregate.function)
+
+
+def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str) -> Value:
+    """Return the SQL of SUM or AVG (`function`) over the rows of one user; `value` is the compiled argument.
+
+    Integers are summed exactly, and a SUM of 2^53 or more is null. Other numbers are clipped to -2^42 .. 2^42, rounded
+    to multiples of 2^-20 and then summed exactly. `over` is the SQL text of an OVER clause, or "".
+    Raises: `InvalidParameter` if the argument is not a number.
+    """
+    if value.kind not in NUMBERS:
+        raise InvalidParameter(f"{function} takes numbers, not {value.kind} values")
+    if value.kind is Kind.INTEGER:
+        total, unit = f"{dialect.total(value.sql, None)}{over}", ""
+    else:
+        ends = real_constant(_LARGEST_SUMMED), real_constant(-_LARGEST_SUMMED)
+        clipped = f"CASE WHEN {value.sql} IS NOT NULL THEN GREATEST(LEAST({value.sql}, {ends[0]}), {ends[1]}) END"
+        total = dialect.total(dialect.whole(f"FLOOR({clipped} * {real_constant(_UNITS)} + 0.5)"), None) + over
+        unit = f" / {real_constant(_UNITS)}"
+    if function is UserFunction.AVG:
+        number = f"COUNT({value.sql}){over}"
+        return Value(f"{dialect.real(total)}{unit} / NULLIF({number}, 0)", Kind.FLOAT, tiny=True)
+    if value.kind is not Kind.INTEGER:
+        return Value(f"{dialect.real(total)}{unit}", Kind.FLOAT)
+    return Value(dialect.whole(null_beyond(dialect.real(total), LARGEST_INTEGER)), Kind.INTEGER)

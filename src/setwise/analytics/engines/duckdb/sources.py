@@ -1,0 +1,93 @@
+"""Identities of the data that a table reads, which do not depend on how its name or path is spelled."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from setwise.analytics.engines.files import (
+    DUCKDB_MAGIC,
+    SQLITE_MAGIC,
+    lake_folder,
+    local_files,
+    magic_of,
+    stored_files,
+)
+from setwise.analytics.engines.object_store import SCHEME, is_stored, split_version
+from setwise.analytics.engines.prepared import read_prepared
+
+MOST_FILES = 200
+"""The most files of one table that are identified one by one; a larger table is identified by its folders."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The identities of a table's data, as texts to compare, so that two names for the same data are recognised.
+
+    `reads` are the identities of the files, objects, folders or database tables that are read, and `within` those of
+    all folders around them. Two tables share data if they have an identity of `reads` in common, or if one reads a
+    folder that is in `within` of the other.
+    """
+
+    reads: tuple[str, ...]
+    within: tuple[str, ...] = ()
+
+
+def file_source(path: str) -> Source:
+    """Return the identities of `path`: a file, a folder, a glob, or a table of a database file (`FILE::TABLE`).
+
+    A file is identified by its resolved path, so that symbolic links make no difference, and by its inode, so that hard
+    links make none. The table name after `::` counts only for databases, because other readers ignore it. A prepared
+    dataset has the identities of the data that it was prepared from, and all versions of a lake table are one table.
+
+    Raises: `UnsuitableTable` if there is no such file.
+    """
+    if is_stored(path):
+        return _stored_source(path)
+    place = Path(path.partition("::")[0])
+    prepared = read_prepared(place) if place.is_dir() else None
+    if prepared is not None:
+        return file_source(prepared.origin)
+    place_text, _, table = path.partition("::")
+    lake = lake_folder(place_text)
+    if lake is not None:  # versions of one table are one table
+        place_text = lake.place
+    files = [file.resolve() for file in local_files(place_text)]
+    if len(files) == 1 and magic_of(files[0]) in (SQLITE_MAGIC, DUCKDB_MAGIC):
+        suffix = "::" + table.replace('"', "").lower().removeprefix("main.")
+    else:
+        suffix = ""
+    reads: list[str] = []
+    if len(files) <= MOST_FILES:
+        for file in files:
+            stat = file.stat()
+            reads += [f"file {file}{suffix}", f"inode {stat.st_dev}:{stat.st_ino}{suffix}"]
+    else:
+        reads += [f"folder {folder}" for folder in sorted({file.parent for file in files})[:MOST_FILES]]
+    if Path(place_text).is_dir():
+        reads.append(f"folder {Path(place_text).resolve()}")
+    folders = {folder for file in files for folder in file.parents} if len(files) <= MOST_FILES and not suffix else ()
+    return Source(reads=_in_order(reads), within=_in_order(f"folder {folder}" for folder in sorted(folders)))
+
+
+def _stored_source(address: str) -> Source:
+    """Return the identities of the objects at an address of an object store: their addresses and their prefixes.
+
+    All versions of a table count as the same table, so the version in an address is left out.
+    """
+    lake = lake_folder(address)
+    place = split_version(address)[0].rstrip("/") if lake is None else lake.place
+    objects = stored_files(place)
+    folders = {parent for each in objects for parent in each.parent.parents} | {each.parent for each in objects}
+    prefixes = [f"folder {SCHEME}{folder}" for folder in sorted(folders) if str(folder) != "."]
+    reads = [f"object {each}" for each in objects] if len(objects) <= MOST_FILES else []
+    is_one = len(objects) == 1 and str(objects[0]) == place
+    if not reads:
+        reads = [f"folder {SCHEME}{folder}" for folder in sorted({each.parent for each in objects})[:MOST_FILES]]
+    if not is_one:
+        reads.append(f"folder {place}")
+    return Source(reads=_in_order(reads), within=_in_order(prefixes if len(objects) <= MOST_FILES else ()))
+
+
+def _in_order(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts without duplicates, in the order of their first occurrence."""
+    return tuple(dict.fromkeys(texts))

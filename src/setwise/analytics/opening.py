@@ -1,0 +1,225 @@
+"""Opening a table: `setwise.open` turns a source, or a table of a catalog, into a session."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from shlex import quote
+from typing import Any, TypedDict, Unpack
+
+from setwise.accounting.brackets import Progress, quiet
+from setwise.accounting.notation import USER, check_unit
+from setwise.analytics.catalog import NOTHING_DECLARED, Catalog, read_catalog
+from setwise.analytics.engines.base import Engine
+from setwise.analytics.engines.connect import JoinableTables, Joined, Source, location_of, open_engine, pin_version
+from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.joins import Join
+from setwise.analytics.identity import TableIdentity, identify_source
+from setwise.analytics.payer import AccountPayer
+from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.session import Session
+from setwise.analytics.units import check_payer_unit, unit_column, unit_derivation
+from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.mechanisms.randomness import Randomness, SystemRandomness
+
+IN_MEMORY_NAME = "source"
+"""The name of a table in memory that was opened without a name and without a data set."""
+
+
+class CsvKeywords(TypedDict, total=False):
+    """The fields of `CsvOptions` (how CSV files are written) as keyword arguments of `setwise.open`.
+
+    `CsvOptions` describes each of them; a field that is left out has its default value.
+    """
+
+    separator: str | None
+    columns: Sequence[str] | None
+    encoding: str
+    skip_lines: int
+    header: bool | None
+    format: str | None
+    decimal: str
+    thousands: str
+    date_format: str | None
+    null: Sequence[str]
+
+
+_CSV_DEFAULTS = {option.name: option.default for option in fields(CsvOptions)}
+
+
+def open(  # noqa: A001 - it is called as setwise.open
+    source: Source,
+    *,
+    user: str | None = None,
+    engine: str = "duckdb",
+    table: str | None = None,
+    types: Mapping[str, Kind] | None = None,
+    csv: CsvKeywords | CsvOptions | None = None,
+    unit: str = USER,
+    public: Mapping[str, Source] | None = None,
+    private: Mapping[str, Source] | None = None,
+    account: AccountPayer | None = None,
+    memory: str | None = None,
+    dataset: str | None = None,
+    name: str | None = None,
+    progress: Progress = quiet,
+    randomness: Randomness | None = None,
+    catalog: str | Path | Catalog | None = None,
+    **csv_options: Unpack[CsvKeywords],
+) -> Session:
+    """Return a session on a table whose column `user` tells users apart.
+
+    What is read:
+
+    - `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
+      pandas or Polars frame, a Polars LazyFrame or DuckDB relation (which is computed once, now), or, with another
+      `engine` ("spark", or the address of a server), a table of that engine. `table` is the table inside a database
+      file.
+    - `types` gives the kinds of text columns that hold something else. All columns of a CSV file are text.
+    - `csv` says how CSV files are written, as in ``{"separator": ";", "decimal": ","}``; `CsvOptions` lists the
+      fields. They may also be given as keyword arguments of their own, as in ``separator=";"``.
+    - `memory` is DuckDB's memory limit, as in "4GiB".
+    - With a `catalog`, `source` is the name of one of its tables. The catalog then says where the table is, its user
+      column, how it is read and which bounds SQL may use. Arguments that are given beside the catalog override it.
+    - `public` and `private` are other tables by name, on the same engine, which SQL and `Session.join` may join to this
+      one. Public tables say nothing about users, and private tables have the same user column.
+
+    What is protected and who pays:
+
+    - `unit` is the unit of privacy: "user" (everything that one user has), or a part of a user such as "user,day" or
+      "user,at by week", which protects each day or week of a user by itself and promises far less.
+    - With an `account` of a ledger, the account pays for questions; it must protect the same unit. An account that was
+      opened for a data set pays only for that data set: `dataset` says that this table is the data set. If `dataset` is
+      left out, the name of the file or table must be that of the data set.
+    - `name` identifies the table in the requests that a ledger stores, and is its name after FROM. Sessions with the
+      same name replay each other's answers under the same key of an account. If `name` is left out, the table is
+      identified by what `source` resolves to; a table in memory is called by its `dataset`, or else "source".
+
+    `progress` is called with the share of rows that was read. `randomness` is the operating system's; only tests give
+    another source.
+
+    Raises: `InvalidParameter` if arguments are missing or contradict each other; `UnsuitableTable` if the source
+    cannot be read as a table.
+
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"who": [n // 2 for n in range(2000)], "page": ["home", "help"] * 1000})
+    >>> with open(visits, user="who") as session:
+    ...     answer = session.top_k(item="page", k=1, epsilon=1.0, delta=1e-6, contributions=2)
+    >>> len(answer), answer.complete, answer.epsilon.upper <= 1.0
+    (1, True, True)
+    """
+    csv_words = _csv_words(csv, csv_options)
+    declared = NOTHING_DECLARED
+    if catalog is not None:
+        tables, called = catalog if isinstance(catalog, Catalog) else read_catalog(catalog), str(source)
+        entry = tables.table(called)
+        source, declared = entry.source, entry.declared
+        user = entry.user if user is None else user
+        unit = entry.unit if unit == USER else unit
+        engine = entry.options.get("engine", engine) if engine == "duckdb" else engine
+        table = table or entry.options.get("table")
+        types = types or entry.options.get("types")
+        memory = memory or entry.options.get("memory")
+        csv_words = {word: value for word, value in entry.options.items() if word in _CSV_DEFAULTS} | csv_words
+        public = {**tables.public, **(public or {})}
+        private = {**tables.private_beside(called), **(private or {})}
+        name = called if name is None else name
+    if user is None:
+        raise InvalidParameter("name the column that tells users apart: give user, or a catalog that names it")
+    form = _csv_options(csv_words)
+    location = location_of(source, engine, table)
+    table_name = str(source) if isinstance(source, str | Path) else dataset or IN_MEMORY_NAME
+    source = pin_version(source, engine)
+    beside = JoinableTables(
+        public={other: pin_version(at, engine) for other, at in (public or {}).items()},
+        private={other: pin_version(at, engine) for other, at in (private or {}).items()},
+    )
+    if account is not None:
+        account.check_dataset(location.name if dataset is None else dataset)
+        for other, at in beside.private.items():
+            account.check_dataset(location_of(at, engine).name or other)
+    elif dataset is not None:
+        raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
+    composite = check_unit(unit) != USER
+    if composite and beside.private:
+        raise InvalidParameter(f"private tables are joined by users, which the unit {unit!r} does not protect")
+    unit_steps = NOT_DERIVED
+
+    def open_joined(called: str = "", joins: Sequence[Join] = (), derivation: Derivation = NOT_DERIVED) -> Engine:
+        steps = derivation.after(unit_steps)
+        joined = Joined(joins=joins, name=called, user=user, beside=beside, derivation=steps)
+        return open_engine(
+            source, engine, table=table, types=types, csv=form, memory=memory, progress=progress, joined=joined
+        )
+
+    if composite or (account is not None and account.unit != USER):
+        if location.prepared:
+            raise UnsuitableTable("what was prepared is bounded by users: open its source for another unit")
+        with open_joined() as whole:
+            unit_steps = _unit_steps(user, unit, account, whole.describe())
+    protected = unit_column(user, unit) if composite else user
+    by_header = form.columns is None and location.files and form.is_csv(form.suffix_of(location.files[0]))
+    if table and "::" not in table_name:
+        table_name = f"{table_name}::{table}"
+    table_name = table_name if name is None else name
+    table_source = identify_source(source, engine, table) if name is None else "named"
+    sources = {other: identify_source(at, engine) for other, at in beside.all.items()}
+    return Session(
+        open_joined(),
+        user=protected,
+        unit=unit,
+        person=user if composite else None,
+        name=table_name,
+        identity=TableIdentity(name=table_name, user=protected, sources={table_name: table_source} | sources),
+        randomness=SystemRandomness() if randomness is None else randomness,
+        account=account,
+        declared=declared,
+        location=location.with_files(location_of(at, engine) for at in beside.private.values()),
+        beside=beside,
+        open_joined=open_joined,
+        advice=f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column "
+        "of another file is joined in setwise sql, with --table NAME=FILE for each"
+        if by_header
+        else "",
+    )
+
+
+def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
+    """Return the steps that add the column which identifies the units of privacy, such as each day of a user.
+
+    `unit` is the unit of privacy. There are no steps if it is the user, whose column exists already. `schema` has the
+    columns of the table.
+    Raises: `InvalidParameter` if the `account` protects another unit, or the table has no such units.
+    """
+    if account is not None:
+        check_payer_unit(account.unit, unit, schema)
+    return NOT_DERIVED if unit == USER else unit_derivation(user, unit, schema)
+
+
+def _csv_words(csv: CsvKeywords | CsvOptions | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the CSV options that differ from their defaults, as a dictionary.
+
+    They are given either in the argument `csv` of `setwise.open`, or as `keywords`, its other keyword arguments.
+    Raises: `InvalidParameter` for an unknown option, or if options are given in both forms.
+    """
+    if isinstance(csv, CsvOptions):
+        words = {word: getattr(csv, word) for word in _CSV_DEFAULTS}
+    elif csv is None or isinstance(csv, Mapping):
+        words = dict(csv or {})
+    else:
+        raise InvalidParameter(f"csv must be a mapping of options, not a {type(csv).__name__}")
+    for place, options in (("csv", words), ("setwise.open", keywords)):
+        for word in options:
+            if word not in _CSV_DEFAULTS:
+                known = ", ".join(_CSV_DEFAULTS)
+                raise InvalidParameter(f"{place} takes no {word!r}; options for CSV files are {known}")
+    if csv is not None and keywords:
+        raise InvalidParameter(f"csv and {', '.join(keywords)} both say how files are written: put all of it into csv")
+    chosen = {**words, **keywords}
+    return {word: value for word, value in chosen.items() if value is not None and value != _CSV_DEFAULTS[word]}
+
+
+def _csv_options(words: Mapping[str, Any]) -> CsvOptions:
+    """Return CSV options as a record; `words` are the options by name, as keyword arguments or a catalog state them."""
+    columns = words.get("columns")
+    return CsvOptions(**{**words, "columns": None if columns is None else tuple(columns)})

@@ -1,0 +1,425 @@
+"""The private search for bounds that a query leaves open (`bounds="auto"`, `contributions="auto"`).
+
+The search spends a tenth of the question's epsilon. The query is then planned again with the bounds that the search
+found, and answered within the remaining budget. This second plan must not fail, because by then the question has been
+charged and private rows have been read. Therefore a query that is at least as costly as any query with found bounds
+(`budgeted_query`) is planned before the charge.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain
+from typing import TypeVar, cast
+
+from setwise.accounting.brackets import float_below
+from setwise.accounting.guarantees import ApproxDP, PureDP, Use, merged
+from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.measure import Measure
+from setwise.analytics.query import EVERYTHING, Query
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.statistics.count import Count
+from setwise.analytics.statistics.statistic import BoundedStatistic, Statistic
+from setwise.analytics.statistics.sum import Sum
+from setwise.ledger.account import Receipt
+from setwise.mechanisms.contribution_bound import (
+    CONFIDENCE,
+    LARGEST_BOUND,
+    MOST_GROUPS,
+    MOST_ROWS,
+    ContributionSearch,
+    FoundContributions,
+    LeftOutShare,
+    row_search,
+)
+from setwise.mechanisms.doubling_bounds import DOUBLINGS, ClippedShare, DoublingBounds, FoundRange
+from setwise.mechanisms.planning.request import Total
+from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.statistic_release import GroupTable
+
+SHARE = Fraction(1, 10)
+"""The share of the question's epsilon that the search spends."""
+
+READ_GROUPS = 20
+"""How many groups an analyst is expected to read of a histogram whose groups are private. The noise of so many counts
+is weighed against the pairs that a contribution bound leaves out."""
+
+FINE_STEPS, COARSE_STEPS = 2**16, 2**10
+"""How many steps the larger bound of a sum may have: `FINE_STEPS` for integers if the budget allows, else
+`COARSE_STEPS`.
+
+A sum of integers is exact while its bound is at most that many steps of 1; a larger bound takes larger steps. The noise
+scale, in steps, grows with this number and must stay below the largest noise scale that can be sampled.
+"""
+
+_STEPS_MARGIN = 16
+"""The plan that is made before the charge has this many times more steps than any plan that is made after the search.
+
+With the same budget, the noise scales of different mechanisms differ by less than this factor. So whichever mechanism
+the second plan chooses, its noise scale is one that can be sampled.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBounds:
+    """The bounds that a private search found; they are noisy, and may be shown.
+
+    `bounds` has one pair (low, high) of clipping bounds for each of `Search.measures`, and `ranges` the same bounds
+    with the noisy numbers from which they were chosen. `contributions` is the contribution bound (groups per user), and
+    `left_out` the noisy share of (user, group) pairs that it leaves out. Both are None if the query states its
+    contribution bound. `rows` has for each of `Search.row_measures` the most rows of a user that count in a group, and
+    the share of rows that this leaves out in the group where a user has the most rows.
+    """
+
+    bounds: tuple[tuple[Fraction, Fraction], ...] = ()
+    ranges: tuple[FoundRange, ...] = ()
+    contributions: int | None = None
+    left_out: LeftOutShare | None = None
+    rows: tuple[FoundContributions, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """The search for the open bounds of `query`: clipping bounds of its statistics, and its contribution bound.
+
+    `remaining` is the (epsilon, delta) of the answer after the search. The whole of it is charged beforehand as one
+    use, so that any plan within it is paid for, no matter which bounds are found. `bounds` is the mechanism that finds
+    clipping bounds. `groups` finds the contribution bound, and is None if the query states that bound. `rows` finds
+    bounds on a user's rows in a group. `measures` are the numbers of each user from which clipping bounds are found;
+    statistics of the same numbers share these bounds. `row_measures` are the numbers of rows whose bounds are found:
+    all rows, or the rows that have a value in a column.
+    """
+
+    query: Query
+    remaining: Total
+    bounds: DoublingBounds
+    groups: ContributionSearch | None
+    rows: ContributionSearch
+    measures: tuple[Measure, ...]
+    row_measures: tuple[Measure, ...]
+
+    def uses(self) -> tuple[Use, ...]:
+        """Return the mechanism uses that are charged for a question with a search: those of the search, and one more.
+
+        The last use is the whole (epsilon, delta) that remains for the answer.
+        """
+        epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
+        answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
+        groups = () if self.groups is None else (Use(self.groups.guarantee),)
+        bounds = (Use(self.bounds.guarantee, len(self.measures)),) if self.measures else ()
+        rows = (Use(self.rows.guarantee, len(self.row_measures)),) if self.row_measures else ()
+        return merged((*bounds, *groups, *rows, Use(answer)))
+
+    def aggregation(self, whole: Aggregation) -> Aggregation:
+        """Return what the engine computes for the search: for each measure, the number of users in each bin.
+
+        Each user counts in only one of their groups, chosen at random. `whole` is the aggregation of the query itself,
+        whose filter and user column are kept.
+        """
+        measures = [*self.measures, *self.row_measures]
+        if self.groups is not None:
+            measures.append(Measure(groups=True, least=1, most=MOST_GROUPS, in_cells=True))
+        return replace(whole, value=None, per_item=1, contributions=1, measures=tuple(measures), pooled=True)
+
+    def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
+        """Return noisy bounds, chosen from the exact number of users in each bin of values, which `table` has.
+
+        A bound on a user's rows is at most `steps` rows. `randomness` is the source of the noise.
+        """
+        ranges = tuple(
+            self.bounds.release(table.cells_of(number, EVERYTHING, 2 * DOUBLINGS + 1), randomness)
+            for number in range(len(self.measures))
+        )
+        groups = None
+        if self.groups is not None:
+            groups = self.groups.release(table.cells_of(-1, EVERYTHING, MOST_GROUPS), self._noise_at, randomness)
+        contributions = None if groups is None else groups.bound
+        noise_of_row = self._noise_of_row(contributions or self.query.contributions or len(self.query.domain or (1,)))
+        search = row_search(self.rows.scale, steps)
+        rows = tuple(
+            search.release(
+                table.cells_of(number, EVERYTHING, MOST_ROWS + 1)[1:], lambda bound: bound * noise_of_row, randomness
+            )
+            for number in range(len(self.measures), len(self.measures) + len(self.row_measures))
+        )
+        return FoundBounds(
+            bounds=tuple((found.low, found.high) for found in ranges),
+            ranges=ranges,
+            contributions=contributions,
+            left_out=None if groups is None else groups.left_out,
+            rows=rows,
+        )
+
+    def _noise_of_row(self, contributions: int) -> float:
+        """Estimate the noise, in rows, that each row of the bound on a user's rows in a group adds to the answer.
+
+        `contributions` is the most groups that a user counts towards. The rows that a bound leaves out are known for
+        the group where a user has most of them. In all groups of the user they are between these and `contributions`
+        times as many; the middle between both is assumed, so the noise of all groups is divided by that factor.
+        """
+        groups = (1 + min(contributions, self._groups_asked)) / 2
+        return self._noise_at(contributions) / groups
+
+    @property
+    def _groups_asked(self) -> int:
+        """The number of groups that are asked for: k, the public groups, `READ_GROUPS`, or 1 without groups."""
+        query = self.query
+        return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))
+
+    def _noise_at(self, bound: int) -> float:
+        """Estimate the answer's total noise, in (user, group) pairs, if at most `bound` groups of a user count.
+
+        It is the noise of one group's count times the number of groups that are asked for. The noise of a count is
+        proportional to the bound with Laplace noise, and to its square root with Gaussian noise; the smaller one is
+        taken.
+        """
+        epsilon, delta = float(self.remaining.epsilon), float(self.remaining.delta)
+        gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf
+        return self._groups_asked * min(bound, gaussian) / epsilon
+
+    def bounded_query(self, found: FoundBounds, schema: Schema, steps: int) -> Query:
+        """Return the query with the bounds `found` by the search in place of the open ones.
+
+        In a sum of integers, values are rounded so that the larger bound is at most `steps` rounding steps. `schema`
+        describes the table.
+        """
+        bounds = dict(zip(self.measures, found.bounds, strict=True))
+        rows = zip(self.row_measures, found.rows, strict=True)
+        bounds |= {measure: (Fraction(0), Fraction(of_rows.bound)) for measure, of_rows in rows}
+        statistics = list(self.query.statistics)
+        for place, statistic in enumerate(self.query.statistics):
+            if statistic.is_auto:  # the outermost of the bounds of the users' least and greatest values
+                lows, highs = zip(*(bounds[measure] for measure in statistic.search_measures()), strict=True)
+                statistics[place] = _bounded(statistic, min(lows), max(highs), schema, steps)
+        query = replace(self.query, statistics=tuple(statistics), auto_contributions=False)
+        if found.contributions is None:
+            return query
+        return replace(query, contributions=found.contributions)
+
+
+_ROUNDING = Fraction(1, 2**45)
+"""The part of the remaining epsilon that is given up. The epsilons of the search and of the answer are each rounded up
+when they are promised, and their sum must stay within the budget."""
+
+
+def search_for(query: Query, total: Total) -> Search | None:
+    """Return the search for the bounds that `query` leaves open; None if the query states all its bounds.
+
+    The search and the answer together stay within the budget `total`. The search spends the share `SHARE` of the
+    epsilon.
+    """
+    every_measure = _searched_measures(query)
+    measures = tuple(measure for measure in every_measure if measure.doubling)
+    searches = len(every_measure) + query.auto_contributions
+    if not searches:
+        return None
+    share = total.epsilon * SHARE / searches
+    return Search(
+        query=query,
+        remaining=replace(total, epsilon=total.epsilon * (1 - SHARE) * (1 - _ROUNDING)),
+        bounds=DoublingBounds(scale=1 / share),
+        groups=ContributionSearch(scale=1 / share, most=min(query.contributions or LARGEST_BOUND, LARGEST_BOUND))
+        if query.auto_contributions
+        else None,
+        rows=row_search(1 / share),
+        measures=measures,
+        row_measures=tuple(measure for measure in every_measure if not measure.doubling),
+    )
+
+
+def _searched_measures(query: Query) -> tuple[Measure, ...]:
+    """Return the measures (numbers of each user) from which a search finds the query's open bounds, each once."""
+    by_statistic = (statistic.search_measures() for statistic in query.statistics if statistic.is_auto)
+    return tuple(dict.fromkeys(chain(*by_statistic)))
+
+
+def has_open_bounds(query: Query) -> bool:
+    """Return whether the query leaves a statistic's clipping bounds, or its contribution bound, to a private search."""
+    return query.auto_contributions or any(statistic.is_auto for statistic in query.statistics)
+
+
+def budgeted_query(query: Query, steps: int) -> Query:
+    """Return a query that is at least as costly as any query with found bounds; it is planned before the charge.
+
+    Its contribution bound is the largest that can be found. After the search, the larger bound of a sum is at most
+    `steps` rounding steps, and a count of rows includes at most `steps` rows of a user. Here both are `_STEPS_MARGIN`
+    times as many, so that the noise of any mechanism that is planned after the search can be sampled. Means and
+    quantiles have a fixed number of steps between low and high, so their cost does not depend on the bounds.
+    """
+    statistics = tuple(
+        _costliest(statistic, _STEPS_MARGIN * steps) if statistic.is_auto else statistic
+        for statistic in query.statistics
+    )
+    if not query.auto_contributions:
+        return replace(query, statistics=statistics)
+    bound = min(query.contributions or LARGEST_BOUND, LARGEST_BOUND)
+    return replace(query, statistics=statistics, contributions=bound, auto_contributions=False)
+
+
+_EXAMPLE_GROUPS, _EXAMPLE_ROWS, _EXAMPLE_HIGH = 4, 16, 100
+"""The contribution bound, the most rows of a user in a group, and the upper bound of values (the lower one is 0) for
+which a preview states the error of an answer whose bounds are still to be found."""
+
+
+def example_query(query: Query) -> tuple[Query, str]:
+    """Return the query with example bounds in place of the open ones, and a phrase that states these bounds.
+
+    A preview states the error for these bounds, because the real ones are found only after the charge.
+    """
+    assumed = []
+    statistics = list(query.statistics)
+    for place, statistic in enumerate(query.statistics):
+        if statistic.is_auto:
+            high = _EXAMPLE_ROWS if isinstance(statistic, Count) else _EXAMPLE_HIGH
+            statistics[place] = statistic.with_bounds(Fraction(0), Fraction(high))
+            of_values = f"{statistic.column} is between 0 and {high}"
+            assumed.append(f"at most {high} rows of a user count" if isinstance(statistic, Count) else of_values)
+    query = replace(query, statistics=tuple(statistics))
+    if query.auto_contributions:
+        groups = min(query.contributions or _EXAMPLE_GROUPS, _EXAMPLE_GROUPS)
+        query = replace(query, contributions=groups, auto_contributions=False)
+        assumed.insert(0, f"a user counts towards at most {groups} groups")
+    return query, f"for example, if {' and '.join(dict.fromkeys(assumed))}"
+
+
+def bounds_in_answer(query: Query, asked: Query, drawn: FoundBounds) -> dict[str, object]:
+    """Return the bounds that a search found, as the dictionary `PrivateAnswer.found`.
+
+    `asked` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result of the
+    search. Clipping bounds are [low, high] under the name of the column, or under the name of the statistic for a count
+    of rows, or if statistics of one column have different bounds. "contributions" is the contribution bound, "left_out"
+    the share of (user, group) pairs that it leaves out, and "left_out_rows" the shares of rows that bounds on rows
+    leave out, by the name of the statistic. Bounds that `asked` states have no entry.
+    """
+    found: dict[str, object] = {}
+    if asked.auto_contributions:
+        found["contributions"] = query.contributions
+    if drawn.left_out is not None:
+        found["left_out"] = drawn.left_out.to_dict()
+    counts = dict.fromkeys(
+        each.name
+        for each, of in zip(query.statistics, asked.statistics, strict=True)
+        if isinstance(of, Count) and of.is_auto
+    )
+    if drawn.rows:
+        found["left_out_rows"] = {
+            name: of_rows.left_out.to_dict() for name, of_rows in zip(counts, drawn.rows, strict=True)
+        }
+    clipped = clipped_shares(query, asked, drawn)
+    if clipped:
+        found["clipped_users"] = {name: share.to_dict() for name, share in clipped.items()}
+    opened = [each for each, of in zip(query.statistics, asked.statistics, strict=True) if of.is_auto]
+    for statistic in opened:
+        bounds = {each.found_bounds() for each in opened if each.column == statistic.column and each.kind != "count"}
+        by_name = statistic.kind == "count" or statistic.column is None or len(bounds) > 1
+        ends = statistic.found_bounds()
+        if ends is not None:
+            found[statistic.name if by_name else str(statistic.column)] = list(ends)
+    return found
+
+
+def clipped_shares(query: Query, asked: Query, drawn: FoundBounds) -> dict[str, ClippedShare]:
+    """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
+
+    `asked` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result of the
+    search. With probability 95% a share lies in its interval. A statistic over rows clips a user whose least or
+    greatest row lies outside its bounds. The search measured these two numbers of users separately, so the share of
+    clipped users is between the larger of their shares and the sum of both.
+    """
+    measures = [measure for measure in _searched_measures(asked) if measure.doubling]
+    ranges = dict(zip(measures, drawn.ranges, strict=True)) if drawn.ranges else {}
+    found = {}
+    for statistic, before in zip(query.statistics, asked.statistics, strict=True):
+        if ranges and before.is_auto and isinstance(statistic, BoundedStatistic):
+            low, high = statistic.clipped.low, statistic.clipped.high
+            own = before.search_measures()
+            confidence = 1 - (1 - CONFIDENCE) / len(own)
+            shares = [ranges[measure].clipped_share(low, high, confidence) for measure in own]
+            found[statistic.name] = ClippedShare(
+                share=max(share.share for share in shares),
+                lower=max(share.lower for share in shares),
+                upper=min(1.0, sum(share.upper for share in shares)),
+            )
+    return found
+
+
+DrawnValue = TypeVar("DrawnValue")
+
+
+class SearchMemory:
+    """Memory of the values drawn at random for a charge, such as found bounds, until its outcome is stored.
+
+    A question may read rows again after a draw, and how it reads may depend on the drawn value. Without this memory, a
+    question whose engine fails in the second read would draw anew with every retry under one charge. An analyst could
+    then learn more than was charged from how often or how late it fails. With the memory, all attempts under one charge
+    in this process use the same drawn value. Safe to use from several threads.
+    """
+
+    _MOST = 10_000
+    """The number of charges that are remembered. The oldest is forgotten first, so forcing one out takes as many new
+    charges."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._drawn: dict[tuple[str, str, int], dict[str, object]] = {}
+
+    def draw_once(self, receipt: Receipt, purpose: str, draw: Callable[[], DrawnValue]) -> DrawnValue:
+        """Return the value that was drawn before for this charge and `purpose`, or call `draw` and remember its value.
+
+        `receipt` identifies the charge. `purpose` names one random draw of the question, such as its bounds; its values
+        always have the same type. If two threads draw at the same time, both get the value that was remembered first.
+        """
+        charge = (receipt.account, receipt.key, receipt.entry)
+        with self._lock:
+            earlier = self._drawn.get(charge, {})
+            if purpose in earlier:
+                return cast("DrawnValue", earlier[purpose])
+        drawn = draw()
+        with self._lock:
+            if charge not in self._drawn and len(self._drawn) >= self._MOST:
+                del self._drawn[next(iter(self._drawn))]
+            return cast("DrawnValue", self._drawn.setdefault(charge, {}).setdefault(purpose, drawn))
+
+    def forget(self, receipt: Receipt) -> None:
+        """Forget all values drawn for the charge of `receipt`, because the outcome of the charge is now stored."""
+        with self._lock:
+            self._drawn.pop((receipt.account, receipt.key, receipt.entry), None)
+
+
+def _bounded(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
+    """Return `statistic` with the bounds `low` and `high` that a search found.
+
+    A sum also gets its rounding step. For a column of integers the step is 1, so that the sum is exact, unless the
+    larger absolute bound would then be more than `steps` steps; the step is then that bound divided by `steps`. For
+    other columns, or bounds below 1, it is that bound divided by `COARSE_STEPS`. A count of rows includes at most
+    `steps` rows of each user. `schema` has the kind of the column.
+    """
+    if isinstance(statistic, Count):
+        return statistic.with_bounds(low, min(high, Fraction(steps)))
+    assert statistic.column is not None
+    widest = max(abs(low), abs(high))
+    if schema.column(statistic.column).kind is Kind.INTEGER and widest >= 1:
+        step = max(Fraction(1), widest / steps)
+    else:
+        step = widest / COARSE_STEPS
+    return _with_step(statistic.with_bounds(low, high), step)
+
+
+def _costliest(statistic: Statistic, steps: int) -> Statistic:
+    """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
+
+    For a sum the upper bound is `steps` rounding steps; a count includes at most `steps` rows of each user.
+    """
+    if isinstance(statistic, Count):
+        return statistic.with_bounds(Fraction(0), Fraction(steps))
+    return _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))
+
+
+def _with_step(statistic: Statistic, step: Fraction) -> Statistic:
+    """Return a sum with the rounding step `step`; other statistics are returned unchanged.
+
+    Other statistics choose their own step (`in_steps`).
+    """
+    return statistic.with_clip(replace(statistic.clipped, step=step)) if isinstance(statistic, Sum) else statistic

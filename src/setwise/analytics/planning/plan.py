@@ -1,0 +1,595 @@
+"""Planning: choose how to answer a query within its budget; only metadata of the table is read.
+
+The mechanism and its noise scale are chosen in mechanisms/planning.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain
+from typing import TYPE_CHECKING, assert_never
+
+from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction, float_below
+from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.notation import format_use, parse_use
+from setwise.analytics.bins import group_of
+from setwise.analytics.budget import Budget, Draws
+from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read, with_filter
+from setwise.analytics.filter.expression import Filter
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.planning.account_mechanism import mechanism_from_draws, statistics_from_draws
+from setwise.analytics.planning.bounds_search import (
+    COARSE_STEPS,
+    FINE_STEPS,
+    FoundBounds,
+    Search,
+    budgeted_query,
+    example_query,
+    has_open_bounds,
+    search_for,
+)
+from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
+from setwise.analytics.present.order import Axis, axis_of
+from setwise.analytics.query import Query
+from setwise.analytics.schema import Column, Schema
+from setwise.analytics.tables.domain import fitted, fitted_null_item
+from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
+from setwise.ledger.records import canonical, check_text
+from setwise.ledger.status import AccountStatus
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.planning.cost import certified_price
+from setwise.mechanisms.planning.planner import Mechanism, plan
+from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
+from setwise.mechanisms.planning.statistics import StatisticsChoice, plan_statistics
+from setwise.mechanisms.release import ErrorEstimate
+from setwise.mechanisms.statistics import GroupStatistics
+from setwise.mechanisms.two_phase import TwoPhaseTopK
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
+from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, WeightedRounds
+
+if TYPE_CHECKING:
+    from setwise.contract import PlanRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
+
+    `mechanism` is its name, and `error` the expected error. `uses` are the mechanism uses that the question can spend
+    at most. `epsilon` is a bracket of the epsilon of these uses at `delta`; the upper end is promised, if the analyst
+    chooses only what `interaction` allows. `method` and `statement` name the computation of epsilon and the theorem
+    behind it. `why` says in a sentence between which mechanisms the planner chose. If an account pays for a question
+    that states an epsilon, `delta` is the account's, and `alone` is the (epsilon, delta) of the uses at the question's
+    own delta.
+    """
+
+    mechanism: str
+    uses: tuple[Use, ...]
+    interaction: Interaction
+    epsilon: Bracket
+    delta: float
+    method: str
+    statement: str
+    error: ErrorEstimate
+    why: str
+    alone: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        uses = "  ".join(format_use(use) for use in self.uses)
+        return f"{self.mechanism}, at most {uses}; {self.why}"
+
+    def to_dict(self) -> "PlanRecord":
+        """Return the plan as the JSON object that the command line and the service show; `from_dict` reads it."""
+        return {
+            "mechanism": self.mechanism,
+            "why": self.why,
+            "uses": [format_use(use) for use in self.uses],
+            "interaction": str(self.interaction),
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "delta": self.delta,
+            "method": self.method,
+            "statement": self.statement,
+            "expected_error": self.error.expected_error,
+            "radius": self.error.radius,
+            "detectable": self.error.detectable,
+            "shortfall": self.error.shortfall,
+            "confidence": float(self.error.confidence),
+            "alone": None if self.alone is None else {"epsilon": self.alone[0], "delta": self.alone[1]},
+        }
+
+    @classmethod
+    def from_dict(cls, record: "PlanRecord") -> "Plan":
+        """Return the plan that `to_dict` wrote as `record`."""
+        alone = record["alone"]
+        return cls(
+            mechanism=record["mechanism"],
+            why=record["why"],
+            uses=tuple(parse_use(use) for use in record["uses"]),
+            interaction=Interaction.parse(record["interaction"]),
+            epsilon=Bracket(record["epsilon"]["lower"], record["epsilon"]["upper"]),
+            delta=record["delta"],
+            method=record["method"],
+            statement=record["statement"],
+            error=ErrorEstimate(
+                confidence=Fraction(str(record["confidence"])),
+                expected_error=record["expected_error"],
+                radius=record["radius"],
+                detectable=record["detectable"],
+                shortfall=record["shortfall"],
+            ),
+            alone=None if alone is None else (alone["epsilon"], alone["delta"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutablePlan:
+    """The `plan` of a `query` with what is needed to run it: the `aggregation` for the engine, and the `mechanism`.
+
+    `account_names` maps the mechanism's guarantees to those that the account registered. `shows_counts` is False if the
+    question asked for labels only. `total` is the question's own budget, None if registered uses of an account pay.
+    `from_text` lists the columns whose cells are text that is parsed as another kind. `version` is the version of a
+    lake table, "" for other tables. `axes` says for each group column whether its labels are names, numbers or times.
+    `search` is the search for open bounds that runs first, None if every bound is given.
+    """
+
+    query: Query
+    plan: Plan
+    aggregation: Aggregation
+    mechanism: Mechanism | GroupStatistics
+    shows_counts: bool
+    account_names: tuple[tuple[Guarantee, Guarantee], ...] = ()
+    from_text: tuple[Column, ...] = ()
+    version: str = ""
+    axes: tuple[Axis, ...] = ()
+    total: Total | None = None
+    search: "BoundsSearch | None" = None
+
+    def at_version(self, version: str) -> "ExecutablePlan":
+        """Return the same plan for another version of a lake table that has the same columns.
+
+        A plan depends on the columns and not on the rows, so a service may reuse the plan of an earlier version.
+        """
+        search = self.search
+        if search is not None:
+            search = replace(search, schema=replace(search.schema, version=version))
+        return replace(self, version=version, search=search)
+
+    def with_filter(self, query: Query, where: Filter | None, schema: Schema) -> "ExecutablePlan":
+        """Return the plan of `query`, which adds a filter to the query of this plan and is otherwise the same.
+
+        Mechanism and cost do not depend on the filter, so a service may plan a query once for all filters. `where` is
+        the filter of `query`, parsed for `schema`, or None. The plan must have no search for bounds.
+        Raises: `UnsuitableTable` for a filter that the columns do not allow, `InvalidParameter` for one that UTF-8
+        cannot encode.
+        """
+        assert self.search is None, "the search for bounds has a query of its own"
+        if query.where is not None:
+            check_text(query.where, "a question")
+        aggregation = with_filter(self.aggregation, where, schema)
+        read = columns_read(aggregation)
+        from_text = tuple(each for each in schema if each.from_text and each.name in read)
+        return replace(self, query=replace(self.query, where=query.where), aggregation=aggregation, from_text=from_text)
+
+    @property
+    def rounds(self) -> WeightedRounds | None:
+        """The mechanism that finds the private groups in rounds, before counts or statistics of them are released.
+
+        None if the plan finds groups in another way, or if its groups are public.
+        """
+        match self.mechanism:
+            case DiscoveredCounts(rounds=rounds) | GroupStatistics(discovery=WeightedRounds() as rounds):
+                return rounds
+            case _:
+                return None
+
+    def over(self, discovery: Discovery) -> "ExecutablePlan":
+        """Return the plan that releases counts or statistics of the groups in `discovery`, found by the `rounds`.
+
+        These groups are public by now, because the rounds have released them. If users have fewer groups than the
+        contribution bound allows, counts get that smaller bound (unless a search found it), in the returned query as
+        well.
+        Raises: `InvalidParameter` if the plan has no rounds.
+        """
+        aggregation = replace(self.aggregation, domain=discovery.labels)
+        match self.mechanism:
+            case DiscoveredCounts() as counts:
+                kept = counts.kept_contributions(discovery)
+                query = replace(self.query, contributions=kept) if kept < counts.contributions else self.query
+                aggregation = replace(aggregation, contributions=query.contributions)
+                return replace(self, query=query, mechanism=counts.over(discovery), aggregation=aggregation)
+            case GroupStatistics() as statistics:
+                return replace(self, mechanism=statistics.over(discovery.labels), aggregation=aggregation)
+            case _:
+                raise InvalidParameter("only groups that rounds have found are measured by themselves")
+
+    @property
+    def most(self) -> int | None:
+        """How many groups, highest numbers first, the mechanism reads from the engine; None if it reads all groups."""
+        return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
+
+    def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
+        """Return the uses `spent` with the guarantees of the mechanism replaced by those that the account registered.
+
+        The two can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies. A
+        guarantee that the account has registered in the same form stays as it is.
+        """
+        names = dict(self.account_names)
+        return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
+
+    def unused(self, spent: Sequence[Use]) -> tuple[Use, ...]:
+        """Return the uses that were charged for the plan and not spent, for a refund to the account.
+
+        `spent` are the uses that were made, with guarantees written as the account registered them (see
+        `in_account_names`).
+        """
+        counts = {use.guarantee: use.count for use in merged(spent)}
+        unspent = ((use.guarantee, use.count - counts.get(use.guarantee, 0)) for use in merged(self.plan.uses))
+        return tuple(Use(guarantee, count) for guarantee, count in unspent if count > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsSearch:
+    """The `search` for bounds that runs before the answer, with the facts that planning the bounded query needs.
+
+    `aggregation` is what the engine computes for the search. `user` is the user column, and `schema` describes the
+    table. `steps` is the most rounding steps that the larger bound of a sum of integers may have.
+    """
+
+    search: Search
+    aggregation: Aggregation
+    user: str
+    schema: Schema
+    steps: int
+
+    def plan_bounded(self, found: FoundBounds) -> ExecutablePlan:
+        """Return the plan of the query with the bounds in `found`, within the budget that remains after the search.
+
+        Ensures: does not raise for any bounds that the search can find, because `_with_search` has planned a query that
+        is at least as costly. A test plans every pair of bounds for every statistic and kind of column.
+        """
+        query = self.search.bounded_query(found, self.schema, self.steps)
+        planned = plan_query(query, self.search.remaining, self.user, self.schema, None, self.aggregation.where)
+        if found.contributions is None or not isinstance(planned.mechanism, DiscoveredCounts):
+            return planned
+        return replace(planned, mechanism=replace(planned.mechanism, keeps_bound=True))
+
+
+def groups_read(mechanism: Mechanism) -> int | None:
+    """Return how many groups a mechanism reads from the engine, highest exact numbers first; None if it reads all.
+
+    A mechanism with a `limit` on the number of groups reads one more than that.
+    """
+    match mechanism:
+        case UnknownGumbel(limit=limit) | TwoPhaseTopK(discovery=UnknownGumbel(limit=limit)):
+            return limit + 1
+        case UnknownLaplace(limit=int() as limit):
+            return limit + 1
+        case KnownLaplace() | KnownGaussian() | KnownGumbel() | TwoPhaseTopK():
+            return None
+        case UnknownLaplace() | UnknownGaussian() | TruncatedGaussian() | DiscoveredCounts() | WeightedRounds():
+            return None
+        case _:
+            assert_never(mechanism)
+
+
+def plan_query(
+    query: Query,
+    budget: Budget,
+    user: str,
+    schema: Schema,
+    status: AccountStatus | None,
+    where: Filter | None = None,
+) -> ExecutablePlan:
+    """Return the executable plan of `query` within `budget`; no row of the table is read.
+
+    `user` is the user column and `schema` describes the table's columns. `status` is the status of the account that
+    pays; None if the question brings its own budget. `where` is the query's filter, already parsed; if it is None, the
+    filter is parsed here. Raises an error that says what is wrong with the query or its budget.
+    """
+    _check_encodable(query)
+    if where is None and query.where is not None:
+        where = parse_filter(query.where, schema)
+    if isinstance(budget, Total) and (search := search_for(query, budget)) is not None:
+        return _with_search(search, budget, user, schema, status, where)
+    if has_open_bounds(query):
+        raise InvalidParameter("bounds are found within an epsilon: give one, or state low, high and contributions")
+    fit = _fitted_query(query, schema)
+    aggregation = aggregation_of(fit, user, schema, where)
+    check_suitable(aggregation, schema)
+    match budget:
+        case Total():
+            bounds = replace(fit.bounds, weighable=_is_weighable(fit, schema))
+            executable = _from_total(fit, bounds, aggregation, budget, status)
+        case Draws():
+            if status is None:
+                raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
+            executable = _from_draws(fit, aggregation, budget, status)
+        case _:
+            assert_never(budget)
+    read = columns_read(aggregation)
+    groups = (group_of(text, schema) for text in query.groups)
+    return replace(
+        executable,
+        from_text=tuple(each for each in schema if each.from_text and each.name in read),
+        version=schema.version,
+        axes=tuple(axis_of(group, schema, public=query.domain is not None) for group in groups),
+    )
+
+
+def _check_encodable(query: Query) -> None:
+    """Raise `InvalidParameter` if a column name or the filter of the query holds text that UTF-8 cannot encode.
+
+    An unpaired surrogate is such text, which engines and ledgers cannot store. Labels were checked by
+    `distinct_labels`.
+    """
+    check_text(canonical(replace(query, domain=None, k=None).to_dict()), "a question")
+
+
+def _with_search(
+    search: Search, total: Total, user: str, schema: Schema, status: AccountStatus | None, where: Filter | None
+) -> ExecutablePlan:
+    """Return a plan that first searches for the query's open bounds, and then answers within the remaining budget.
+
+    `total` is the budget of both; the other arguments are those of `plan_query`. The whole remaining budget is charged
+    as one use, no matter which bounds are found.
+    Raises: the planner's error, if the query cannot be planned with the costliest bounds that the search may find.
+    """
+    costliest, steps = _plan_costliest(search, user, schema, where)
+    overall, delta, alone = _promise(search.uses(), total, status)
+    words = f"bounds are found first, within a tenth of epsilon; then {costliest.plan.mechanism}"
+    words += _example_error(search, user, schema, where)
+    unknown = ErrorEstimate(
+        confidence=costliest.plan.error.confidence, expected_error=None, radius=None, detectable=None, shortfall=None
+    )
+    plan = _plan(f"auto+{costliest.plan.mechanism}", search.uses(), overall, delta, unknown, words, alone)
+    before = BoundsSearch(
+        search=search, aggregation=search.aggregation(costliest.aggregation), user=user, schema=schema, steps=steps
+    )
+    return replace(costliest, query=search.query, plan=plan, search=before)
+
+
+def _example_error(search: Search, user: str, schema: Schema, where: Filter | None) -> str:
+    """Return a phrase with the error of the answer for example bounds, because the bounds are not known yet.
+
+    `search` is the search that will find the bounds; the other arguments are those of `plan_query`. Returns "" if a
+    query with these bounds cannot be planned.
+    """
+    example, assumed = example_query(search.query)
+    try:
+        planned = plan_query(example, search.remaining, user, schema, None, where)
+    except InvalidParameter:
+        return ""
+    return f"; {assumed}: {planned.plan.why}"
+
+
+def _plan_costliest(search: Search, user: str, schema: Schema, where: Filter | None) -> tuple[ExecutablePlan, int]:
+    """Return the plan of the costliest query that `search` can lead to, and the most rounding steps of its sums.
+
+    The second value is how many rounding steps the larger bound of a sum may have: `FINE_STEPS`, or `COARSE_STEPS` if
+    the planner raises `InvalidParameter` for `FINE_STEPS` because the noise scale, in steps, is too large to be
+    sampled.
+    """
+    for steps in (FINE_STEPS, COARSE_STEPS):
+        try:
+            return plan_query(budgeted_query(search.query, steps), search.remaining, user, schema, None, where), steps
+        except InvalidParameter:
+            if steps == COARSE_STEPS:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _promise(
+    uses: tuple[Use, ...], total: Total, status: AccountStatus | None
+) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
+    """Return (cost, delta, alone) of the mechanism uses `uses` of a question with the budget `total`.
+
+    The cost is a certified epsilon of these uses at `delta`, which is the account's delta, or that of `total` if no
+    account pays (`status` is None). `alone` is the (epsilon, delta) of the same uses at the delta of `total`; None if
+    no account pays, because it would equal the cost.
+    """
+    question_delta = float_below(total.delta)
+    if status is None:
+        return certified_price(uses, question_delta, Interaction.SETWISE), question_delta, None
+    interaction = Interaction.ADAPTIVE
+    if status.kind == "setwise":
+        interaction = Interaction.SETWISE
+        _check_planned(uses, status)
+    alone = (certified_price(uses, question_delta, Interaction.SETWISE).upper, question_delta)
+    return certified_price(uses, status.delta, interaction), status.delta, alone
+
+
+def promise_of(
+    uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None
+) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
+    """Return (cost, delta, alone) of `uses`, the mechanism uses of several queries together.
+
+    The cost is a certified epsilon of these uses at `delta`, which is the account's delta, or that of `budget` if no
+    account pays (`status` is None). `alone` is the (epsilon, delta) of the uses at the delta of `budget`; None unless
+    an account pays and `budget` is a `Total`.
+    Raises: `InvalidParameter` if `budget` names registered uses and no account pays.
+    """
+    if isinstance(budget, Total):
+        return _promise(uses, budget, status)
+    if status is None:
+        raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
+    interaction = Interaction.SETWISE if status.kind == "setwise" else Interaction.ADAPTIVE
+    if interaction is Interaction.SETWISE:
+        _check_registered(uses, status)
+    return certified_price(uses, status.delta, interaction), status.delta, None
+
+
+def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None = None) -> Aggregation:
+    """Return the aggregation that the engine computes for `query` over a table with the columns of `schema`.
+
+    It is one count or sum per group if groups can be ranked by the query's statistic; otherwise it is the measures
+    (numbers that users add) of all statistics. `user` is the user column. `where` is the parsed filter; if it is None,
+    it is parsed here.
+    """
+    if where is None and query.where is not None:
+        where = parse_filter(query.where, schema)
+    counted = query.counted
+    return Aggregation(
+        user=user,
+        item=None if query.item is None else tuple(group_of(text, schema) for text in query.groups),
+        value=None if counted is None else counted.column,
+        contributions=query.contributions,
+        per_item=query.per_item,
+        where=where,
+        domain=query.domain,
+        null_item=fitted_null_item(query.null_item, [group_of(text, schema).labels(schema) for text in query.groups]),
+        measures=() if counted is not None else tuple(chain(*(each.measures() for each in query.statistics))),
+    )
+
+
+def _fitted_query(query: Query, schema: Schema) -> Query:
+    """Return `query` with public labels converted to the types that the group columns have in `schema`.
+
+    Each statistic also gets its rounding step, which may depend on the kind of its column.
+    Raises: `UnsuitableTable` if a top k would be ranked by sums of a column that does not hold integers.
+    """
+    columns = [group_of(text, schema).labels(schema) for text in query.groups]
+    fit = replace(
+        query,
+        domain=None if query.domain is None else fitted(query.domain, columns),
+        statistics=tuple(statistic.in_steps(schema) for statistic in query.statistics),
+    )
+    if query.k is not None and query.counted is not None and fit.counted is None:
+        kind = schema.column(query.counted.column or "").kind
+        raise UnsuitableTable(
+            f"a top k ranks by users, rows or whole sums, and the value column {query.counted.column!r} is {kind}: "
+            "declare it an integer, or ask for the sum as a statistic of the groups with the most users"
+        )
+    return fit
+
+
+_UNSIGNED = ("UBIGINT", "UInt64")
+"""Types whose labels may exceed 2^63, which a list of found labels cannot hold."""
+
+
+def _is_weighable(query: Query, schema: Schema) -> bool:
+    """Return whether the private groups of `query` can be found in rounds (`WeightedRounds`).
+
+    They cannot if the query has no groups, if the table is a prepared one (which does not tell users apart), or if a
+    group column holds unsigned 64-bit integers: a round gets a list of the labels that were found before, and such a
+    list cannot hold every unsigned 64-bit integer.
+    """
+    columns = [group_of(text, schema).labels(schema) for text in query.groups]
+    return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)
+
+
+def _from_total(
+    query: Query, bounds: Bounds, aggregation: Aggregation, total: Total, status: AccountStatus | None
+) -> ExecutablePlan:
+    mechanism: Mechanism | GroupStatistics
+    if query.counted is None:
+        choice = plan_statistics(bounds, total, releases_of(query.statistics))
+        mechanism, name, shows_counts = choice.mechanism, choice.name, True
+        error, why = statistics_error(choice), f"{choice.name}: {statistics_in_words(query, choice)}"
+    else:
+        found = plan(bounds, total)
+        mechanism, name, why = found.mechanism, found.name, found.why
+        shows_counts = total.counts is not CountNoise.NONE
+        error = found.preview if shows_counts else replace(found.preview, expected_error=None, radius=None)
+    uses = merged(mechanism.guarantees())
+    overall, delta, alone = _promise(uses, total, status)
+    return ExecutablePlan(
+        query=query,
+        plan=_plan(name, uses, overall, delta, error, why, alone),
+        aggregation=aggregation,
+        mechanism=mechanism,
+        shows_counts=shows_counts,
+        total=total,
+    )
+
+
+def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> ExecutablePlan:
+    if query.counted is None:
+        drawn = statistics_from_draws(query.bounds, releases_of(query.statistics), draws, status)
+    else:
+        drawn = mechanism_from_draws(query.bounds, draws, status)
+    choice_note = f"{drawn.name}: given by what is drawn from the account"
+    if isinstance(drawn.mechanism, GroupStatistics):
+        choice = StatisticsChoice(mechanism=drawn.mechanism, name=drawn.name, discovery=None)
+        error, why = statistics_error(choice), f"{choice_note}; {statistics_in_words(query, choice)}"
+    else:
+        error, why = drawn.mechanism.preview(), choice_note
+    names = dict(drawn.account_names)
+    uses = merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
+    interaction = Interaction.ADAPTIVE
+    if status.kind == "setwise":
+        interaction = Interaction.SETWISE
+        _check_registered(uses, status)
+    overall = certified_price(uses, status.delta, interaction)
+    return ExecutablePlan(
+        query=query,
+        plan=_plan(drawn.name, uses, overall, status.delta, error, why),
+        aggregation=aggregation,
+        mechanism=drawn.mechanism,
+        shows_counts=draws.counts is not None,
+        account_names=drawn.account_names,
+    )
+
+
+def _plan(
+    mechanism: str,
+    uses: tuple[Use, ...],
+    overall: CertifiedBound,
+    delta: float,
+    error: ErrorEstimate,
+    why: str,
+    alone: tuple[float, float] | None = None,
+) -> Plan:
+    return Plan(
+        mechanism=mechanism,
+        uses=uses,
+        interaction=overall.interaction,
+        epsilon=Bracket(overall.lower, overall.upper),
+        delta=delta,
+        method=overall.method,
+        statement=overall.statement,
+        error=error,
+        why=why,
+        alone=alone,
+    )
+
+
+def _check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
+    """Raise unless the account of `status` can pay for `uses`, the mechanism uses that the planner chose.
+
+    The planner chooses uses when a question names an epsilon instead of registered uses. An account with a budget can
+    pay for any uses here; its balance is checked when it is charged. An account that registered its uses in advance
+    can pay only if it registered these guarantees often enough. An account that `setwise run` opens for a report
+    (several questions in one file) has registered them, because the report is planned before the account is opened.
+
+    Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
+    """
+    registered = {use.guarantee for use in status.terms.uses}
+    if status.terms.totals is None and not all(use.guarantee in registered for use in uses):
+        raise InvalidParameter(
+            f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
+            "instead of an epsilon"
+        )
+    _check_registered(uses, status)
+
+
+def _check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
+    """Raise unless the account of `status` registered at least as many uses of each guarantee as `uses` needs.
+
+    A guarantee that was not registered is allowed only if the account has a wallet, a budget for uses that are not
+    known in advance. The check comes before the guarantee is composed, because composing is fast for the uses that an
+    account holds, but not for arbitrary uses in a request.
+    Raises: `InvalidParameter` for a guarantee that was not registered, `BudgetExhausted` for too many uses.
+    """
+    registered = status.terms.uses
+    counts = {use.guarantee: use.count for use in registered}
+    for use in uses:
+        if use.guarantee not in counts:
+            if status.terms.totals is not None:
+                continue
+            raise InvalidParameter(
+                f"{format_use(use)} is not registered with the account {status.name!r}, "
+                f"which has {', '.join(format_use(each) for each in registered)}"
+            )
+        if use.count > counts[use.guarantee]:
+            has = format_use(Use(use.guarantee, counts[use.guarantee]))
+            raise BudgetExhausted(f"the account {status.name!r} cannot pay for {format_use(use)}: it has only {has}")

@@ -1,0 +1,310 @@
+"""Joint pricing of several queries: the largest budgets with which all of them together satisfy one (epsilon, delta).
+
+A report (several questions in one file) and a SQL statement with several SELECTs over private rows are priced this way.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
+from setwise.accounting.guarantees import Use, merged
+from setwise.analytics.budget import AskedBudget, Budget, Draws, Within
+from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query, promise_of
+from setwise.analytics.planning.within import DEFAULT_CEILING, plan_within
+from setwise.analytics.query import Query
+from setwise.analytics.schema import Schema
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.ledger.status import AccountStatus
+from setwise.mechanisms.planning.cost import certified_price, estimated_price, searched_price
+from setwise.mechanisms.planning.request import LARGEST_TOTAL, CountNoise, Total
+
+_CLOSE = 0.99
+"""The search for budgets stops when the queries together cost at least this share of epsilon."""
+
+_MOST_STEPS = 8
+"""The most scales of the budgets that the search plans and prices."""
+
+_FAILURES = Fraction(1, 2)
+"""The share of delta that the mechanisms of several queries may use together; the remaining share is for composing
+them."""
+
+
+class WeightedQuery(Protocol):
+    """A query with a weight; the epsilons of several queries are in proportion to their weights."""
+
+    @property
+    def query(self) -> Query:
+        """The query whose budget is to be found."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """The query's weight, a number above 0; the epsilons of several queries are in proportion to their weights."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """The result of `price`: the budgets (`totals`) and `plans` of the queries, in order, and their joint cost.
+
+    `promise` is the certified cost of all queries together, an epsilon at the given delta.
+    """
+
+    totals: tuple[Total, ...]
+    plans: tuple[Plan, ...]
+    promise: CertifiedBound
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """The mechanism uses (guarantees with counts) of all queries, to be registered before the first is asked."""
+        return _uses(self.plans)
+
+
+def price(
+    questions: Sequence[WeightedQuery],
+    *,
+    user: str,
+    schemas: Sequence[Schema],
+    epsilon: float,
+    delta: float,
+) -> Priced:
+    """Return the largest budgets of the weighted queries `questions` that together satisfy (`epsilon`, `delta`)-DP.
+
+    The epsilons are in proportion to the weights. `schemas` describes the table that each query reads, and `user` is
+    the user column of all of them. All queries are fixed before the first is asked, so their uses compose set-wise:
+    they may be asked in any order, and each after seeing the earlier answers. No row is read.
+    Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
+    """
+    drafts = []
+    for counts in (CountNoise.BEST, CountNoise.GAUSSIAN):  # the best noise for one query may not be best for several
+        with contextlib.suppress(Unattainable, InvalidParameter):
+            drafts.append(_Drafts(questions, counts, user, schemas, delta).largest(estimated_price, epsilon))
+    if not drafts:  # plan once more without suppressing errors, to raise the one that says what is wrong
+        drafts.append(_Drafts(questions, CountNoise.BEST, user, schemas, delta).largest(estimated_price, epsilon))
+    for draft in sorted(drafts, key=lambda each: _mean_log_error(questions, each.plans)):
+        with contextlib.suppress(Unattainable):
+            found = draft.source.largest(searched_price, epsilon, draft.scale)
+            return Priced(found.totals, found.plans, certified_price(_uses(found.plans), delta, Interaction.SETWISE))
+    raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=delta))
+
+
+_TOO_LITTLE = "these questions cannot keep epsilon = {epsilon:g} at delta = {delta:g}: give them more"
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """One candidate in the search for the largest budgets of several queries: their budgets (`totals`) and `plans`.
+
+    Each query's epsilon is `scale` times its weight. `source` makes the candidates of the same search for other scales.
+    """
+
+    source: "_Drafts"
+    scale: float
+    totals: tuple[Total, ...]
+    plans: tuple[Plan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafts:
+    """The candidates of the search for budgets in which the counts of all queries have the kind of noise `counts`.
+
+    `questions` are the queries with their weights. There is one candidate for each scale, the factor by which a query's
+    weight is multiplied to get its epsilon (see `at`). `user` is the user column, and `schemas` describes the table of
+    each query. `delta` is that of all queries together.
+    """
+
+    questions: Sequence[WeightedQuery]
+    counts: CountNoise
+    user: str
+    schemas: Sequence[Schema]
+    delta: float
+
+    def at(self, scale: float) -> _Draft:
+        """Return the candidate in which the epsilon of each query is `scale` times the query's weight.
+
+        A single query gets the whole delta. Several queries get equal shares of half of it, because composing them
+        needs the other half.
+        """
+        failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)
+        totals = tuple(
+            Total(epsilon=Fraction(scale * each.weight), delta=failure, counts=self.counts) for each in self.questions
+        )
+        plans = tuple(
+            plan_query(each.query, total, self.user, schema, None).plan
+            for each, total, schema in zip(self.questions, totals, self.schemas, strict=True)
+        )
+        return _Draft(self, scale, totals, plans)
+
+    def largest(
+        self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
+    ) -> _Draft:
+        """Return the candidate with about the largest scale at which all queries together cost at most `epsilon`.
+
+        `price` is a function that computes that cost, an epsilon, from the uses and delta. The search starts at the
+        scale `first`, or, if that is None, at the scale where the epsilons of the queries add up to `epsilon`. It takes
+        each next scale as if the cost were proportional to the scale, and stops once the cost is between `_CLOSE *
+        epsilon` and `epsilon`.
+        Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
+        """
+        best: _Draft | None = None
+        fits, fails = 0.0, float("inf")
+        scale = epsilon / sum(each.weight for each in self.questions) if first is None else first
+        for _ in range(_MOST_STEPS):
+            found = self.at(scale)
+            cost = price(_uses(found.plans), self.delta)
+            if cost <= epsilon:
+                best, fits = found, scale
+                if cost >= _CLOSE * epsilon:
+                    break
+            else:
+                fails = scale
+            scale *= (_CLOSE + 1.0) / 2 * epsilon / cost
+            if not fits < scale < fails:
+                scale = (fits + fails) / 2
+        if best is None:
+            raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=self.delta))
+        return best
+
+
+def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
+    return merged(use for plan in plans for use in plan.uses)
+
+
+def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -> float:
+    """Return the mean of log(expected error) over `plans`, weighted by the weights of the queries `questions`.
+
+    Queries whose error is not known are left out; 0 if none is known.
+    """
+    errors = [
+        (each.weight, math.log(plan.error.expected_error))
+        for each, plan in zip(questions, plans, strict=True)
+        if plan.error.expected_error
+    ]
+    return sum(weight * error for weight, error in errors) / (sum(weight for weight, _ in errors) or 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _EqualShare:
+    """The query of one of several SELECTs of a statement, with the weight 1, so that all have the same epsilon."""
+
+    query: Query
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointPlan:
+    """The plans of several SELECTs of one statement, in order, and `plan`, the plan of the statement as a whole.
+
+    `plan` has the merged mechanism uses of all `parts`, and the certified cost of all of them together. `budgets` has
+    for each part the budget that is written into its request: the statement's own, or, if the statement states an
+    accuracy, the budget that reaches it.
+    """
+
+    parts: tuple[ExecutablePlan, ...]
+    plan: Plan
+    budgets: tuple[Budget, ...]
+
+    @property
+    def total(self) -> None:
+        """Always None: a statement with several SELECTs has one budget for each (`budgets`), and no single one.
+
+        It exists so that callers can read `total` of this plan and of an `ExecutablePlan` alike.
+        """
+        return None
+
+
+def plan_together(
+    queries: Sequence[Query],
+    schemas: Sequence[Schema],
+    *,
+    user: str,
+    budget: AskedBudget,
+    status: AccountStatus | None,
+    plan: Callable[[int, Budget], ExecutablePlan],
+) -> JointPlan:
+    """Return the plans of several queries that are charged once as a fixed collection of uses; no row is read.
+
+    The queries may run in any order, each after earlier answers (set-wise composition). `schemas` describes the table
+    that each query reads, and `user` is the user column of all of them. `plan` is a function that takes the index of a
+    query and a budget, and returns its plan. `status` is that of the account that pays, or None. An (epsilon, delta)
+    budget is shared equally. If `budget` is an accuracy (`Within`), the intervals of every query satisfy it, and the
+    epsilon of all queries together is at most the limit of the accuracy.
+    Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than its limit.
+    """
+    budgets: Sequence[Budget]
+    match budget:
+        case Total() as total:
+            budgets = price(
+                [_EqualShare(query) for query in queries],
+                user=user,
+                schemas=schemas,
+                epsilon=float(total.epsilon),
+                delta=float(total.delta),
+            ).totals
+            plans = tuple(plan(place, each) for place, each in enumerate(budgets))
+            stated: tuple[Budget, ...] = (total,) * len(queries)
+            whole: Budget = total
+        case Draws() as draws:
+            stated = (draws,) * len(queries)
+            plans = tuple(plan(place, draws) for place in range(len(queries)))
+            whole = draws
+        case Within() as accuracy:
+            plans = _plan_each_within(accuracy, len(queries), plan)
+            stated = tuple(planned.total for planned in plans if planned.total is not None)
+            whole = accuracy.total(DEFAULT_CEILING if accuracy.epsilon is None else accuracy.epsilon)
+    joint = _join_plans(plans, whole, status)
+    if isinstance(budget, Within) and isinstance(whole, Total):
+        cost = joint.epsilon.upper if joint.alone is None else joint.alone[0]
+        if cost > whole.epsilon:
+            raise Unattainable(
+                f"intervals within ±{float(budget.within):,g} of {len(queries)} SELECTs take epsilon {cost:.3g} "
+                f"together, and epsilon {float(whole.epsilon):g} is the most that this statement may spend; "
+                f"give epsilon {cost * 1.01:.3g} as well, or a wider accuracy"
+            )
+    return JointPlan(parts=plans, plan=joint, budgets=stated)
+
+
+def _plan_each_within(
+    accuracy: Within, count: int, plan: Callable[[int, Budget], ExecutablePlan]
+) -> tuple[ExecutablePlan, ...]:
+    """Return the plans of `count` queries, each with the least epsilon whose intervals satisfy `accuracy`.
+
+    `plan` takes the index of a query and a budget, and returns its plan. The queries get equal shares of half of delta,
+    because composing them needs the other half. The limit on epsilon is not checked here.
+    """
+    share = replace(accuracy, delta=accuracy.delta * _FAILURES / count, epsilon=LARGEST_TOTAL)
+    plans = []
+    for place in range(count):
+
+        def plan_one(total: Total, place: int = place) -> ExecutablePlan:
+            return plan(place, total)
+
+        plans.append(plan_within(share, plan_one))
+    return tuple(plans)
+
+
+def _join_plans(plans: Sequence[ExecutablePlan], budget: Budget, status: AccountStatus | None) -> Plan:
+    """Return the plan of a statement with several SELECTs: their merged uses, and the certified cost of all together.
+
+    `plans` are the plans of the SELECTs, `budget` is the budget of the statement, and `status` the status of the
+    account that pays, or None.
+    """
+    uses = merged(use for planned in plans for use in planned.plan.uses)
+    overall, delta, alone = promise_of(uses, budget, status)
+    last = plans[-1].plan
+    return replace(
+        last,
+        mechanism=" and ".join(planned.plan.mechanism for planned in plans),
+        uses=uses,
+        interaction=overall.interaction,
+        epsilon=Bracket(overall.lower, overall.upper),
+        delta=delta,
+        method=overall.method,
+        statement=overall.statement,
+        why=f"{len(plans)} SELECTs over private rows, priced together: {last.why}",
+        alone=alone,
+    )

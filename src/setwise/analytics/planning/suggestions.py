@@ -1,0 +1,71 @@
+"""Suggestions of parameters with which more items of a private list would be shown."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from setwise.analytics.planning.expected_error import releases_of, statistics_error
+from setwise.analytics.query import Query
+from setwise.errors import SetwiseError
+from setwise.mechanisms.planning.planner import plan
+from setwise.mechanisms.planning.request import Total
+from setwise.mechanisms.planning.statistics import plan_statistics
+
+_FEWER_CONTRIBUTIONS = (20, 5, 1)
+_LARGER_EPSILONS = (Fraction(1), Fraction(5))
+_WORTHWHILE = 0.75
+"""Another parameter is suggested only if the lead that it needs is at most this share of the lead needed now."""
+
+
+def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -> str:
+    """Return a sentence about the lead that an item needs to be shown, and about parameters that would lower it.
+
+    The lead is how far an item's count must exceed the counts that are left out. `total` is the budget of the query.
+    Each suggestion is planned as a question of its own, so its numbers are those that a preview would show. `weighable`
+    is True if groups can be found in rounds. Returns "" if the items are public, if the answer has no detection
+    threshold, or if the query cannot be planned.
+    """
+    needed = _lead(query, total, weighable)
+    if query.domain is not None or needed is None:
+        return ""
+    remedies = [*_by_contributions(query, total, needed, weighable), *_by_epsilon(query, total, needed, weighable)]
+    found = f"an item is shown when its count is {needed:,} above those left out"
+    return (
+        f"{found}; {' or '.join(remedies)} would do"
+        if remedies
+        else f"{found}; more can be shown from a list of public items"
+    )
+
+
+def _by_contributions(query: Query, total: Total, needed: int, weighable: bool) -> list[str]:
+    for bound in _FEWER_CONTRIBUTIONS:
+        if query.contributions is None or bound < query.contributions:
+            lead = _lead(replace(query, contributions=bound), total, weighable)
+            if lead is not None and lead <= _WORTHWHILE * needed:
+                return [f"{lead:,} with contributions = {bound} (at most {bound} item{'s' * (bound > 1)} of a user)"]
+    return []
+
+
+def _by_epsilon(query: Query, total: Total, needed: int, weighable: bool) -> list[str]:
+    for epsilon in _LARGER_EPSILONS:
+        if total.epsilon < epsilon:
+            lead = _lead(query, replace(total, epsilon=epsilon), weighable)
+            if lead is not None and lead <= _WORTHWHILE * needed:
+                return [f"{lead:,} with epsilon = {float(epsilon):g}"]
+    return []
+
+
+def _lead(query: Query, total: Total, weighable: bool) -> int | None:
+    """Return how far an item's count must exceed the counts that are left out for the item to be shown.
+
+    `query` is planned with the budget `total`; `weighable` is True if the groups can be found in rounds. None if the
+    answer has no detection threshold, or if the query cannot be planned.
+    """
+    bounds = replace(query.bounds, weighable=weighable)
+    try:
+        if query.counted is None:
+            error = statistics_error(plan_statistics(bounds, total, releases_of(query.statistics)))
+        else:
+            error = plan(bounds, total).preview
+    except SetwiseError:
+        return None
+    return None if error.detectable is None else max(error.detectable, error.shortfall or 0)

@@ -1,0 +1,160 @@
+"""`--within`, a budget stated as an accuracy: find the least epsilon whose planned intervals are narrow enough."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from setwise.analytics.budget import Within
+from setwise.analytics.planning.plan import ExecutablePlan
+from setwise.analytics.statistics import STATISTICS
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.intervals import CONFIDENCE
+from setwise.mechanisms.planning.request import LARGEST_TOTAL, Total
+from setwise.mechanisms.statistics import GroupStatistics
+
+_RATIO = 1.02
+"""The ratio of neighbouring epsilons on the search grid. The epsilon that the search returns is at most 2% above the
+least one that would do."""
+
+_LEAST = Fraction(1, 1000)
+"""The least epsilon that the search tries."""
+
+_SURE = f"{float(CONFIDENCE):.0%}"
+
+
+DEFAULT_CEILING = Fraction(1)
+"""The largest epsilon that an accuracy may spend when the request names no epsilon, so that an interval that was made
+too narrow by mistake does not spend the budget of a year."""
+
+
+def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
+    """Return the plan with the least epsilon whose planned intervals have a half-width of at most `accuracy.within`.
+
+    The least epsilon is found up to 2%. `plan` is a function that plans the query for one budget. `accuracy.epsilon` is
+    the most that may be spent; if it is None, the limit is `DEFAULT_CEILING`.
+
+    Raises: `Unattainable` if the accuracy costs more than the limit; the message names the epsilon that it costs.
+    """
+    cheapest = _least(accuracy, plan)
+    assert cheapest.total is not None
+    ceiling = DEFAULT_CEILING if accuracy.epsilon is None else accuracy.epsilon
+    price = cheapest.total.epsilon
+    if price <= ceiling:
+        return cheapest
+    at_ceiling = plan(accuracy.total(ceiling))
+    attainable = _describe_radius(widest_radius(at_ceiling), at_ceiling)
+    limit = f"epsilon {float(ceiling):g} is the most that this question may spend"
+    default = " unless it names an epsilon" if accuracy.epsilon is None else ""
+    raise Unattainable(
+        f"{_SURE} intervals within ±{float(accuracy.within):,g} take epsilon {float(price):g}, and {limit}{default}; "
+        f"give epsilon {float(price):g} as well, or an accuracy of {attainable}, "
+        f"which epsilon {float(ceiling):g} pays for"
+    )
+
+
+def widest_radius(executable: ExecutablePlan) -> Fraction:
+    """Return the half-width of the widest interval that the plan `executable` promises, in units of the statistic.
+
+    It covers the noise only: where noisy counts select the groups, the lower end of an interval may reach further down.
+    For a mean it is the half-width in a group of `SOME_USERS` users; for a quantile it is by how many users the rank of
+    the released value may be off.
+
+    Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
+    """
+    mechanism = executable.mechanism
+    if executable.search is not None:
+        found = executable.search.search.query
+        missing = ["how many groups one user counts in, as in --contributions 1"] if found.auto_contributions else []
+        if any(statistic.is_auto for statistic in found.statistics):
+            missing.append("the bounds of one user's values, low and high")
+        raise InvalidParameter(
+            f"how close an answer is depends on the bounds found: give {' and '.join(missing)}, or leave within out"
+        )
+    if not isinstance(mechanism, GroupStatistics):
+        radius = executable.plan.error.radius
+        if radius is None:
+            raise InvalidParameter("an accuracy is about numbers, and only labels are asked for: leave within out")
+        return Fraction(radius)
+    pairs = zip(executable.query.statistics, mechanism.statistics, strict=True)
+    radii = [statistic.planned_radius(release) for statistic, release in pairs]
+    return max(_discovery_radius(mechanism) if radius is None else radius for radius in radii)
+
+
+def _discovery_radius(mechanism: GroupStatistics) -> Fraction:
+    """Return the half-width, in users, of the intervals of the noisy user counts by which `mechanism` finds groups."""
+    assert mechanism.discovery is not None
+    return Fraction(mechanism.discovery.preview().radius or 0)
+
+
+def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
+    """Return the half-width `radius` of a plan's intervals as text, such as "±12 (that of means over 1,000 users)".
+
+    The note in parentheses says what the half-width refers to, for statistics whose half-width depends on the group or
+    is a rank; other plans have no note.
+    """
+    asked = {statistic.radius_unit for statistic in executable.query.statistics if statistic.radius_unit}
+    units = dict.fromkeys(kind.radius_unit for kind in STATISTICS.values())  # in the order of the table
+    about = " and".join(unit for unit in units if unit in asked)
+    return f"±{float(radius):,g}{f' (that{about})' if about else ''}"
+
+
+def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
+    """Return the plan with the least epsilon, on a geometric grid of epsilons, whose intervals are narrow enough.
+
+    `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget. The search moves
+    from a guess by doubling steps until it has one epsilon that is enough and one that is not, and then bisects.
+    Raises: `Unattainable` if even `LARGEST_TOTAL` is not enough.
+    """
+
+    def plan_at(step: int) -> ExecutablePlan | None:
+        """Return the plan for the epsilon with the index `step` on the geometric grid of epsilons.
+
+        None if the planned intervals are wider than `accuracy.within`, if the epsilon is out of range, or if there is
+        no plan.
+        """
+        if not _LEAST <= (epsilon := _epsilon(step)) <= LARGEST_TOTAL:
+            return None
+        try:
+            found = plan(accuracy.total(epsilon))
+        except Unattainable:
+            return None
+        return found if widest_radius(found) <= accuracy.within else None
+
+    top, bottom = _step_below(LARGEST_TOTAL), _step_below(_LEAST) + 1
+    start = plan(accuracy.total(Fraction(1)))
+    guess = min(max(_step_below(widest_radius(start) / accuracy.within), bottom), top)
+    high, best, reach = guess, plan_at(guess), 1
+    while best is None:
+        if high == top:
+            last = plan(accuracy.total(_epsilon(top)))
+            raise Unattainable(
+                f"no epsilon up to {float(LARGEST_TOTAL):g} plans {_SURE} intervals within "
+                f"±{float(accuracy.within):,g}: at that it is {_describe_radius(widest_radius(last), last)}"
+            )
+        high, reach = min(high + reach, top), 2 * reach
+        best = plan_at(high)
+    low, reach = high - 1, 1
+    while low > bottom and (found := plan_at(low)) is not None:
+        high, best, low, reach = low, found, max(low - reach, bottom), 2 * reach
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = plan_at(middle)
+        if found is None:
+            low = middle
+        else:
+            high, best = middle, found
+    return best
+
+
+def _epsilon(step: int) -> Fraction:
+    """Return the epsilon with the index `step` on the geometric grid: `_RATIO` ** `step`, to three digits."""
+    return Fraction(f"{_RATIO**step:.2e}")
+
+
+def _step_below(epsilon: Fraction) -> int:
+    """Return the index on the geometric grid (the exponent of `_RATIO`) of the largest epsilon up to `epsilon`."""
+    step = 0
+    while _epsilon(step) > epsilon:
+        step -= 1
+    while _epsilon(step + 1) <= epsilon:
+        step += 1
+    return step

@@ -1,0 +1,266 @@
+"""ROLLUP, CUBE and GROUPING SETS over private rows: one SELECT for each set of group columns, united with UNION ALL.
+
+Each SELECT is a release of its own, and all of them are charged together. In the SELECT of a set, NULL replaces the
+group columns that the set leaves out, and a constant number replaces each GROUPING(..).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from sqlglot import exp
+
+from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
+from setwise.analytics.sql.ratios import sql_text
+from setwise.analytics.sql.syntax import unsupported
+from setwise.errors import InvalidParameter
+
+MOST_SETS = 16
+"""The most grouping sets of a SELECT: those of CUBE over four columns. Each is a release that shares the budget."""
+
+_SET_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
+_CLAUSES = ("rollup", "cube", "grouping_sets")
+_GROUPING = ("GROUPING", "GROUPING_ID")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedSelects:
+    """The SELECTs into which a SELECT with grouping sets is split, and how their united rows are sorted and cut.
+
+    Each of `selects` groups by the columns of one set. The first `shown` columns of their rows are the result; the
+    others are only there for sorting. `order` is the ORDER BY, whose terms name columns by their position, and `limit`
+    and `offset` are the clauses that cut the rows; each is None if there is none.
+    """
+
+    selects: tuple[exp.Expr, ...]
+    shown: int
+    order: exp.Expr | None
+    limit: exp.Expr | None
+    offset: exp.Expr | None
+
+    def united(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
+        """Return the UNION ALL of `nodes`, sorted and cut, with only the columns of the result.
+
+        `nodes` are the SELECTs over the released rows of `selects`, one for each.
+        """
+        united = nodes[0]
+        for node in nodes[1:]:
+            united = exp.Union(this=united, expression=node, distinct=False)
+        for name, clause in (("order", self.order), ("limit", self.limit), ("offset", self.offset)):
+            if clause is not None:
+                united.set(name, clause)
+        names = [each.alias_or_name for each in nodes[0].expressions]
+        if len(names) == self.shown:
+            return united
+        columns = [exp.column(name, quoted=True) for name in names[: self.shown]]
+        rows = exp.Subquery(this=united, alias=exp.TableAlias(this=exp.to_identifier("united")))
+        return exp.Select(expressions=columns, from_=exp.From(this=rows))
+
+
+def has_grouping_sets(select: exp.Expr) -> bool:
+    """Return whether the GROUP BY of a SELECT has ROLLUP, CUBE or GROUPING SETS."""
+    group = select.args.get("group")
+    if group is None:
+        return False
+    nodes = [each for name in _CLAUSES for each in group.args.get(name) or ()]
+    return bool(nodes) or any(isinstance(each, _SET_NODES) for each in group.expressions)
+
+
+def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
+    """Return one SELECT for each grouping set of `select`, a SELECT with ROLLUP, CUBE or GROUPING SETS.
+
+    The sets with the most columns come first.
+    Raises: `InvalidParameter` for more than `MOST_SETS` sets, and for window functions, which would have to read the
+    rows of all sets.
+    """
+    group = select.args["group"]
+    if select.args.get("qualify") or any(each.find(exp.Window) for each in select.expressions):
+        raise unsupported(
+            "a window function beside ROLLUP, CUBE or GROUPING SETS", "compute it in a SELECT around this one"
+        )
+    sets = _sets_of_group(group, select)
+    if len(sets) > MOST_SETS:
+        raise InvalidParameter(f"GROUP BY has {len(sets)} grouping sets, and at most {MOST_SETS} are answered")
+    sets.sort(key=len, reverse=True)
+    columns = _distinct([column for members in sets for column in members])
+    sorting, order = _sorting(select)
+    selects = []
+    for members in sets:
+        absent = [column for column in columns if column not in members]
+        single = select.copy()
+        for name in ("order", "limit", "offset", "with_"):
+            single.set(name, None)
+        single.set("group", exp.Group(expressions=[each.copy() for each in members]) if members else None)
+        shown = [_named(each, _in_set(each.copy(), columns, absent)) for each in select.expressions]
+        hidden = [
+            exp.alias_(_in_set(each.copy(), columns, absent), f"order {place}", quoted=True)
+            for place, each in enumerate(sorting)
+        ]
+        single.set("expressions", [*shown, *hidden])
+        having = select.args.get("having")
+        if having is not None:
+            single.set("having", exp.Having(this=_in_set(having.this.copy(), columns, absent)))
+        selects.append(single)
+    return GroupedSelects(
+        tuple(selects), len(select.expressions), order, select.args.get("limit"), select.args.get("offset")
+    )
+
+
+def _named(written: exp.Expr, node: exp.Expr) -> exp.Expr:
+    """Return the expression `node` with an alias, so that it has the same name in the result as the column `written`.
+
+    `node` is `written` as it is in one grouping set. It is returned unchanged if it has that name already.
+    """
+    if isinstance(written, exp.Alias) or node == written:
+        return node
+    return exp.alias_(node, written.name if type(written) is exp.Column else sql_text(written), quoted=True)
+
+
+def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
+    """Return the expressions of ORDER BY that are not result columns, and the ORDER BY with positions for columns.
+
+    The positions assume that these expressions follow the result columns, in the order of the list. The ORDER BY is
+    None if `select` has none.
+    """
+    order = select.args.get("order")
+    if order is None:
+        return [], None
+    written = [each.this if isinstance(each, exp.Alias) else each for each in select.expressions]
+    names = [each.alias_or_name.lower() for each in select.expressions]
+    hidden: list[exp.Expr] = []
+    terms = []
+    for each in order.expressions:
+        term, node = each.copy(), each.this
+        if type(node) is exp.Literal:
+            terms.append(term)
+            continue
+        if type(node) is exp.Column and not node.table and node.name.lower() in names:
+            place = names.index(node.name.lower())
+        elif node in written:
+            place = written.index(node)
+        else:
+            hidden.append(_without_aliases(node.copy(), select))
+            place = len(written) + len(hidden) - 1
+        term.set("this", exp.Literal.number(place + 1))
+        terms.append(term)
+    return hidden, exp.Order(expressions=terms)
+
+
+def _without_aliases(node: exp.Expr, select: exp.Expr) -> exp.Expr:
+    """Return `node`, an expression of ORDER BY, with aliases of result columns replaced by their expressions.
+
+    `select` is the SELECT that defines the aliases.
+    """
+    aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+
+    def replaced(inner: exp.Expr) -> exp.Expr:
+        if type(inner) is exp.Column and not inner.table and inner.name.lower() in aliases:
+            meant: exp.Expr = aliases[inner.name.lower()].copy()
+            return meant
+        return inner
+
+    return node.transform(replaced)
+
+
+def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
+    """Return the grouping sets of a whole GROUP BY, each as a list of group columns.
+
+    Every entry of the GROUP BY has one or several sets; the result has all combinations of one set of each entry.
+    `select` is the SELECT of the clause, whose columns entries may name by number or alias.
+    """
+    plain = [each for each in group.expressions if not isinstance(each, _SET_NODES)]
+    parts: list[list[list[exp.Expr]]] = []
+    for name in _CLAUSES:
+        for node in group.args.get(name) or ():
+            if isinstance(node, exp.Rollup | exp.Cube) and not node.expressions:  # GROUP BY a, b WITH ROLLUP
+                parts.append(_sets_of(type(node)(expressions=plain), select))
+                plain = []
+            else:
+                parts.append(_sets_of(node, select))
+    parts += [_sets_of(node, select) for node in group.expressions if isinstance(node, _SET_NODES)]
+    parts.insert(0, [[resolve_group_column(each, select) for each in plain]])
+    return [_distinct([column for members in chosen for column in members]) for chosen in product(*parts)]
+
+
+def _sets_of(node: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
+    """Return the grouping sets of one entry of GROUP BY: a ROLLUP, a CUBE, GROUPING SETS, or a set of columns.
+
+    Each is a list of group columns. `select` is the SELECT of the clause, whose columns entries may name by number or
+    alias.
+    """
+    if isinstance(node, exp.GroupingSets):
+        return [members for each in node.expressions for members in _sets_of(each, select)]
+    if not isinstance(node, exp.Rollup | exp.Cube):
+        return [_members(node, select)]
+    entries = [_members(each, select) for each in node.expressions]
+    if isinstance(node, exp.Rollup):
+        chosen: list[tuple[list[exp.Expr], ...]] = [tuple(entries[:count]) for count in range(len(entries), -1, -1)]
+    elif len(entries) > MOST_SETS.bit_length():
+        raise InvalidParameter(f"CUBE over {len(entries)} columns has more than {MOST_SETS} grouping sets")
+    else:
+        chosen = [kept for count in range(len(entries), -1, -1) for kept in combinations(entries, count)]
+    return [[column for entry in kept for column in entry] for kept in chosen]
+
+
+def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
+    """Return the group columns of one set of columns, written (a, b), (a), a or ().
+
+    `select` is the SELECT of the clause, whose columns may be named by number or alias.
+    """
+    if isinstance(node, exp.Tuple):
+        return [resolve_group_column(each, select) for each in node.expressions]
+    return [resolve_group_column(node.unnest(), select)]
+
+
+def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
+    """Return the expression that an entry of GROUP BY refers to by its number or alias, or the entry itself."""
+    if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
+        selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
+        return selected
+    if type(node) is exp.Column and not node.table:
+        for each in select.expressions:
+            if isinstance(each, exp.Alias) and each.alias.lower() == node.name.lower():
+                meant: exp.Expr = each.this
+                return meant
+    return node
+
+
+def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    for node in nodes:
+        if node not in found:
+            found.append(node)
+    return found
+
+
+def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Expr]) -> exp.Expr:
+    """Return an expression of a SELECT as it is computed for one grouping set: `columns` without `absent`.
+
+    NULL replaces absent columns, except inside aggregates. A number replaces each GROUPING(..): each of its bits says
+    whether the argument is absent, and the last argument has the lowest bit.
+    Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
+    """
+    if any(_same(node, column) for column in absent):
+        return exp.null()
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() in _GROUPING:
+        bits = 0
+        for argument in node.expressions:
+            if not any(_same(argument, column) for column in columns):
+                raise InvalidParameter(f"{argument.sql()} in GROUPING is no column of GROUP BY: name one of those")
+            bits = 2 * bits + any(_same(argument, column) for column in absent)
+        return exp.Literal.number(bits)
+    if is_aggregate(node) or not (has_aggregate(node) or node.find(exp.Column, exp.Anonymous)):
+        return node
+    for each in list(node.iter_expressions()):
+        if not isinstance(each, exp.Identifier | exp.Subquery | exp.Select):
+            each.replace(_in_set(each, columns, absent))
+    return node
+
+
+def _same(node: exp.Expr, column: exp.Expr) -> bool:
+    """Return whether two expressions are equal; a column equals the same column with its table before it."""
+    inner, other = node.unnest(), column.unnest()
+    if type(inner) is exp.Column and type(other) is exp.Column:
+        tables = {inner.table.lower(), other.table.lower()}
+        return inner.name.lower() == other.name.lower() and (len(tables) == 1 or "" in tables)
+    return inner == other

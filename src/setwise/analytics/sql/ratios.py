@@ -1,0 +1,157 @@
+"""Advice on ratios of aggregates in a SELECT, such as SUM(x) / COUNT(x), whose two numbers are bounded separately.
+
+Bounds on what one user adds change the two numbers differently, so that their ratio may be far from the exact ratio in
+the table.
+"""
+
+from collections.abc import Callable, Iterator
+
+from sqlglot import exp
+
+from setwise.analytics.query import Count, Statistic, Sum
+from setwise.analytics.sql.aggregates import is_aggregate
+from setwise.analytics.sql.clauses import own_nodes
+
+
+def ratio_advice(
+    node: exp.Expr, alias: str | None, user: str, statistic_of: Callable[[exp.Expr, str], Statistic]
+) -> list[str]:
+    """Return sentences for the analyst about each ratio of two aggregate calls in `node`, a result column.
+
+    `alias` is the column's name, or None, and `user` the user column. `statistic_of` returns the statistic of an
+    aggregate call; its second argument names the column that holds the call's argument if that is an expression, as x *
+    y is. If bounds limit what one user adds to the numerator and to the denominator, the sentences say that the ratio
+    can be far from the exact ratio in the table. They suggest an AVG instead if the ratio is a mean or a share of rows.
+    """
+    advice = []
+    for part, whole in _ratios(node):
+        statistics = [statistic_of(each, alias or argument_text(each)) for each in (part, whole)]
+        instead = _average_advice(part, whole, user)
+        if all(map(_cuts_users, statistics)):
+            ratio = f"{sql_text(part)} / {sql_text(whole)}" if alias is None else alias
+            advice.append(
+                f"Caution: {ratio} divides two numbers that are bounded separately for each {user}, so it can be far "
+                "from the table's own ratio in either direction, and its interval does not allow for that."
+            )
+            instead = instead or (
+                "State contribution_bounds_per_group => (low, high) for both numbers so wide that hardly any "
+                f"{user} exceeds them."
+            )
+        if instead:
+            advice.append(instead)
+    return advice
+
+
+def sql_text(node: exp.Expr) -> str:
+    """Return the SQL text of `node`, cut off after 60 characters."""
+    return str(node.sql(dialect="duckdb"))[:60]
+
+
+def argument_text(node: exp.Expr) -> str:
+    """Return the SQL text of the argument of an aggregate call, cut off after 60 characters.
+
+    For COUNT(*) FILTER (WHERE condition) it is the condition, and for any other call without an argument the whole
+    call.
+    """
+    if isinstance(node, exp.Filter) and not _argument(node.this):
+        return sql_text(node.args["expression"].this)
+    argument = _argument(node)
+    return sql_text(node if argument is None else argument)
+
+
+def _argument(node: exp.Expr) -> exp.Expr | None:
+    """Return the first argument of a function call, without DISTINCT.
+
+    None if it is * or a constant, if there is none, or if `node` is not a function call.
+    """
+    if not isinstance(node, exp.Anonymous) or not node.expressions:
+        return None
+    first = node.expressions[0]
+    if isinstance(first, exp.Distinct) and first.expressions:
+        first = first.expressions[0]
+    return None if isinstance(first, exp.Star | exp.Literal | exp.Boolean | exp.Kwarg) else first
+
+
+def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Yield the aggregate calls (dividend, divisor) of each ratio of two aggregates in `node`, by / or SAFE_DIVIDE."""
+    for each in (node, *own_nodes(node)):
+        sides: list[exp.Expr] = []
+        if isinstance(each, exp.Div):
+            sides = [each.this, each.args["expression"]]
+        elif isinstance(each, exp.Anonymous) and str(each.this).upper() == "SAFE_DIVIDE":
+            sides = each.expressions
+        calls = [call for call in map(_aggregate_within, sides) if call is not None]
+        if len(sides) == len(calls) == 2:
+            yield calls[0], calls[1]
+
+
+def _cuts_users(statistic: Statistic) -> bool:
+    """Return whether bounds can reduce what one user adds to `statistic`: True for sums, and for counts of rows."""
+    return isinstance(statistic, Sum) or (isinstance(statistic, Count) and statistic.most != 1)
+
+
+def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
+    """Return a sentence that suggests an AVG instead of the ratio of the aggregate calls `part` and `whole`.
+
+    Returns "" unless the ratio is a sum divided by a count, or a count of some rows divided by the count of all rows.
+    AVG has less noise than two numbers, and its interval stays within its bounds. The sentence says that AVG averages
+    each user's own mean or share, so that users with many rows count as much as others; `user` is the user column.
+    """
+    counted = _condition_as_case(part) if _counts_all(whole) else None
+    if counted is not None:
+        return (
+            f"AVG({counted}) asks for this share itself, with less noise than a ratio of two counts: it is the mean of "
+            f"each {user}'s own share."
+        )
+    summed, divisor = _argument(part), _argument(whole)
+    functions = [str(each.this).upper() if isinstance(each, exp.Anonymous) else "" for each in (part, whole)]
+    plain = not any(isinstance(each.expressions[0], exp.Distinct) for each in (part, whole) if each.expressions)
+    if functions != ["SUM", "COUNT"] or summed is None or not plain or divisor not in (None, summed):
+        return ""
+    return f"AVG({sql_text(summed)}) asks for a mean itself: it is the mean of each {user}'s own mean."
+
+
+def _aggregate_within(node: exp.Expr) -> exp.Expr | None:
+    """Return the aggregate call inside the parentheses, casts, NULLIF(.., 0) and constant factors of `node`.
+
+    None if `node` contains anything else.
+    """
+    match node:
+        case exp.Paren() | exp.Cast():
+            return _aggregate_within(node.this)
+        case exp.Mul() if isinstance(node.this.unnest(), exp.Literal):
+            return _aggregate_within(node.args["expression"])
+        case exp.Mul() if isinstance(node.args["expression"].unnest(), exp.Literal):
+            return _aggregate_within(node.this)
+        case exp.Anonymous() if str(node.this).upper() == "NULLIF" and node.expressions:
+            return _aggregate_within(node.expressions[0])
+        case _:
+            return node if is_aggregate(node) else None
+
+
+def _counts_all(node: exp.Expr) -> bool:
+    """Return whether an aggregate call is COUNT(*), or COUNT of a constant, which counts all rows too."""
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() == "COUNT" and _argument(node) is None
+
+
+def _condition_as_case(node: exp.Expr) -> str | None:
+    """Return the SQL text CASE WHEN c THEN 1 ELSE 0 END if the call `node` counts the rows with the condition c.
+
+    Such calls are COUNTIF(c), COUNT(*) FILTER (WHERE c), COUNT(x) for "x is not null", and COUNT or SUM of a CASE with
+    one branch. Returns None for other calls.
+    """
+    condition: exp.Expr | None = None
+    if isinstance(node, exp.Filter) and _counts_all(node.this):
+        condition = node.args["expression"].this
+    elif isinstance(node, exp.Anonymous):
+        function, argument = str(node.this).upper(), _argument(node)
+        if argument is None or isinstance(node.expressions[0], exp.Distinct):
+            return None
+        branches = argument.args["ifs"] if isinstance(argument, exp.Case) and argument.this is None else []
+        if function in ("COUNTIF", "COUNT_IF"):
+            condition = argument
+        elif function == "COUNT" and isinstance(argument, exp.Column):
+            condition = exp.Is(this=argument.copy(), expression=exp.null()).not_()
+        elif function in ("COUNT", "SUM") and len(branches) == 1:
+            condition = branches[0].this
+    return None if condition is None else f"CASE WHEN {condition.sql(dialect='duckdb')} THEN 1 ELSE 0 END"

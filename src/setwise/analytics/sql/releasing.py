@@ -1,0 +1,559 @@
+"""A SELECT that aggregates private rows, split in two: a query that is charged, and a SELECT over its released rows.
+
+Aggregates and columns of GROUP BY become statistics and groups of a `Query`. Everything around them (HAVING, ORDER BY,
+arithmetic, ROUND, window functions, LIMIT) stays in a SELECT from a table of released rows, the noisy results of the
+query. The columns of that table are g0, g1, ... for groups, and s0, s0_lower, s0_upper, s0_unreliable, ... for
+statistics, with the ends of their intervals and whether noise may dominate them.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from sqlglot import exp
+
+from setwise.analytics.bins import Group, Period, group_of
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.query import Count, Query, Statistic, statistic_name
+from setwise.analytics.rows.derivation import AddColumns, KeepRows, NamedExpression
+from setwise.analytics.rows.expression import RowExpression
+from setwise.analytics.sql.aggregates import AggregateReader, has_aggregate, is_aggregate
+from setwise.analytics.sql.clauses import WRITTEN, SelectedGroup, filter_text, inline_windows, read_group
+from setwise.analytics.sql.core import Core, Problems, Settings, Source
+from setwise.analytics.sql.ratios import argument_text, ratio_advice, sql_text
+from setwise.analytics.sql.result import Output
+from setwise.analytics.sql.row_values import Released, RowReader
+from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
+from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
+from setwise.mechanisms.labels import Label
+
+MOST_LABELS = 10_000
+"""The most combinations of group keys that the declared domains of several columns may form together."""
+
+_PLAIN = re.compile(r"[A-Za-z_]\w{0,59}")
+_UNSAFE = re.compile(r"[^\w .,()<>=+*/'-]+", re.ASCII)
+"""Characters that the name of a computed column may not have: drivers read some of them as placeholders."""
+
+_LONGEST_NAME = 60
+"""The most characters of the name of a computed column; PostgreSQL cuts names after 63 bytes."""
+
+
+@dataclass(slots=True)
+class _GroupColumn:
+    """A group column of a SELECT: its syntax node, its text in the query (`item`), and its name in the result.
+
+    `selected` is the column or the bins that it stands for; None if its value is computed by a row expression.
+    """
+
+    node: exp.Expr
+    item: str
+    name: str
+    selected: SelectedGroup | None = None
+
+
+class CoreBuilder:
+    """Splits a SELECT that aggregates private rows into the query that is charged and a SELECT over its released rows.
+
+    Released rows are the noisy results of the query; their table is called `name`. The nodes of `select` are modified
+    and moved, so it cannot be used afterwards. `source` are its private rows, `settings` has the user column and
+    bounds, and errors are added to `problems`. `released` converts scalar subqueries in conditions on private rows,
+    whose noisy values are released before these rows are read. `free_subquery` converts those beside aggregates, in the
+    SELECT list, HAVING or ORDER BY.
+    """
+
+    def __init__(
+        self,
+        select: exp.Expr,
+        name: str,
+        source: Source,
+        settings: Settings,
+        problems: Problems,
+        released: Released,
+        free_subquery: Callable[[exp.Expr], exp.Expr],
+    ) -> None:
+        self._select = select
+        self._free_subquery = free_subquery
+        self._name = name
+        self._source = source
+        self._settings = settings
+        self._problems = problems
+        self._rows = RowReader(settings.today, released)
+        self._aggregates = AggregateReader(settings.user, self._rows, self._compute, settings.declared)
+        self._computed: dict[RowExpression, str] = {}
+        self._conditions: list[RowExpression] = []
+        self._groups: list[_GroupColumn] = []
+        self._statistics: list[Statistic] = []
+        self._aliases = {each.alias: each.this for each in select.expressions if type(each) is exp.Alias}
+        self.advice: list[str] = []
+        """Sentences that say how ratios can mislead, and what to ask instead; filled by `build`."""
+
+    def build(self) -> tuple[Core, exp.Expr, tuple[Output, ...] | None]:
+        """Return the query with its private rows (`Core`), a SELECT over its released rows, and the result columns.
+
+        The result columns are None if the SELECT over released rows does more than pass them on, such as computing a
+        value or sorting. Errors are added to `problems`.
+        """
+        select = self._select
+        inline_windows(select)
+        self._check_clauses()
+        where = self._where()
+        self._read_groups()
+        outputs = self._outputs()
+        having = self._filtered("having")
+        qualify = self._filtered("qualify")
+        order = self._order()
+        query_words = self._query_words(where)
+        k = None if having is not None or qualify is not None else self._pushed_limit()
+        if not self._statistics:
+            self._statistics.append(Count(most=1))
+        query = None
+        with self._problems.collect():
+            query = Query(statistics=tuple(self._statistics), k=k, **query_words)  # type: ignore[arg-type]
+        if query is None:
+            query = Query()
+        self._check_columns(query)
+        nullable = tuple(sql_text(each.node) for each in self._groups if _may_be_null(each))
+        null_groups = bool(nullable) and self._takes_null_groups(query)
+        core = Core(
+            name=self._name,
+            query=query,
+            source=self._derived(),
+            says_nothing_of_contributions=self._settings.contributions is None,
+            cataloged=tuple(self._aggregates.cataloged),
+            contributions_source=self._settings.contributions_source,
+            advice=" ".join(dict.fromkeys(self.advice)),
+            nulls_left_out=() if null_groups else nullable,
+            has_null_groups=null_groups,
+            times=tuple(map(_is_time, self._groups)),
+        )
+        sorted_alike = order is None or (k is not None and len(order.expressions) == 1)
+        limit, offset = select.args.get("limit"), select.args.get("offset")
+        cut = (limit is not None and k is None) or offset is not None
+        plain = not (having or qualify or cut or select.args.get("distinct")) and sorted_alike
+        direct = _direct(outputs, core.times) if plain else None
+        shell = exp.Select(expressions=[exp.alias_(node, name, quoted=True) for name, node in outputs])
+        shell.set("from_", exp.From(this=exp.to_table(self._name)))
+        if having is not None:
+            shell.set("where", exp.Where(this=having))
+        if qualify is not None:
+            shell.set("qualify", exp.Qualify(this=qualify))
+        for name, node in (("order", order), ("limit", limit), ("offset", offset)):
+            if node is not None:
+                shell.set(name, node)
+        if select.args.get("distinct") and self._shows_aggregates:
+            shell.set("distinct", exp.Distinct())
+        return core, shell, direct
+
+    def _takes_null_groups(self, query: Query) -> bool:
+        """Return whether rows in which a group column is null can form groups of the query.
+
+        They cannot if the group keys are public, because a list of keys has no null. They cannot in a prepared dataset,
+        which holds no rows without a key, nor if the SELECT gives null keys a label of its own.
+        """
+        prepared = self._source.schema is not None and self._source.schema.prepared
+        return query.domain is None and query.null_item is None and not prepared
+
+    def _check_columns(self, query: Query) -> None:
+        """Record a problem for every column of the query that the table lacks; does nothing if columns are unknown."""
+        schema = self._source.schema
+        if schema is None:
+            return
+        computed = set(self._computed.values())
+        groups = {str(Group(name)) for name in computed}
+        for text in query.groups:
+            with self._problems.collect():
+                if text not in groups:
+                    schema.column(group_of(text, schema).column)
+        for name in query.values:
+            with self._problems.collect():
+                if name not in computed:
+                    schema.column(name)
+
+    def _check_clauses(self) -> None:
+        for name, (construct, instead) in _CLAUSES.items():
+            if self._select.args.get(name):
+                with self._problems.collect():
+                    self._select.set(name, None)
+                    raise unsupported(construct, instead)
+        with self._problems.collect():
+            check_parts(
+                self._select, "expressions", "from_", "joins", "where", "group", "order", "limit", "offset", "having",
+                "qualify", "distinct", "with_",
+            )  # fmt: skip
+
+    def _where(self) -> str | None:
+        """Return the conditions of WHERE that the filter language can state, as text; None if there are none.
+
+        The other conditions are added to `_conditions` as row expressions (values computed from each row).
+        """
+        where = self._select.args.get("where")
+        if where is None:
+            return None
+        texts = []
+        condition = where.this.unnest()
+        parts = list(condition.flatten()) if type(condition) is exp.And else [condition]
+        for part in parts:
+            with self._problems.collect(part):
+                text = self._filter_text(part)
+                if text is None:
+                    self._conditions.append(self._rows.read(part))
+                else:
+                    texts.append(f"({text})" if type(part.unnest()) is exp.Or and len(parts) > 1 else text)
+        return " AND ".join(texts) or None
+
+    def _filter_text(self, node: exp.Expr) -> str | None:
+        """Return the condition `node` as text of the filter language; None if only a row expression can state it."""
+        if node.find(exp.Subquery) is not None:
+            return None
+        try:
+            text = filter_text(node)
+            if self._source.schema is not None:
+                parse_filter(text, self._source.schema)
+        except UnknownColumn:
+            raise
+        except (InvalidParameter, InvalidFilter) as refused:
+            try:
+                self._rows.read(node.copy())
+            except InvalidParameter:
+                raise refused from None
+            return None
+        return text
+
+    def _compute(self, expression: RowExpression, alias: str | None) -> str:
+        """Return the name of the column that holds the value of a row expression; a new expression adds a column.
+
+        A new column is named `alias`, which is shortened if it is long and gets a number if the name is taken. The
+        caller passes the SQL text as `alias` if the SELECT gives the expression no alias.
+        """
+        if expression in self._computed:
+            return self._computed[expression]
+        taken = {name.lower() for name in (*(self._source.columns or ()), *self._computed.values())}
+        text = " ".join(_UNSAFE.sub(" ", alias or "").split())[:_LONGEST_NAME].strip() or "expression"
+        names = [alias] if alias is not None and _PLAIN.fullmatch(alias) else [text]
+        names += [f"{text[: _LONGEST_NAME - 4]}_{place}" for place in range(1, len(taken) + 2)]
+        name = next(name for name in names if name.lower() not in taken)
+        self._computed[expression] = name
+        return name
+
+    def _derived(self) -> Source:
+        """Return the private rows that the query aggregates: only rows that satisfy the conditions, with new columns.
+
+        The conditions are those of WHERE that the filter language cannot state; the new columns are the row expressions
+        that `_compute` has named. Both are added as steps to the rows that the SELECT reads.
+        """
+        source = self._source
+        steps: list[KeepRows | AddColumns] = [KeepRows(each) for each in self._conditions]
+        if self._computed:
+            steps.append(AddColumns(tuple(NamedExpression(name, each) for each, name in self._computed.items())))
+        if not steps:
+            return source
+        return Source(
+            table=source.table,
+            joins=source.joins,
+            derivation=source.derivation.then(*steps),
+            columns=source.columns,
+        )
+
+    @property
+    def _shows_aggregates(self) -> bool:
+        return any(has_aggregate(each) for each in self._select.expressions) or bool(self._select.args.get("group"))
+
+    def _read_groups(self) -> None:  # noqa: PLR0912 - one branch for each way to write a group
+        group = self._select.args.get("group")
+        selected = [each.this if type(each) is exp.Alias else each for each in self._select.expressions]
+        if group is None:
+            if not self._select.args.get("distinct") or self._shows_aggregates:
+                return
+            nodes: list[exp.Expr] = list(selected)  # SELECT DISTINCT a, b is GROUP BY a, b
+        elif group.args.get("all"):
+            nodes = [each for each in selected if not has_aggregate(each)]
+        else:
+            with self._problems.collect():
+                check_parts(group, "expressions")
+            nodes = [self._meant(each, selected) for each in group.expressions]
+            if not group.expressions:
+                with self._problems.collect():
+                    raise InvalidParameter("GROUP BY names no column: name one, or leave it out")
+        found: list[tuple[exp.Expr, SelectedGroup | None]] = []
+        for node in nodes:
+            with self._problems.collect(node):
+                if has_aggregate(node):
+                    raise unsupported(f"{construct_of(node)} in GROUP BY", "group by columns, not by aggregates")
+                if type(node.unnest()) is exp.Literal:
+                    raise unsupported(f"{construct_of(node)} in GROUP BY", "group by columns")
+                if self._is_user(node):
+                    raise InvalidParameter(
+                        f"GROUP BY {self._settings.user} shows single users: group by users in a subquery, and "
+                        "aggregate over them"
+                    )
+                if node not in [each for each, _ in found]:
+                    found.append((node, read_group(node)))
+        nulls = {each.null_item for _, each in found if each is not None}
+        for node, each in found:
+            alone = len(nulls) == 1 and all(other is not None for _, other in found)
+            mixed = each is not None and each.null_item is not None and not alone
+            with self._problems.collect(node):
+                if each is None or mixed:
+                    alias = next((name for name, other in self._aliases.items() if other == node), None)
+                    column = self._compute(self._rows.read(node), alias or sql_text(node))
+                    self._groups.append(_GroupColumn(node, str(Group(column)), alias or sql_text(node)))
+                else:
+                    self._groups.append(_GroupColumn(node, str(each.group), each.name, each))
+
+    def _meant(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
+        """Return the expression that `node`, an entry of GROUP BY, refers to by number or alias, or `node` itself.
+
+        `selected` are the expressions of the SELECT list, to which a number refers. A number out of range is recorded
+        as a problem, and a column called "unknown" is returned, so that later problems are found as well.
+        """
+        if type(node) is exp.Literal and not node.is_string:
+            with self._problems.collect():
+                place = number_of(node, "GROUP BY")
+                if not isinstance(place, int) or not 1 <= place <= len(selected):
+                    raise InvalidParameter(
+                        f"GROUP BY {node.this} names no column of the SELECT: there are {len(selected)}"
+                    )
+                return selected[place - 1]
+            return exp.column("unknown")
+        known = self._source.columns or ()
+        if type(node) is exp.Column and node.name in self._aliases and node.name not in known:
+            return self._aliases[node.name]
+        if type(node) is exp.Column and node.name in self._aliases:
+            # The name is both a column and an alias: it means the column, unless the alias is for bins of that column.
+            meant = self._aliases[node.name]
+            plain = type(meant) is exp.Column
+            return meant if not plain and any(each.name == node.name for each in meant.find_all(exp.Column)) else node
+        return node
+
+    def _is_user(self, node: exp.Expr) -> bool:
+        return type(node.unnest()) is exp.Column and node.unnest().name == self._settings.user
+
+    def _outputs(self) -> list[tuple[str, exp.Expr]]:
+        """Return (unique name, syntax node over the released rows) for each column of the SELECT's result."""
+        outputs: list[tuple[str, exp.Expr]] = []
+        if not self._select.expressions:
+            self._problems.found.append("the SELECT names no column: name what to show")
+        for each in self._select.expressions:
+            with self._problems.collect(each):
+                node, alias = (each.this, each.alias) if type(each) is exp.Alias else (each, None)
+                if type(node) is exp.Star or (type(node) is exp.Column and type(node.this) is exp.Star):
+                    raise InvalidParameter(
+                        f"SELECT * shows rows of single users: name columns of GROUP BY, and COUNT(*) or "
+                        f"COUNT(DISTINCT {self._settings.user})"
+                    )
+                if is_aggregate(node):
+                    for end, statistic in self._aggregates.statistics(node, alias or argument_text(node)):
+                        place = self._place(statistic)
+                        computed = statistic.column in self._computed.values()
+                        name = sql_text(node) if computed else statistic_name(statistic)
+                        outputs.append((name if alias is None else alias + end, exp.column(f"s{place}")))
+                    continue
+                shown = self._over_released(node.copy(), alias, aliases=False)
+                self.advice += ratio_advice(node, alias, self._settings.user, self._aggregates.statistic)
+                group = self._group_place(node)
+                name = alias or (self._groups[group].name if group is not None else sql_text(node))
+                outputs.append((name, shown))
+        names: list[str] = []
+        for name, _ in outputs:
+            unique, number = name, 1
+            while unique.lower() in [each.lower() for each in names]:
+                unique, number = f"{name}_{number}", number + 1
+            names.append(unique)
+        return [(name, node) for name, (_, node) in zip(names, outputs, strict=True)]
+
+    def _group_place(self, node: exp.Expr) -> int | None:
+        inner = node.unnest()
+        for place, each in enumerate(self._groups):
+            if each.node.unnest() == inner:
+                return place
+            if each.selected is not None and type(inner) is not exp.Literal and not has_aggregate(inner):
+                try:
+                    found = read_group(inner)
+                except InvalidParameter:
+                    continue
+                if found is not None and found == each.selected:
+                    return place
+        return None
+
+    def _place(self, statistic: Statistic) -> int:
+        if statistic not in self._statistics:
+            self._statistics.append(statistic)
+        return self._statistics.index(statistic)
+
+    def _over_released(  # noqa: PLR0912 - one branch for each kind of node
+        self, node: exp.Expr, alias: str | None = None, *, aliases: bool = True
+    ) -> exp.Expr:
+        """Return the expression `node` with groups and aggregates replaced by columns of released rows (g0, s0, ..).
+
+        A new aggregate is added to the statistics of the query. If its argument has to be computed as a column of the
+        private rows, that column is called `alias`. With `aliases`, names of result columns in `node` are resolved too.
+        Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
+        """
+        if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:
+            return self._over_released(self._aliases[node.name].copy(), node.name, aliases=False)
+        place = self._group_place(node)
+        if place is not None:
+            return exp.column(f"g{place}")
+        if is_aggregate(node):
+            return exp.column(f"s{self._place(self._aggregates.statistic(node, alias or argument_text(node)))}")
+        if isinstance(node, exp.Window):
+            inner = node.this
+            if isinstance(inner, exp.Anonymous | exp.Filter):
+                for argument in list(inner.iter_expressions()):
+                    argument.replace(self._over_released(argument, aliases=aliases))
+            for name, value in list(node.args.items()):
+                if name != "this":
+                    for each in value if isinstance(value, list) else [value]:
+                        if isinstance(each, exp.Expr):
+                            each.replace(self._over_released(each, aliases=aliases))
+            return node
+        if type(node) is exp.Column:
+            raise InvalidParameter(
+                f"the column {node.meta.get(WRITTEN, node.name)!r} is selected but not grouped: add it to GROUP BY, "
+                "or aggregate it"
+            )
+        if isinstance(node, exp.Subquery):
+            return self._free_subquery(node)
+        if isinstance(node, exp.Select):
+            return node
+        for each in list(node.iter_expressions()):
+            each.replace(self._over_released(each, aliases=aliases))
+        return node
+
+    def _filtered(self, clause: str) -> exp.Expr | None:
+        """Return the condition of HAVING or QUALIFY (`clause`) as a syntax node over the released rows.
+
+        None if the SELECT has no such clause, or if the condition is not supported; a problem is recorded in that case.
+        """
+        node = self._select.args.get(clause)
+        if node is None:
+            return None
+        with self._problems.collect(node):
+            return self._over_released(node.this.copy())
+        return None
+
+    def _order(self) -> exp.Expr | None:
+        order = self._select.args.get("order")
+        if order is None:
+            return None
+        terms = []
+        for each in order.expressions:
+            with self._problems.collect(each):
+                term = each.copy()
+                if type(each.this) is exp.Literal:
+                    term.set("this", self._at_place(each.this))
+                term.set("this", self._over_released(term.this.copy()))
+                terms.append(term)
+        return exp.Order(expressions=terms) if terms else None
+
+    def _at_place(self, node: exp.Expr) -> Any:  # noqa: ANN401 - a node of sqlglot
+        """Return a copy of the result expression that a number in ORDER BY refers to.
+
+        Raises: `InvalidParameter` if there is no result column with that number.
+        """
+        place = number_of(node, "ORDER BY")
+        if node.is_string or not isinstance(place, int) or not 1 <= place <= len(self._select.expressions):
+            count = len(self._select.expressions)
+            raise InvalidParameter(f"ORDER BY {node.this} names no column of the SELECT: there are {count}")
+        column = self._select.expressions[place - 1]
+        return (column.this if type(column) is exp.Alias else column).copy()
+
+    def _query_words(self, where: str | None) -> dict[str, object]:
+        nulls = {each.selected.null_item for each in self._groups if each.selected is not None}
+        settings = self._settings
+        return {
+            "item": tuple(each.item for each in self._groups) or None,
+            "contributions": settings.contributions if self._groups else None,
+            "domain": (settings.domain or self._declared_domain()) if self._groups else None,
+            "where": where,
+            "null_item": nulls.pop() if len(nulls) == 1 else None,
+        }
+
+    def _declared_domain(self) -> tuple[Label, ...] | None:
+        """Return the public group keys of the query, if the catalog declares the keys of every group column; else None.
+
+        With several group columns they are all combinations of their keys; None also if there are more than
+        `MOST_LABELS`.
+        """
+        found = [self._settings.domains.get(each.item) for each in self._groups]
+        if not found or any(each is None for each in found):
+            return None
+        if len(found) == 1:
+            return found[0]
+        labels = tuple(product(*(each for each in found if each is not None)))
+        return labels if len(labels) <= MOST_LABELS else None  # type: ignore[return-value]
+
+    def _pushed_limit(self) -> int | None:
+        """Return LIMIT plus OFFSET if the query can be a private top k with this k; None otherwise.
+
+        It can if groups are sorted in descending order by the statistic by which a top k ranks, a count of users or
+        rows.
+        """
+        order, limit, offset = (self._select.args.get(name) for name in ("order", "limit", "offset"))
+        if order is None or limit is None or not self._groups or self._select.args.get("distinct"):
+            return None
+        if type(limit) is not exp.Limit or type(limit.args["expression"]) is not exp.Literal:
+            return None
+        first = order.expressions[0]
+        if not first.args.get("desc"):
+            return None
+        try:
+            by = self._at_place(first.this) if type(first.this) is exp.Literal else first.this
+            if type(by) is exp.Column and by.name in self._aliases:
+                by = self._aliases[by.name]
+            chosen = self._aggregates.statistic(by) if is_aggregate(by) else None
+        except InvalidParameter:
+            return None
+        ranked = self._statistics[0] if len(self._statistics) == 1 else Count(most=1)
+        if not isinstance(ranked, Count) or ranked.column is not None or chosen != ranked:
+            return None
+        k = number_of(limit.args["expression"], "LIMIT")
+        skipped = 0 if offset is None else number_of(offset.args["expression"], "OFFSET")
+        return k + skipped  # type: ignore[return-value]  # the query checks its type
+
+
+_CLAUSES = {
+    "laterals": ("LATERAL", "ask the table itself"),
+    "sample": ("TABLESAMPLE", "ask the whole table"),
+    "kind": ("SELECT AS", "select columns"),
+}
+"""Clauses of a SELECT that are refused: the name for messages, and what to write instead."""
+
+
+def _may_be_null(group: _GroupColumn) -> bool:
+    """Return whether the key of a group column may be null.
+
+    It may not if COALESCE or a similar function, or the ELSE of a CASE, gives a value for nulls.
+    """
+    if group.selected is not None:
+        return group.selected.null_item is None
+    node = group.node.unnest()
+    if isinstance(node, exp.Case):
+        return node.args.get("default") is None or isinstance(node.args["default"], exp.Null)
+    return not (isinstance(node, exp.Anonymous) and str(node.this).upper() in ("COALESCE", "IFNULL", "NVL"))
+
+
+def _is_time(group: _GroupColumn) -> bool:
+    """Return whether the keys of a group column are periods of time, such as months, and nulls have no label."""
+    selected = group.selected
+    return selected is not None and isinstance(selected.group.bin, Period) and selected.null_item is None
+
+
+def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
+    """Return the result columns if each is a released group column or statistic, unchanged; None if one is computed.
+
+    `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
+    column whether its keys are periods of time.
+    """
+    found = []
+    for name, node in outputs:
+        if type(node) is not exp.Column:
+            return None
+        place = int(node.name[1:])
+        if node.name.startswith("g"):
+            found.append(Output(name=name, group=place, time=times[place]))
+        else:
+            found.append(Output(name=name, statistic=place))
+    return tuple(found)

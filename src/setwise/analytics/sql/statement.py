@@ -1,0 +1,345 @@
+"""A parsed SQL statement: its budget options, its check before the charge, and its result after the release.
+
+`parser.py` makes statements. This module also runs the part of their SQL over released (noisy) rows, which costs no
+budget.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.bins import Period, TimeUnit, group_of, parse_group, period_start
+from setwise.analytics.budget import DEFAULT_DELTA, BudgetWords
+from setwise.analytics.engines.duckdb.free_sql import ReleasedTable, ShellResult, run_shell
+from setwise.analytics.engines.joins import Join
+from setwise.analytics.query import Count, Query, statistic_name
+from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.sql.core import Core, stated_bounds, with_contributions, with_null_groups
+from setwise.analytics.sql.free import Shell, ShellColumn
+from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
+from setwise.analytics.sql.syntax import SPENDING
+from setwise.errors import InvalidParameter
+from setwise.ledger.records import canonical
+from setwise.mechanisms.labels import cell_of, shown_cell
+from setwise.mechanisms.release import UNRELIABLE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST = 1e150
+"""A released value with a larger absolute value counts as null in a condition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A parsed SQL statement: the SELECTs that aggregate private rows (`cores`), and the SQL over their released rows.
+
+    `shell` is the SQL over released (noisy) rows and public tables, which costs nothing; None if the released rows
+    themselves are the result. `outputs` are the columns of the result, as far as they are known before `shell` runs.
+    `scalars` are scalar subqueries whose released values stand in conditions of later SELECTs. `user` is the user
+    column, and `explain` is True for EXPLAIN. The budget `epsilon` and `delta` and the wanted half-width of intervals,
+    `within`, are those of the OPTIONS clause, each None if the clause does not set it.
+    """
+
+    cores: tuple[Core, ...]
+    outputs: tuple[Output, ...]
+    user: str
+    shell: Shell | None = None
+    scalars: tuple[Shell, ...] = ()
+    explain: bool = False
+    epsilon: float | None = None
+    delta: float | None = None
+    within: float | None = None
+
+    @property
+    def query(self) -> Query:
+        """The query of this statement's last SELECT that aggregates private rows. Most statements have only one."""
+        return self.cores[-1].query
+
+    @property
+    def table(self) -> str:
+        """The name of the private table that the statement's last SELECT with aggregates over private rows reads."""
+        return self.cores[-1].source.table
+
+    @property
+    def joins(self) -> tuple[Join, ...]:
+        """The joins of the statement's last SELECT that aggregates private rows."""
+        return self.cores[-1].source.joins
+
+    @property
+    def derivation(self) -> Derivation:
+        """The steps by which the last aggregating SELECT keeps private rows and computes columns before it counts."""
+        return self.cores[-1].source.derivation
+
+    @property
+    def advice(self) -> str:
+        """Sentences that say how ratios of the statement can mislead, and what to ask instead; "" if there are none."""
+        return " ".join(dict.fromkeys(core.advice for core in self.cores if core.advice))
+
+    @property
+    def says_what_to_spend(self) -> bool:
+        """Whether the statement's OPTIONS clause sets at least one of epsilon, delta and within."""
+        return any(getattr(self, name) is not None for name in SPENDING)
+
+    def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
+        """Return the budget arguments `words` (epsilon, delta, within) together with those of the OPTIONS clause.
+
+        Private groups need a delta: if epsilon or `within` is given without a delta, the result has the given `delta`.
+        Raises: `InvalidParameter` if an argument is given in both places.
+        """
+        options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
+        for name in options:
+            if words.get(name) is not None:
+                raise InvalidParameter(f"{name} is given twice, in OPTIONS and beside the query: give it once")
+        spent: BudgetWords = {**words, **options}
+        total = spent.get("epsilon") is not None or spent.get("within") is not None
+        if self.has_private_groups and total and spent.get("delta") is None:
+            spent["delta"] = delta
+        return spent
+
+    @property
+    def has_private_groups(self) -> bool:
+        """Whether at least one SELECT groups by columns whose values are not public, so that a delta is needed."""
+        return any(core.query.item is not None and core.query.domain is None for core in self.cores)
+
+    def filled(self, *, finds_bounds: bool = True) -> "Statement":
+        """Return the statement with defaults in its queries: a label for null keys, and contribution bounds.
+
+        A query with NULL groups gets the label that stands for NULL. A query with private groups and no contribution
+        bound gets `contributions="auto"`, so that a private search finds the bound; a top k that only counts needs no
+        bound and gets none. Contribution bounds stay as they are if `finds_bounds` is False: registered uses of an
+        account then pay, which leave nothing for a search.
+        """
+        cores = []
+        for core in self.cores:
+            query = with_null_groups(core.query) if core.has_null_groups else core.query
+            if finds_bounds and core.says_nothing_of_contributions:
+                query = with_contributions(query)
+            cores.append(replace(core, query=query))
+        return replace(self, cores=tuple(cores))
+
+    def check_shell(self, schemas: Sequence[Schema | None], public: "Mapping[str, pa.Table] | None" = None) -> None:
+        """Raise `InvalidParameter` if DuckDB rejects the SQL over released (noisy) rows.
+
+        The SQL is run on empty tables, so that an error in it is found before anything is charged. `schemas` has, for
+        each SELECT that aggregates private rows, the columns of these rows; `public` are the public tables by name.
+        """
+        tables = {
+            core.name: ReleasedTable(columns=_types(core, schema))
+            for core, schema in zip(self.cores, schemas, strict=True)
+        }
+        for shell in (*self.scalars, *([] if self.shell is None else [self.shell])):
+            run_shell(shell.sql, tables, public)
+
+    def released_value(self, place: int, answers: Sequence[PrivateAnswer]) -> float | None:
+        """Return the number that the scalar subquery with the index `place` has in the released (noisy) `answers`.
+
+        `answers` are the answers of the SELECTs that ran before. Returns None if the value cannot be computed, is not
+        one number, or exceeds `LARGEST` in absolute value.
+        """
+        try:
+            found = run_shell(self.scalars[place].sql, self._tables(answers))
+        except InvalidParameter:
+            return None
+        value = found.rows[0][0] if len(found.rows) == 1 else None
+        return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST else None
+
+    def with_released(self, derivation: Derivation, answers: Sequence[PrivateAnswer]) -> Derivation:
+        """Return `derivation` with references to scalar subqueries replaced by the subqueries' released (noisy) values.
+
+        A derivation is the list of steps that compute the private rows of a SELECT. The values are computed from
+        `answers`, the answers of the SELECTs that ran before this one.
+        """
+        places = derivation.released
+        if not places:
+            return derivation
+        return derivation.with_released({place: self.released_value(place, answers) for place in places})
+
+    def request_text(self, texts: Sequence[str], versions: Mapping[str, str] | None = None) -> str:
+        """Return the text that identifies a charge for a statement with several SELECTs that aggregate private rows.
+
+        Equal statements have equal texts. `texts` are the request texts of the single SELECTs, and `versions` the
+        versions of lake tables by name, or None. The text also contains the SQL of scalar subqueries, because their
+        values stand in conditions.
+        """
+        stated = {} if not versions else {"versions": dict(versions)}
+        return canonical({"statement": list(texts), "scalars": [shell.sql for shell in self.scalars], **stated})
+
+    def result(self, answer: PrivateAnswer, public: "Mapping[str, pa.Table] | None" = None) -> SqlAnswer:
+        """Return the result of the statement, computed from `answer`, the stored noisy answer; this costs no budget.
+
+        `public` are the public tables by name. If the SQL over released rows fails, the result has the released rows
+        themselves and says why in `problem`.
+        """
+        answers = answer.parts or (answer,)
+        cores = zip(self.cores, answers, strict=False)
+        bounds = tuple(each for core, part in cores for each in stated_bounds(core, part.found))
+        rows = self._rows(answer, answers, public)
+        return replace(rows, bounds=bounds, notes=(*rows.notes, *self._null_notes()), advice=self.advice)
+
+    def _null_notes(self) -> list[str]:
+        """Return a sentence that names the group columns whose null rows are in no group; [] if there are none."""
+        columns = list(dict.fromkeys(column for core in self.cores for column in core.nulls_left_out))
+        if not columns:
+            return []
+        return [
+            f"Rows in which {' or '.join(columns)} is null are in no group; GROUP BY COALESCE({columns[0]}, ..) counts "
+            "them."
+        ]
+
+    def _rows(
+        self, answer: PrivateAnswer, answers: Sequence[PrivateAnswer], public: "Mapping[str, pa.Table] | None"
+    ) -> SqlAnswer:
+        if self.shell is None:
+            return SqlAnswer(answer=answer, outputs=self.outputs)
+        try:
+            found = run_shell(self.shell.sql, self._tables(answers), public)
+        except InvalidParameter as error:
+            return SqlAnswer(answer=answer, outputs=_released_outputs(self.cores[-1].query), problem=str(error))
+        return _computed(answer, self.shell, found)
+
+    def _tables(self, answers: Sequence[PrivateAnswer]) -> dict[str, ReleasedTable]:
+        return {core.name: _released(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
+
+
+def _types(core: Core, schema: Schema | None) -> dict[str, type]:
+    """Return the Python type of each column, by name, of the table of released rows of `core`.
+
+    `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes the private rows that
+    `core` reads; if it is None, group keys count as text.
+    """
+    labels: list[type] = []
+    for place, text in enumerate(core.query.groups):
+        known = None if schema is None else group_of(text, schema).labels(schema)
+        integers = known is not None and known.kind is Kind.INTEGER
+        labels.append(_time_type(text) if _is_time(core, place) else int if integers else str)
+    numbers: list[type] = []
+    for statistic in core.query.statistics:
+        numbers += [*[int if isinstance(statistic, Count) else float] * 3, bool]
+    return dict(zip(core.columns, (*labels, *numbers), strict=True))
+
+
+def _is_time(core: Core, place: int) -> bool:
+    """Return whether the keys of the group column of `core` with the index `place` are periods of time."""
+    return place < len(core.times) and core.times[place]
+
+
+def _time_type(group: str) -> type:
+    """Return the Python type of the starts of a group column's periods: `datetime` for hours, `date` for longer ones.
+
+    `group` is the group column as the query writes it, such as "at by month".
+    """
+    bin_of = parse_group(group).bin
+    return datetime if isinstance(bin_of, Period) and bin_of.unit is TimeUnit.HOUR else date
+
+
+def _released(core: Core, answer: PrivateAnswer) -> ReleasedTable:
+    """Return the items of `answer` as a table of released (noisy) rows, over which the remaining SQL runs.
+
+    `core` is the SELECT over private rows that `answer` answers. Group keys that are periods, such as "2026-01", become
+    the date or time at which the period begins, and keys that stand for NULL become None.
+    """
+    rows: list[list[object]] = []
+    for item in answer.items:
+        labels: list[object] = [shown_cell(item.label, place) for place in range(len(core.query.groups))]
+        numbers: list[object] = []
+        if item.estimates:
+            for each in item.estimates:
+                numbers += [each.value, *(each.interval or (None, None)), each.unreliable]
+        else:
+            numbers += [item.count, *(item.interval or (None, None)), False]
+        rows.append([*labels, *numbers])
+    kinds: dict[str, type] = {}
+    for place, name in enumerate(core.columns):
+        if name.startswith("g") and _is_time(core, place):
+            kinds[name] = _time_type(core.query.groups[place])
+            for row in rows:
+                key = row[place]
+                row[place] = period_start(key) if isinstance(key, str) else None
+            continue
+        text = name.startswith("g") and any(isinstance(cell_of(item.label, place), str) for item in answer.items)
+        kinds[name] = bool if name.endswith("_unreliable") else str if text else int
+        if text:
+            for row in rows:
+                row[place] = None if row[place] is None else str(row[place])
+    return ReleasedTable(columns=kinds, rows=rows)
+
+
+def _released_outputs(query: Query) -> tuple[Output, ...]:
+    groups = [Output(name=name, group=place) for place, name in enumerate(query.groups)]
+    statistics = [Output(name=statistic_name(each), statistic=place) for place, each in enumerate(query.statistics)]
+    return (*groups, *statistics)
+
+
+def _computed(answer: PrivateAnswer, shell: Shell, found: ShellResult) -> SqlAnswer:
+    """Return the result of a statement from `found`, the rows that DuckDB computed with the SQL of `shell`.
+
+    That SQL reads the released rows of `answer`. In a column that has intervals, or in which noise may dominate at
+    least one value, every number and null becomes an `Estimated` (value, interval, mark); other cells stay as they are.
+    """
+    names = _unique(found.names) if shell.columns is None else found.names
+    columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)
+    hidden = {name: place for place, name in enumerate(found.names)}
+    rows: list[dict[str, RowCell]] = [{} for _ in found.rows]
+    for place, column in enumerate(columns):
+        flags = [column.unreliable is not None and bool(row[hidden[column.unreliable]]) for row in found.rows]
+        for cells, row, flag in zip(rows, found.rows, flags, strict=True):
+            value = row[place]
+            estimate = column.lower is not None or any(flags)
+            if estimate and (value is None or (isinstance(value, int | float) and not isinstance(value, bool))):
+                cells[column.name] = estimated(value, _interval(column, row, hidden), unreliable=flag)
+            else:
+                cells[column.name] = value
+    outputs = tuple(computed_output(column) for column in columns)
+    return SqlAnswer(answer=answer, outputs=outputs, computed=tuple(rows), notes=_notes(answer, columns, rows))
+
+
+def computed_output(column: ShellColumn) -> Output:
+    """Return the result column that shows `column`, a column of the SQL over released rows."""
+    return Output(name=column.name, interval=column.lower is not None, is_key=column.is_key)
+
+
+def _interval(column: ShellColumn, row: Sequence[object], hidden: Mapping[str, int]) -> list[float] | None:
+    """Return the interval [lower, upper] of a result column in `row`; None if the value has no interval.
+
+    The ends stand in hidden columns of the row; `hidden` maps the names of these columns to their indexes in `row`.
+    """
+    if column.lower is None or column.upper is None:
+        return None
+    lower, upper = row[hidden[column.lower]], row[hidden[column.upper]]
+    return [lower, upper] if isinstance(lower, int | float) and isinstance(upper, int | float) else None
+
+
+def _notes(
+    answer: PrivateAnswer, columns: Sequence[ShellColumn], rows: Sequence[Mapping[str, RowCell]]
+) -> tuple[str, ...]:
+    """Return sentences that explain the intervals and the marks in a result computed from released numbers.
+
+    For result `columns` computed from several released numbers, a sentence states the probability that the intervals of
+    all of them hold, which is lower than the confidence of one interval. If a cell of `rows` is marked unreliable
+    (noise may dominate it), another sentence explains the mark, unless the interval note of `answer` does so.
+    """
+    notes = []
+    for sources in sorted({column.sources for column in columns if column.sources > 1}):
+        names = [column.name for column in columns if column.sources == sources]
+        sure = max(0.0, 1 - sources * (1 - answer.confidence))
+        one = len(names) == 1
+        notes.append(
+            f"The interval{'' if one else 's'} of {' and '.join(names)} {'is' if one else 'are'} computed from the "
+            f"intervals of {sources} released numbers, which all hold with probability {sure:.0%} or more."
+        )
+    marked = any(isinstance(cell, dict) and cell.get("unreliable") for row in rows for cell in row.values())
+    return (*notes, *([UNRELIABLE] if marked and UNRELIABLE not in answer.interval_note else []))
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    unique: list[str] = []
+    for name in names:
+        other, number = name, 1
+        while other in unique:
+            other, number = f"{name}_{number}", number + 1
+        unique.append(other)
+    return unique

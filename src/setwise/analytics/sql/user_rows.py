@@ -1,0 +1,559 @@
+"""Joins of each private row with other rows of the same user: per-user subqueries in JOIN, EXISTS, IN and expressions.
+
+A subquery in a condition that is correlated on the user column, `user IN (SELECT user ..)` and EXISTS compute a value
+from the rows of one user. Each is rewritten as a SELECT with one row per user (and per further key), to which the rows
+of the outer SELECT are joined on the user column. So every row still belongs to one user.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from setwise.analytics.rows.derivation import JoinedValue, JoinUserRows, KeyPair
+from setwise.analytics.rows.expression import ColumnValue, RowExpression
+from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
+from setwise.analytics.sql.clauses import WRITTEN, own_nodes, unqualify
+from setwise.analytics.sql.core import Source
+from setwise.analytics.sql.syntax import check_parts, construct_of, unsupported
+from setwise.errors import InvalidParameter
+
+_VALUE, _LOWEST, _HIGHEST = "subquery value", "subquery lowest", "subquery highest"
+_COUNTS = ("COUNT", "COUNTIF", "COUNT_IF")
+_INEQUALITIES = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ)
+_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of tables and columns that the expressions of a SELECT over private rows may use.
+
+    `tables` maps the alias of each table to its name. `columns` are the columns of the rows, or None if they are not
+    known. `joined` maps (alias, column) of a joined per-user subquery, in lower case, to the column's name in the rows.
+    `ambiguous` has the names, in lower case, of columns that both the rows and a joined subquery have.
+    """
+
+    tables: dict[str, str]
+    columns: tuple[str, ...] | None
+    joined: dict[tuple[str, str], str] = field(default_factory=dict)
+    ambiguous: set[str] = field(default_factory=set)
+
+    @property
+    def aliases(self) -> set[str]:
+        """The aliases of all tables and subqueries, in lower case."""
+        return {alias.lower() for alias in self.tables} | {alias for alias, _ in self.joined}
+
+    def resolve(self, select: exp.Expr) -> None:
+        """Replace every column reference in a SELECT or another syntax node by the column's name in the rows, in place.
+
+        Raises: `InvalidParameter` if several tables have a column, or if a qualifier is not an alias.
+        """
+        results = {each.alias_or_name.lower(): each for each in select.expressions}
+        for node in list(own_nodes(select)):
+            if type(node) is not exp.Column:
+                continue
+            result = results.get(node.name.lower())
+            if result is not None and not node.table and node.find_ancestor(exp.Order, exp.Group, exp.Having):
+                if type(result) is exp.Alias:
+                    continue  # the alias of a result column, which is no column of the tables
+                node.set("table", result.args.get("table"))
+            if node.args.get("table") is None:
+                if node.name.lower() in self.ambiguous and WRITTEN not in node.meta:
+                    raise InvalidParameter(
+                        f"several tables have the column {node.name!r}: write the name of one before it"
+                    )
+                continue
+            name = self.joined.get((node.args["table"].name.lower(), node.name.lower()))
+            if name is not None:
+                node.meta[WRITTEN] = node.name
+                node.set("this", exp.to_identifier(name, quoted=True))
+                node.set("table", None)
+        unqualify(select, self.tables, self.columns)
+
+    def resolved(self, node: exp.Expr) -> exp.Expr:
+        """Return a copy of a syntax node with every column reference replaced by the column's name in the rows."""
+        holder = exp.Paren(this=node.copy())
+        self.resolve(holder)
+        return exp.Paren(this=holder.this)
+
+
+def join_rows(
+    select: exp.Expr,
+    join: exp.Expr,
+    rows: Source,
+    source: Source,
+    scope: Scope,
+    user: str,
+    read: Callable[[exp.Expr], RowExpression],
+) -> Source:
+    """Return the rows of `source`, each joined with the rows of the same user among `rows`.
+
+    `join` is the syntax node of the join in the SELECT `select`, `user` the user column, and `read` converts a node
+    into a row expression. Conditions of an inner join that are not equalities are moved to the WHERE clause of
+    `select`. The names of the joined columns are added to `scope`.
+    Raises: `InvalidParameter` if the join is not on the user column, or is of another kind than JOIN and LEFT JOIN.
+    """
+    side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+    if join.args.get("method") or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
+        words = " ".join(word for word in (str(join.args.get("method") or ""), side, kind, "JOIN") if word)
+        raise unsupported(f"{words} of the rows of users", f"write JOIN or LEFT JOIN, with USING ({user})")
+    check_parts(join, "this", "side", "kind", "on", "using")
+    check_same_source(rows, source)
+    alias = join.this.alias or join.this.name
+    if not alias:
+        raise InvalidParameter("a subquery that is joined needs a name: write AS p after it")
+    if alias.lower() in scope.aliases:
+        raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
+    columns = rows.columns if rows.columns is not None else source.columns if not rows.derivation else None
+    pairs, others = _join_conditions(join, alias, scope, columns, user)
+    if others and side == "LEFT":
+        raise unsupported(
+            f"{construct_of(others[0])} in ON of a LEFT JOIN of the rows of users",
+            "compare columns for equality, and put other conditions into the subquery",
+        )
+    keys = tuple(KeyPair(read(scope.resolved(left)), read(_unqualified(right))) for left, right in pairs)
+    taken = {name.lower() for name in (*(source.columns or ()), *scope.joined.values())}
+    added = []
+    merged = {each.name.lower() for each in join.args.get("using") or ()}
+    for name in _used_columns(select, others, alias, columns):
+        if name.lower() == user.lower():
+            scope.joined[alias.lower(), name.lower()] = user
+            continue
+        is_new = name.lower() not in taken and source.columns is not None
+        new = name if is_new else f"{alias}.{name}"
+        scope.joined[alias.lower(), name.lower()] = new
+        if name.lower() in taken and name.lower() not in merged:
+            scope.ambiguous.add(name.lower())
+        added.append(JoinedValue(new, name))
+    scope.joined[alias.lower(), user.lower()] = user
+    step = JoinUserRows(user, rows.derivation, keys, tuple(added), keeps_all=side == "LEFT")
+    if source.columns is not None:
+        scope.columns = (*source.columns, *(each.name for each in added))
+    if others:
+        where = select.args.get("where")
+        conditions = [*others, *([] if where is None else [exp.paren(where.this, copy=False)])]
+        select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+    return replace(source, derivation=source.derivation.then(step), schema=None, columns=scope.columns)
+
+
+def check_same_source(rows: Source, source: Source) -> None:
+    """Raise `InvalidParameter` unless `rows` and `source` come from one private table, with the same tables joined."""
+    if rows.table != source.table:
+        raise unsupported(
+            f"a subquery over {rows.table} beside rows of {source.table}",
+            f"join the table itself with JOIN {rows.table}, and compute in the SELECT around it",
+        )
+    if rows.joins != source.joins:
+        raise unsupported(
+            "a subquery that joins other tables than the SELECT around it",
+            "join the same tables in both, or in a common table expression that both read",
+        )
+
+
+def _join_conditions(
+    join: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None, user: str
+) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
+    """Return the pairs (earlier, joined) of nodes that a join compares for equality, and its other conditions.
+
+    `alias` is the alias of the joined rows, `columns` are their columns, or None, and `scope` has the names of earlier
+    tables. The pair of user columns is left out, because rows are always joined by the user column `user`.
+    Raises: `InvalidParameter` if the join does not compare the users.
+    """
+    using, condition = join.args.get("using") or (), join.args.get("on")
+    found: list[tuple[exp.Expr, exp.Expr]] = []
+    others: list[exp.Expr] = []
+    if using:
+        found = [(exp.column(each.name, quoted=True), exp.column(each.name, quoted=True)) for each in using]
+    elif condition is not None:
+        plain = condition.unnest()
+        for part in plain.flatten() if type(plain) is exp.And else [plain]:
+            pair = _equal_sides(part.unnest(), lambda node: _is_joined(node, alias, scope, columns))
+            if pair is None:
+                others.append(part)
+            else:
+                found.append(pair)
+    pairs = [pair for pair in found if not all(_is_user(each, user) for each in pair)]
+    if len(pairs) == len(found):
+        raise InvalidParameter(
+            f"{alias!r} holds rows of single users, so it is joined on the user column, USING ({user}): on other "
+            "columns alone a row would belong to two users"
+        )
+    return pairs, others
+
+
+def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None) -> bool | None:
+    """Return whether the column `node` belongs to the joined rows (True) or to earlier tables (False).
+
+    `alias` is the alias of the joined rows, `columns` are their columns, or None, and `scope` has the names of earlier
+    tables. Returns None if the column has no qualifier, and both have it or neither.
+    """
+    table = node.args.get("table")
+    if table is not None:
+        return bool(table.name.lower() == alias.lower())
+    mine = columns is not None and node.name.lower() in [each.lower() for each in columns]
+    theirs = scope.columns is not None and node.name.lower() in [each.lower() for each in scope.columns]
+    return mine if mine != theirs else None
+
+
+def _equal_sides(
+    node: exp.Expr, is_inner: Callable[[exp.Expr], bool | None], kinds: tuple[type[exp.Expr], ...] = (exp.EQ,)
+) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return (outer side, inner side) if `node` compares an outer with an inner expression; None otherwise.
+
+    `is_inner` says whether a column belongs to the inner rows (the subquery or joined table). `kinds` are the classes
+    of comparisons that count, such as `exp.EQ`.
+    """
+    if type(node) not in kinds:
+        return None
+    sides = [node.this, node.args["expression"]]
+    belongs = [{is_inner(column) for column in side.find_all(exp.Column)} for side in sides]
+    if belongs == [{False}, {True}]:
+        return sides[0], sides[1]
+    return (sides[1], sides[0]) if belongs == [{True}, {False}] else None
+
+
+def _is_user(node: exp.Expr, user: str) -> bool:
+    inner = node.unnest()
+    return type(inner) is exp.Column and inner.name.lower() == user.lower()
+
+
+def _unqualified(node: exp.Expr) -> exp.Expr:
+    """Return a copy of a syntax node whose columns have no qualifiers."""
+    copy = exp.Paren(this=node.copy())
+    for column in list(copy.find_all(exp.Column)):
+        column.set("table", None)
+    return copy
+
+
+def _used_columns(
+    select: exp.Expr, conditions: Sequence[exp.Expr], alias: str, columns: Sequence[str] | None
+) -> list[str]:
+    """Return the columns of the joined rows `alias` that a SELECT names, or all `columns` if it selects *.
+
+    `conditions` are further conditions of the join, which may name columns, too. Only columns that are used are joined,
+    because a service refuses columns that its steward does not allow.
+    """
+    found = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
+    nodes = [node for node in found if type(node.this) is exp.Identifier]
+    qualified = [node for node in nodes if node.args.get("table") is not None]
+    named = [node.name for node in qualified if node.args["table"].name.lower() == alias.lower()]
+    if columns is None:
+        return list(dict.fromkeys(named))
+    named += [node.name for node in nodes if node.args.get("table") is None]
+    lower = {name.lower() for name in named}
+    stars = [each for each in select.expressions if each.find(exp.Star) and not each.find(exp.Anonymous)]
+    return [name for name in columns if stars or name.lower() in lower]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSubquery:
+    """A subquery about the user of each row, rewritten as a SELECT with one row per user and per value of its keys.
+
+    `select` is that SELECT. `keys` are pairs (node over the outer rows, column of `select`) that must be equal.
+    `columns` are the columns of `select` that are joined to the outer rows. `replacement` takes a mapping from these
+    columns to their names there, and returns the syntax node that replaces the subquery.
+    """
+
+    select: exp.Expr
+    keys: tuple[tuple[exp.Expr, str], ...]
+    columns: tuple[str, ...]
+    replacement: Callable[[Mapping[str, str]], exp.Expr]
+
+
+def subqueries_of(select: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the subqueries in the expressions of a SELECT: EXISTS, IN with a subquery, and scalar subqueries.
+
+    Tables in FROM and JOIN, and subqueries inside subqueries, are left out.
+    """
+    for name, value in select.args.items():
+        if name in ("from_", "joins", "with_"):
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, exp.Expr):
+                yield from _subqueries(each)
+
+
+def _subqueries(node: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(node, exp.Exists | exp.Subquery) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+        yield node
+    elif not isinstance(node, exp.Select):
+        for each in node.iter_expressions():
+            yield from _subqueries(each)
+
+
+def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
+    """Return the subquery `node` in rewritten form if it is about the user of each row; None if it is not.
+
+    `node` is one of `subqueries_of`, `scope` has the names of the SELECT around it, and `user` is the user column.
+    Raises: `InvalidParameter` if the subquery is correlated, but not on the user column, or not only by comparisons of
+    columns.
+    """
+    inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"].this
+    if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
+        return None
+    own = _own_aliases(inner)
+    outer = scope.aliases - own
+
+    def is_inner(column: exp.Expr) -> bool:
+        table = column.args.get("table")
+        return table is None or table.name.lower() not in outer
+
+    correlated = any(not is_inner(column) for column in inner.find_all(exp.Column))
+    compared = _in_pairs(node, inner) if isinstance(node, exp.In) else []
+    if not correlated and not any(_is_user(left, user) and _is_user(right, user) for left, right in compared):
+        if isinstance(node, exp.Exists):
+            raise unsupported(
+                "EXISTS that is not about the user of the row",
+                f"compare the users, as in WHERE inner.{user} = outer.{user}",
+            )
+        return None
+    inner = inner.copy()
+    inequality: tuple[type[exp.Expr], exp.Expr, exp.Expr] | None = None
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    where = inner.args.get("where")
+    kept = []
+    for part in _conjunction(where):
+        plain = part.unnest()
+        if all(is_inner(column) for column in plain.find_all(exp.Column)):
+            kept.append(part)
+            continue
+        pair = _equal_sides(plain, is_inner, (exp.EQ, *_INEQUALITIES))
+        if pair is None:
+            raise unsupported(
+                f"{construct_of(plain)} with columns of the SELECT around the subquery",
+                "compare one column of each for equality",
+            )
+        if type(plain) is exp.EQ:
+            pairs.append(pair)
+            continue
+        if inequality is not None or not isinstance(node, exp.Exists):
+            raise unsupported(
+                "more than equalities with columns of the SELECT around the subquery",
+                "write a window function, as in MIN(x) OVER (PARTITION BY user), in a subquery in FROM",
+            )
+        turned = plain.this is pair[1]
+        kind = type(plain)
+        inequality = (kind if not turned else _TURNED.get(kind, kind), *pair)
+    inner.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
+    if any(not is_inner(column) for column in inner.find_all(exp.Column)):
+        raise unsupported("a column of the SELECT around a subquery, outside of WHERE", "compare it in WHERE")
+    equal = [*pairs, *compared]
+    if not any(_is_user(left, user) and _is_user(right, user) for left, right in equal):
+        raise InvalidParameter(
+            f"a subquery that is correlated on other columns than the user compares rows of different users: add "
+            f"AND {next(iter(sorted(own)), 'inner')}.{user} = {next(iter(sorted(outer)), 'outer')}.{user} to its WHERE"
+        )
+    keys = [pair for pair in pairs if not all(_is_user(each, user) for each in pair)]
+    if isinstance(node, exp.Subquery):
+        return _scalar(inner, keys, user)
+    matched = [pair for pair in compared if not all(_is_user(each, user) for each in pair)]
+    if matched:
+        _check_not_negated(node)
+    return _existence(inner, keys, matched, inequality, user)
+
+
+def _own_aliases(select: exp.Expr) -> set[str]:
+    """Return the names, in lower case, of a SELECT's own tables, as they may stand before a column."""
+    tables = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
+    return {(table.alias or table.name).lower() for table in tables}
+
+
+def _conjunction(where: exp.Expr | None) -> list[exp.Expr]:
+    """Return the conditions that a WHERE clause joins with AND; an empty list if there is no clause."""
+    if where is None:
+        return []
+    condition = where.this.unnest()
+    return list(condition.flatten()) if type(condition) is exp.And else [condition]
+
+
+def _in_pairs(node: exp.Expr, inner: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+    """Return the pairs (node on the left of IN, column of the subquery) that `left IN (SELECT ..)` compares.
+
+    `node` is the IN, and `inner` its SELECT.
+    Raises: `InvalidParameter` if the two sides have different numbers of columns.
+    """
+    left = node.this.unnest() if not isinstance(node.this, exp.Tuple) else node.this
+    sides = list(left.expressions) if isinstance(left, exp.Tuple) else [left]
+    selected = [each.this if type(each) is exp.Alias else each for each in inner.expressions]
+    if len(sides) != len(selected):
+        raise InvalidParameter(f"IN compares {len(sides)} columns with {len(selected)} columns of its subquery")
+    return list(zip(sides, selected, strict=True))
+
+
+_PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.Case, exp.Filter, exp.Alias)
+
+
+def _check_not_negated(node: exp.Expr) -> None:
+    """Raise `InvalidParameter` if the IN `node` is negated, because nulls in the subquery would change the result."""
+    parent = node.parent
+    while parent is not None and not isinstance(parent, exp.Select):
+        if not isinstance(parent, (*_PASSES_UNKNOWN_AS_FALSE, exp.Anonymous)):
+            raise unsupported("NOT IN with a subquery", "write NOT EXISTS, which nulls do not change")
+        parent = parent.parent
+
+
+def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> exp.Group:
+    """Return the GROUP BY clause of the subquery `inner`, with the user column and the inner sides of `keys` added.
+
+    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal.
+    """
+    group = inner.args.get("group")
+    known = [] if group is None else [each.copy() for each in group.expressions]
+    added = [exp.column(user, quoted=True), *(right.copy() for _, right in keys)]
+    return exp.Group(expressions=[*known, *(each for each in added if each not in known)])
+
+
+def _keyed(keys: Sequence[tuple[exp.Expr, exp.Expr]]) -> list[exp.Expr]:
+    """Return columns for the SELECT list of a subquery: the inner side of each of `keys`, named by `_key_name`.
+
+    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal.
+    """
+    return [exp.alias_(right.copy(), _key_name(place), quoted=True) for place, (_, right) in enumerate(keys)]
+
+
+def _key_name(place: int) -> str:
+    return f"subquery key {place}"
+
+
+def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> UserSubquery:
+    """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and keys.
+
+    `inner` is the SELECT of the subquery, without its correlated conditions. Those are `keys`, pairs (expression over
+    the outer rows, expression over the subquery's rows) that must be equal, and the equality of the column `user`.
+    Raises: `InvalidParameter` if the subquery may have several rows for one user.
+    """
+    if len(inner.expressions) != 1:
+        raise InvalidParameter("a subquery in an expression must have one column")
+    (selected,) = inner.expressions
+    value = selected.this if type(selected) is exp.Alias else selected
+    grouped = inner.args.get("group") is not None
+    limit = inner.args.get("limit")
+    is_count = is_aggregate(value) and _is_count(value) and not grouped
+    columns = [exp.column(user, quoted=True), *_keyed(keys), exp.alias_(value.copy(), _VALUE, quoted=True)]
+    if has_aggregate(value):
+        if not is_count and any(_is_count(each) for each in value.find_all(exp.Anonymous)) and not grouped:
+            raise unsupported("COUNT inside an expression of a correlated subquery", "write COUNT alone there")
+        inner.set("group", _with_groups(inner, keys, user))
+        inner.set("order", None)
+        inner.set("limit", None)
+    elif limit is not None and not grouped and str(limit.args["expression"]) == "1" and inner.args.get("order"):
+        number = exp.Window(
+            this=exp.Anonymous(this="ROW_NUMBER"),
+            partition_by=[exp.column(user, quoted=True), *(right.copy() for _, right in keys)],
+            order=inner.args["order"].copy(),
+        )
+        inner.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=exp.Literal.number(1))))
+        inner.set("order", None)
+        inner.set("limit", None)
+    else:
+        raise unsupported(
+            "a correlated subquery that may have several rows",
+            "write an aggregate, as in (SELECT MAX(x) ..), or ORDER BY .. LIMIT 1",
+        )
+    inner.set("expressions", columns)
+
+    def replacement(names: Mapping[str, str]) -> exp.Expr:
+        column = exp.column(names[_VALUE], quoted=True)
+        zero = exp.Literal.number(0)
+        return exp.Anonymous(this="COALESCE", expressions=[column, zero]) if is_count else column
+
+    return UserSubquery(select=inner, keys=_key_columns(keys), columns=(_VALUE,), replacement=replacement)
+
+
+def _is_count(node: exp.Expr) -> bool:
+    call = node.this if isinstance(node, exp.Filter) else node
+    return isinstance(call, exp.Anonymous) and str(call.this).upper() in _COUNTS
+
+
+def _key_columns(keys: Sequence[tuple[exp.Expr, exp.Expr]]) -> tuple[tuple[exp.Expr, str], ...]:
+    return tuple((left, _key_name(place)) for place, (left, _) in enumerate(keys))
+
+
+def _existence(
+    inner: exp.Expr,
+    keys: Sequence[tuple[exp.Expr, exp.Expr]],
+    matched: Sequence[tuple[exp.Expr, exp.Expr]],
+    inequality: tuple[type[exp.Expr], exp.Expr, exp.Expr] | None,
+    user: str,
+) -> UserSubquery:
+    """Return EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and keys.
+
+    `inner` is the SELECT of the subquery, and `user` the user column. `keys` are the pairs (outer, inner) that its
+    WHERE compares for equality, and `matched` those that IN compares. `inequality` is one further comparison (class,
+    outer side, inner side), or None: some row of the subquery satisfies it exactly if the row with the lowest or the
+    one with the highest value does.
+    Raises: `InvalidParameter` for HAVING without GROUP BY.
+    """
+    aggregated = any(has_aggregate(each) for each in inner.expressions)
+    if inner.args.get("group") is not None or aggregated:
+        if inequality is not None:
+            raise unsupported("an inequality in a correlated subquery with GROUP BY", "write it in HAVING")
+        inner.set("group", _with_groups(inner, keys, user))
+    elif inner.args.get("having") is not None:
+        raise unsupported("HAVING without GROUP BY in a subquery", f"add GROUP BY {user}")
+    all_keys = [*keys, *matched]
+    columns = [exp.column(user, quoted=True), *_keyed(all_keys)]
+    if inequality is not None:
+        columns.append(exp.alias_(inequality[2].copy(), _VALUE, quoted=True))
+    inner.set("expressions", columns)
+    inner.set("distinct", None)
+    inner.set("order", None)
+    if isinstance(inner.args.get("limit"), exp.Limit) and keys and not matched:
+        inner.set("limit", None)  # EXISTS needs one row of the user only
+    names = [exp.column(user, quoted=True), *(exp.column(_key_name(p), quoted=True) for p in range(len(all_keys)))]
+    computed = {_VALUE: exp.Anonymous(this="COUNT", expressions=[exp.Star()])}
+    if inequality is not None:
+        value = exp.column(_VALUE, quoted=True)
+        computed = {
+            _LOWEST: exp.Anonymous(this="MIN", expressions=[value.copy()]),
+            _HIGHEST: exp.Anonymous(this="MAX", expressions=[value.copy()]),
+        }
+    select = exp.Select(expressions=[*names, *(exp.alias_(each, name, quoted=True) for name, each in computed.items())])
+    alias = exp.TableAlias(this=exp.to_identifier("found"))
+    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
+    select.set("group", exp.Group(expressions=[each.copy() for each in names]))
+
+    def replacement(joined: Mapping[str, str]) -> exp.Expr:
+        if inequality is None:
+            return _is_present(exp.column(joined[_VALUE], quoted=True))
+        kind, outer, _ = inequality
+        lowest, highest = (exp.column(joined[name], quoted=True) for name in (_LOWEST, _HIGHEST))
+        tested = [lowest, highest]
+        if kind is not exp.NEQ:
+            tested = [highest] if kind in (exp.LT, exp.LTE) else [lowest]
+        compared = exp.or_(*(kind(this=outer.copy(), expression=each) for each in tested), copy=False)
+        present = [_is_present(lowest.copy()), _is_present(outer.copy())]
+        return exp.paren(exp.and_(*present, exp.paren(compared), copy=False), copy=False)
+
+    return UserSubquery(select=select, keys=_key_columns(all_keys), columns=tuple(computed), replacement=replacement)
+
+
+def _is_present(node: exp.Expr) -> exp.Expr:
+    return exp.paren(exp.Not(this=exp.Is(this=node, expression=exp.Null())), copy=False)
+
+
+def with_subquery(
+    subquery: UserSubquery,
+    rows: Source,
+    source: Source,
+    scope: Scope,
+    user: str,
+    number: int,
+    read: Callable[[exp.Expr], RowExpression],
+) -> tuple[Source, exp.Expr]:
+    """Return the rows of `source` joined with the result of a subquery about their user, and a syntax node.
+
+    The node is the value of the subquery, and is to replace it. `rows` are the rows of `subquery.select`, which are
+    joined on the column `user` and the subquery's keys. `scope` has the names of the outer SELECT, and gets those of
+    the new columns. `number` tells the subqueries of a statement apart, and `read` converts a node into a row
+    expression.
+    """
+    check_same_source(rows, source)
+    names = {column: f"{column} {number}" for column in subquery.columns}
+    keys = tuple(KeyPair(read(scope.resolved(left)), ColumnValue(right)) for left, right in subquery.keys)
+    values = tuple(JoinedValue(name, column) for column, name in names.items())
+    step = JoinUserRows(user, rows.derivation, keys, values, keeps_all=True)
+    if source.columns is not None:
+        scope.columns = (*source.columns, *names.values())
+    joined = replace(source, derivation=source.derivation.then(step), schema=None, columns=scope.columns)
+    return joined, scope.resolved(subquery.replacement(names)).this

@@ -1,0 +1,128 @@
+"""Parameters of statistics and queries: reading them from JSON, checking them, and writing them for people."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import fields
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
+
+from setwise.errors import InvalidParameter
+
+Number: TypeAlias = int | float | Fraction | Decimal
+"""Any finite number. A float stands for the shortest decimal that rounds to it."""
+
+_Record = TypeVar("_Record")
+
+
+def set_fields(record: object, **values: object) -> None:
+    """Set the fields of `record`, a frozen dataclass, to `values`.
+
+    It is for constructors written by hand, whose parameters differ from the fields.
+    """
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def changed(record: _Record, **values: object) -> _Record:
+    """Return a copy of the frozen dataclass `record` with the fields in `values` replaced.
+
+    The new values are not checked, because the constructor is not called.
+    """
+    copy = object.__new__(type(record))
+    names = [field.name for field in fields(record)]  # type: ignore[arg-type]  # every record is a dataclass
+    set_fields(copy, **{name: getattr(record, name) for name in names} | values)
+    return copy
+
+
+def plain(value: object) -> object:
+    """Return the parameter `value` as JSON can hold it: fractions become numbers and tuples become lists."""
+    match value:
+        case Fraction():
+            return whole_or_float(value)
+        case tuple():
+            return [plain(each) for each in value]
+        case _:
+            return value
+
+
+@cache
+def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of the function or class `call`, by name.
+
+    If it takes ``**words: Unpack[SomeTypedDict]``, the keys of that typed dictionary are listed one by one.
+    """
+    parameters: dict[str, inspect.Parameter] = {}
+    kinds = get_type_hints(getattr(call, "__init__") if isinstance(call, type) else call)  # noqa: B009
+    for parameter in inspect.signature(call).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            (words,) = get_args(kinds[parameter.name])
+            for name, kind in get_type_hints(words).items():
+                parameters[name] = inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+                )
+        else:
+            parameters[parameter.name] = parameter.replace(annotation=kinds[parameter.name])
+    return parameters
+
+
+def build(make: Callable[..., Any], what: str, given: dict[str, object]) -> Any:  # noqa: ANN401 - what `make` makes
+    """Call the function or class `make` with the keyword arguments `given`, and return its result.
+
+    Messages call the result `what`, such as "a mean".
+    Raises: `InvalidParameter` if an argument is unknown or a required one is missing.
+    """
+    known = parameters_of(make)
+    for name in given:
+        if name not in known:
+            raise InvalidParameter(f"{what} has no {name!r}; it has {', '.join(sorted(known))}")
+    needed = [name for name, each in known.items() if each.default is inspect.Parameter.empty]
+    if not set(needed) <= set(given):
+        raise InvalidParameter(f"{what} needs {' and '.join(map(repr, needed))}")
+    return make(**given)
+
+
+def exact_number(name: str, value: object) -> Fraction:
+    """Return a finite number as an exact fraction; a float becomes the shortest decimal that rounds to it.
+
+    Raises: `InvalidParameter` if `value` is not a number or not finite; `name` is the parameter's name in the message.
+
+    >>> exact_number("low", 0.1)
+    Fraction(1, 10)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
+        raise InvalidParameter(f"{name} must be a number, not {shown(value)}")
+    if not isinstance(value, Fraction) and not math.isfinite(value):
+        raise InvalidParameter(f"{name} must be finite, not {value!r}")
+    return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
+
+
+def check_column(name: str, value: object) -> str:
+    """Return `value` if it is a text that can be the name of a column, and raise `InvalidParameter` otherwise.
+
+    `name` is the parameter's name in the message.
+    """
+    if not isinstance(value, str) or not value:
+        raise InvalidParameter(f"{name} must be the name of a column, not {shown(value)}")
+    return value
+
+
+def shown(value: object) -> str:
+    """Return a value as an error message may show it.
+
+    Text and numbers are shown. For other values only the type is shown, because a frame or column that was passed by
+    mistake holds private data.
+    """
+    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+
+
+def whole_or_float(number: Fraction) -> float:
+    """Return a whole number as an int, and any other number as a float."""
+    return int(number) if number.denominator == 1 else float(number)
+
+
+def number_text(value: Fraction) -> str:
+    """Return a number as text for headings: whole numbers in full, others with six significant digits."""
+    return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"
