@@ -1,12 +1,18 @@
-"""An update reads the rows of new periods alone where the table allows: older ones may even be unreadable."""
+"""An update reads the rows of new periods alone where the table allows: older ones may even be unreadable.
 
-from datetime import date, datetime, timedelta
+Of lake tables it reads the rows of the current version, and not those of files that the table has removed.
+"""
+
+import time
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from setwise.analytics.engines.duckdb.day_range import DayRange
 from setwise.errors import UnsuitableTable
 from setwise.live.series import open_live
 from setwise.live.states.base import joined
@@ -36,7 +42,7 @@ def spoil(path, groups):
         for group in groups:
             for column in range(metadata.num_columns):
                 chunk = metadata.row_group(group).column(column)
-                file.seek(chunk.data_page_offset)
+                file.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
                 file.write(b"\xff" * chunk.total_compressed_size)
 
 
@@ -88,3 +94,171 @@ def test_rows_are_taken_by_times_of_every_kind(ledger, tmp_path, kind):
         series.update(until=START + timedelta(days=day), today=TODAY)
     with open_state(series.opening.state, "reach") as state:
         assert joined(state.batches()).counts.tolist() == [[2, 1, 1]]
+
+
+def rows_of_day(day):
+    """The rows of one day: fifty users of x and fifty of y, none of whom has rows on another day."""
+    users = [f"user {day * 100 + number:06d}" for number in range(100)]
+    times = pa.array([datetime(2026, 1, 1, 13) + timedelta(days=day)] * 100, pa.timestamp("us"))
+    days = pa.array([START + timedelta(days=day)] * 100, pa.date32())
+    return pa.table({"user": users, "item": ["x", "y"] * 50, "at": times, "day": days})
+
+
+class DeltaEvents:
+    """A Delta table of a file for each day; `at` is the column of times, and `partition` that of the partitions."""
+
+    def __init__(self, folder, at="at", partition=None):
+        self.lake = pytest.importorskip("deltalake")
+        self.path, self.at, self._partition = str(folder / "events"), at, partition
+
+    def append(self, rows):
+        self.lake.write_deltalake(self.path, rows, mode="append", partition_by=self._partition)
+
+    def delete(self, item):
+        self.lake.DeltaTable(self.path).delete(f"item = '{item}'")
+
+    def files(self):
+        return [Path(file) for file in self.lake.DeltaTable(self.path).file_uris()]
+
+
+class IcebergEvents:
+    """An Iceberg table of a file for each day, which is partitioned by the day of `at`."""
+
+    at = "at"
+
+    def __init__(self, folder):
+        catalogs = pytest.importorskip("pyiceberg.catalog.sql")
+        (folder / "ware").mkdir()
+        catalog = catalogs.SqlCatalog("here", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/ware")
+        catalog.create_namespace("lake")
+        self.path = f"{folder}/ware/events"
+        self._table = catalog.create_table("lake.events", rows_of_day(0).schema, location=f"file://{self.path}")
+        with self._table.update_spec() as update:
+            update.add_field("at", "day", "of_day")
+
+    def append(self, rows):
+        self._table.append(rows)
+
+    def delete(self, item):
+        self._table.delete(f"item = '{item}'")
+
+    def files(self):
+        return [Path(task.file.file_path.removeprefix("file://")) for task in self._table.scan().plan_files()]
+
+
+LAKES = {
+    "Delta": DeltaEvents,
+    "Delta, partitioned by day": lambda folder: DeltaEvents(folder, at="day", partition=["day"]),
+    "Iceberg": IcebergEvents,
+}
+
+
+@pytest.fixture(params=LAKES)
+def lake(request, tmp_path):
+    made = LAKES[request.param](tmp_path)
+    for day in range(4):
+        made.append(rows_of_day(day))
+    return made
+
+
+def open_series(ledger, tmp_path, lake):
+    """A series over a lake table whose updates read no row of an earlier day again."""
+    return open_live(
+        ledger, "reach", lake.path, user="user", item="item", at=lake.at, every="day", start=START, periods=5,
+        contributions=1, epsilon=1.0, delta=1e-6, domain=["x", "y"], late_days=0, state=str(tmp_path / "state.db"),
+    )  # fmt: skip
+
+
+def counted_pairs(series):
+    with open_state(series.opening.state, "reach") as state:
+        return joined(state.batches()).counts.tolist()
+
+
+def test_files_of_other_days_of_a_lake_table_are_not_read(ledger, tmp_path, lake):
+    series = open_series(ledger, tmp_path, lake)
+    series.update(until=START + timedelta(days=4), today=TODAY)
+    for file in lake.files():
+        spoil(file, range(pq.ParquetFile(file).num_row_groups))
+    lake.append(rows_of_day(4))
+    series.update(until=START + timedelta(days=5), today=TODAY)
+    assert counted_pairs(series) == [[50] * 5, [50] * 5]
+
+
+def test_rows_that_a_lake_table_has_removed_are_not_counted(ledger, tmp_path, lake):
+    series = open_series(ledger, tmp_path, lake)
+    series.update(until=START + timedelta(days=2), today=TODAY)
+    lake.append(rows_of_day(4))
+    lake.delete("x")
+    series.update(until=START + timedelta(days=5), today=TODAY)
+    assert counted_pairs(series) == [[50, 50, 0, 0, 0], [50] * 5]
+
+
+DAYS_OF_MAY = DayRange(at="at", first=date(2026, 5, 1), end=date(2026, 6, 1))
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "excluded"),
+    [
+        (date(2026, 4, 1), date(2026, 4, 30), True),
+        (date(2026, 4, 1), date(2026, 5, 1), False),
+        (date(2026, 5, 31), date(2026, 7, 1), False),
+        (date(2026, 6, 1), date(2026, 7, 1), True),
+        (datetime(2026, 4, 1), datetime(2026, 4, 30, 23, 59, 59), True),
+        (datetime(2026, 4, 1), datetime(2026, 5, 1), False),
+        (datetime(2026, 5, 31, 23, 59, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC), False),
+        (datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC), True),
+        ("2026-04-01", "2026-04-30", False),
+        (None, None, False),
+    ],
+)
+def test_metadata_exclude_a_range_of_days_only_if_no_time_can_be_in_it(least, greatest, excluded):
+    assert DAYS_OF_MAY.excludes(least, greatest) is excluded
+
+
+def test_rows_without_a_time_are_in_no_range_of_days():
+    times = pa.array(
+        [None, datetime(2026, 4, 30), datetime(2026, 5, 1), datetime(2026, 6, 1)], pa.timestamp("ms", "UTC")
+    )
+    assert DAYS_OF_MAY.rows_of(pa.table({"at": times, "n": [1, 2, 3, 4]})).column("n").to_pylist() == [3]
+    assert DAYS_OF_MAY.excludes_constant(None)
+    assert DAYS_OF_MAY.excludes_constant(pa.scalar(None, pa.date32()))
+    assert not DAYS_OF_MAY.excludes_constant(pa.scalar(date(2026, 5, 31)))
+
+
+def test_partitions_of_other_days_of_a_database_are_not_read(ledger, postgresql_server):
+    psycopg = pytest.importorskip("psycopg")
+    url = postgresql_server.schema()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in (
+            "CREATE TABLE events (who text, item text, at timestamp) PARTITION BY RANGE (at)",
+            "CREATE TABLE early PARTITION OF events FOR VALUES FROM ('2026-01-01') TO ('2026-01-05')",
+            "CREATE TABLE recent PARTITION OF events FOR VALUES FROM ('2026-01-05') TO ('2026-02-01')",
+            "INSERT INTO events SELECT 'u' || n, 'x', timestamp '2026-01-01 12:00' + n % 5 * interval '1 day' "
+            "FROM generate_series(1, 5000) AS n",
+        ):
+            connection.execute(statement)
+
+    def scans():
+        """How often each partition was read. A session reports its reads when it ends, so its end is waited for."""
+        others = (
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        reads = "SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = current_schema()"
+        with psycopg.connect(url, autocommit=True) as connection:
+            for _ in range(600):
+                if connection.execute(others).fetchone() == (0,):
+                    return dict(connection.execute(reads).fetchall())
+                time.sleep(0.1)
+        raise AssertionError("sessions of the series did not end within a minute")
+
+    series = open_live(
+        ledger, "reach", "events", user="who", item="item", at="at", every="day", start=START, periods=5,
+        contributions=1, epsilon=1.0, delta=1e-6, domain=["x"], late_days=0, source={"engine": url},
+    )  # fmt: skip
+    series.update(until=START + timedelta(days=4), engine=url, today=TODAY)
+    before = scans()
+    series.update(until=START + timedelta(days=5), engine=url, today=TODAY)
+    after = scans()
+    assert before["early"] > 0
+    assert after["early"] == before["early"]
+    assert after["recent"] > before["recent"]

@@ -93,11 +93,22 @@ def test_a_day_of_a_user_is_a_unit_by_itself_if_that_is_chosen(opened):
 
 def test_an_account_that_protects_users_does_not_pay_for_days_of_users(opened, ledger):
     ledger.open_filter("bob", epsilon=2.0, delta=1e-6, dataset="events")
-    with pytest.raises(InvalidParameter, match="promises to protect users"):
+    with pytest.raises(InvalidParameter, match="promises about two units do not add up"):
         opened(unit="user,day", account="bob", epsilon=1.0, delta=1e-6, dataset="events")
-    with pytest.raises(InvalidParameter, match="keeps accounts or a cap"):
+    with pytest.raises(InvalidParameter, match="'events' protect the unit 'user', and 'user,day' is another"):
         opened(unit="user,day", dataset="events")
+    assert opened(unit="user,day", dataset="days of events").opening.own_account
     assert ledger.account("bob").status().charges == 0
+
+
+def test_an_account_that_protects_days_of_users_pays_for_them_and_not_for_users(opened, ledger):
+    ledger.open_filter("days", epsilon=2.0, delta=1e-6, dataset="events", unit="user,day")
+    words = {"account": "days", "epsilon": 1.0, "delta": 1e-7, "dataset": "events"}
+    with pytest.raises(InvalidParameter, match="promises about two units do not add up"):
+        opened(**words)
+    series = opened(unit="user,day", **words)
+    assert ledger.account("days").status().charges == 1
+    assert series.view().promise().startswith("Each single day of a user is protected, but not the user")
 
 
 @pytest.mark.parametrize("every", ["day", "week", "month"])
@@ -180,7 +191,7 @@ def test_a_stopped_release_goes_on_with_the_same_noise(opened, ledger, monkeypat
             series.update(until=day(3), source=table, today=TODAY)
     # The table has changed meanwhile, but what was counted stays.
     assert series.update(until=day(3), source=events([]), today=TODAY) == (day(1), day(2))
-    account, receipt = series._paid()
+    account, receipt = series._charge_once()
     assert account.released(receipt, part=day(1)) == asked[1][1]
     assert counted(series) == {"x": [1, 0, 0], "y": [0, 1, 0]}
 

@@ -6,16 +6,28 @@ import pytest
 
 from setwise.errors import EngineFailed, SetwiseError
 from setwise.live.states.base import Batch, History, joined
-from setwise.live.states.connect import default_state, open_state
+from setwise.live.states.connect import default_state, is_file, open_state
 
-NONE = History(labels=(), counts=np.zeros((0, 0), dtype=np.int64), noise=np.zeros((0, 0), dtype=np.int64))
+NONE = History(labels=(), counts=np.zeros((0, 0), dtype=np.int64), noise=np.zeros((0, 0), dtype=np.int64), marks=())
 
 
-@pytest.fixture(params=["duckdb", "postgresql"])
-def address(request, tmp_path):
-    if request.param == "duckdb":
-        return str(tmp_path / "state.db")
-    return request.getfixturevalue("postgresql_server").schema()
+@pytest.fixture(params=["duckdb", "postgresql", "clickhouse", "spark"])
+def backend(request):
+    return request.param
+
+
+@pytest.fixture
+def address(backend, request, tmp_path):
+    match backend:
+        case "duckdb":
+            return str(tmp_path / "state.db")
+        case "postgresql":
+            return request.getfixturevalue("postgresql_server").schema()
+        case "clickhouse":
+            return request.getfixturevalue("clickhouse_server").database()
+        case _:
+            request.getfixturevalue("spark_session")
+            return f"spark:{tmp_path}"
 
 
 def candidates(rows):
@@ -121,7 +133,7 @@ def test_a_period_is_stored_once(address):
 
 
 def test_series_do_not_share_their_pairs(address, tmp_path):
-    other = address if "://" in address else str(tmp_path / "other.db")
+    other = str(tmp_path / "other.db") if is_file(address) else address
     with open_state(address, "one") as one, open_state(other, "two") as two:
         for state in (one, two):
             state.create("token")
@@ -165,7 +177,11 @@ def test_a_batch_is_read_as_it_was_written():
 def test_a_state_stands_beside_the_data():
     assert default_state("reach", "duckdb") == "reach.live.db"
     assert default_state("reach", "postgresql://host/shop") == "postgresql://host/shop"
-    assert default_state("reach", "spark") == default_state("reach", "chdb:///data") == "reach.live.db"
+    for engine in ("spark", "local[2]", "spark://host:7077", "chdb:///data", "clickhouse://host/shop"):
+        assert default_state("reach", engine) == engine
+        assert not is_file(engine)
+    assert not is_file("spark:hdfs://host/states")
+    assert all(is_file(name) for name in ("reach.live.db", "local.db", "/data/yarn.db", "sparkling"))
 
 
 def test_one_update_runs_at_a_time(tmp_path):
@@ -178,3 +194,67 @@ def test_one_update_runs_at_a_time(tmp_path):
         code = f"from setwise.live.states.connect import open_state; open_state({address!r}, 'reach').token()"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert "another update of the series 'reach' is running" in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["clickhouse", "spark"], indirect=True)
+def test_the_first_of_two_updates_at_once_wins(address):
+    with open_state(address, "reach") as state:
+        state.create("token")
+
+        def overtaken(size):
+            """Let another update of the same period finish while this one draws its noise."""
+            with open_state(address, "reach") as other:
+                count(other, [("b", "y", "1", 0), ("c", "y", "1", 0)], 0, 1, NONE)
+            return np.zeros(size, dtype=np.int64)
+
+        with pytest.raises(EngineFailed, match="another update"):
+            count(state, [("a", "x", "1", 0)], 0, 1, NONE, draw=overtaken)
+        (batch,) = state.batches()
+        assert (batch.labels, batch.counts.tolist(), batch.noise.tolist()) == (("y",), [[2]], [[1]])
+        after = count(state, [("a", "x", "2", 1), ("b", "y", "2", 1)], 1, 2, joined([batch]))
+        assert (after.labels, after.counts.tolist()) == (("x",), [[0], [1]]), "pairs without a marker are ignored"
+
+
+def test_markers_are_written_once_on_any_storage_of_spark(spark_session, tmp_path):
+    from setwise.live.states.spark import HadoopFiles, LocalFiles
+
+    for files in (LocalFiles(str(tmp_path / "one")), HadoopFiles(spark_session, str(tmp_path / "two"))):
+        assert files.read_all() == {}
+        files.create()
+        assert files.write_new("0", "first \u00e4")
+        assert not files.write_new("0", "second")
+        assert files.write_new("1", "third")
+        assert files.read_all() == {"0": "first \u00e4", "1": "third"}
+        files.delete()
+        assert files.read_all() == {}
+    files.create()
+    assert (tmp_path / "two").stat().st_mode & 0o077 == 0
+
+
+def test_roles_that_may_read_new_tables_by_default_may_not_read_a_state(postgresql_server):
+    import psycopg
+
+    url = postgresql_server.schema()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute('CREATE ROLE "curious Analyst"')
+        connection.execute('ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO "curious Analyst"')
+        connection.execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC")
+        try:
+            with open_state(url, "reach") as state:
+                state.create("token")
+            rights = """
+                SELECT relname, has_table_privilege('curious Analyst', oid, 'SELECT') FROM pg_class
+                WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
+            """
+            connection.execute("CREATE TABLE other (n integer)")
+            assert dict(connection.execute(rights).fetchall()) == {
+                "other": True,
+                "setwise_live_series": False,
+                "setwise_live_pairs": False,
+                "setwise_live_batches": False,
+            }
+        finally:
+            connection.execute('ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM "curious Analyst"')
+            connection.execute("ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM PUBLIC")
+            connection.execute("DROP TABLE IF EXISTS other")
+            connection.execute('DROP ROLE "curious Analyst"')

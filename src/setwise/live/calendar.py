@@ -1,8 +1,8 @@
-"""The periods of a series: days, weeks or months, one after the other from the first day on."""
+"""The periods of a series: consecutive days, weeks or months from a first day on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 from setwise.accounting.checks import check_choice
@@ -11,11 +11,11 @@ from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.running_totals import MOST_PERIODS
 
 _LAST_COMMON_DAY = 28
-"""Every month has this day, so that months which begin on it, or on an earlier day, always exist."""
+"""The last day that every month has; monthly periods begin on it or earlier, so that the first day always exists."""
 
 
 class Every(StrEnum):
-    """How long a period is."""
+    """The length of a period: a day, a week (7 days), or a calendar month."""
 
     DAY = "day"
     WEEK = "week"
@@ -24,7 +24,10 @@ class Every(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """`periods` periods, the first of which begins on `start`; dates are those of UTC.
+    """The periods of a series: `periods` of them, each as long as `every` says, the first from the day `start` on.
+
+    All dates are in UTC. Raises `InvalidParameter` for months that begin after the 28th, or periods beyond the year
+    9999.
 
     >>> months = Calendar(every=Every.MONTH, start=date(2026, 1, 1), periods=12)
     >>> months.begins(1), months.end
@@ -50,7 +53,10 @@ class Calendar:
             raise InvalidParameter(f"{self.periods} periods from {self.start} reach beyond the year 9999") from None
 
     def begins(self, place: int) -> date:
-        """Return the first day of a period, counted from 0; that of `periods` is the day after the series."""
+        """Return the first day of period number `place`, counted from 0.
+
+        `begins(periods)` is the day after the last period.
+        """
         match self.every:
             case Every.DAY:
                 return self.start + timedelta(days=place)
@@ -62,15 +68,18 @@ class Calendar:
 
     @property
     def end(self) -> date:
-        """The day after the last period."""
+        """The day after the last period of the series."""
         return self.begins(self.periods)
 
     def dates(self, count: int) -> list[date]:
-        """Return the first days of the first `count` periods."""
+        """Return the first days of the first `count` periods of the series."""
         return [self.begins(place) for place in range(count)]
 
     def place_of(self, day: date) -> int:
-        """Return the number of periods that begin after `start` and on or before a day: the period of the day."""
+        """Return the number, from 0, of the period that contains `day`; negative for a day before `start`.
+
+        The number is not limited to the last period of the series.
+        """
         match self.every:
             case Every.DAY:
                 return (day - self.start).days
@@ -81,17 +90,22 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods have ended before the day `until` begins."""
+        """Return how many periods of the series have ended before the day `until`, which is itself not included."""
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 
     def days(self, first: date, until: date) -> Iterator[date]:
-        """Yield the days from `first` to the one before `until`."""
+        """Yield the days from `first` to the day before `until`."""
         for place in range((until - first).days):
             yield first + timedelta(days=place)
 
 
 def parse_date(text: str | date, name: str) -> date:
-    """Return the date that is written YYYY-MM-DD, or raise `InvalidParameter`."""
+    """Return a date, parsed from YYYY-MM-DD if `text` is not a date already; of a `datetime` its day is taken.
+
+    Raises `InvalidParameter` otherwise; the message calls the value `name`.
+    """
+    if isinstance(text, datetime):
+        return text.date()
     if isinstance(text, date):
         return text
     try:

@@ -1,7 +1,9 @@
-"""The rows of Parquet files that an update needs: groups of rows that are too old by their statistics are not read.
+"""Read from Parquet files and lake tables only the rows of the days that an update of a series needs.
 
-Before its first question to a file the engine looks through whole columns of text, for bytes that are no characters. An
-update of one day would read all days for that, so it takes the rows of its days first, as a table in memory.
+Before its first query on a file, the engine (DuckDB) scans whole text columns for bytes that are not valid characters.
+For an update of one day that would read the rows of all days. So the rows of the needed days are read first, into a
+table in memory. Groups of rows that are too old are skipped by the statistics in their files, and files of lake tables
+by their partition as well.
 """
 
 from datetime import UTC, date, datetime, time
@@ -9,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from setwise.analytics.bins import group_of
 from setwise.analytics.engines.connect import location_of
-from setwise.analytics.engines.files import PARQUET_SUFFIXES
+from setwise.analytics.engines.duckdb.day_range import DayRange
+from setwise.analytics.engines.files import PARQUET_SUFFIXES, lake_folder
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import UnsuitableTable
@@ -19,40 +22,55 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
-"""Options with which a file is not read as it is."""
+"""Reading options that change the rows or types of a file, so that it cannot be read directly as Parquet."""
 
 
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
-    """Return the rows of local Parquet files from the day `low` to the one before `high`; None for other tables.
+    """Return the rows of local Parquet files or of a lake table from the day `low` to the day before `high`.
 
-    At least the rows of these days are returned, with the columns that the series reads.
+    The result is a table in memory with the columns that the series with these `terms` reads; `schema` has their kinds.
+    Returns None for other tables, for files read with special options, and if a needed column is part of the file
+    paths; the caller must then read the whole table.
+
+    Raises `UnsuitableTable` if a file is damaged.
     """
-    files = location_of(terms.table).files if terms.source.get("engine", "duckdb") == "duckdb" else ()
-    parquet = bool(files) and all(file.suffix.lower() in PARQUET_SUFFIXES for file in files)
-    if not parquet or any(terms.source.get(option) for option in _OTHER_OPTIONS):
+    if terms.source.get("engine", "duckdb") != "duckdb" or any(terms.source.get(option) for option in _OTHER_OPTIONS):
+        return None
+    wanted = {terms.user, group_of(terms.item, schema).column, terms.at}
+    if terms.where is not None:
+        wanted |= {column.name for column in parse_filter(terms.where, schema).columns()}
+    # The folder of a lake table also has files that the table has removed, so that its files are not read as Parquet.
+    lake = lake_folder(terms.table)
+    if lake is not None:
+        from setwise.analytics.engines.duckdb.lake import recent_lake_rows
+
+        return recent_lake_rows(lake, DayRange(at=terms.at, first=low, end=high), sorted(wanted))
+    files = location_of(terms.table).files
+    if not files or not all(file.suffix.lower() in PARQUET_SUFFIXES for file in files):
         return None
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    wanted = {terms.user, group_of(terms.item, schema).column, terms.at}
-    if terms.where is not None:
-        wanted |= {column.name for column in parse_filter(terms.where, schema).columns()}
     failed = False
     try:
-        found = ds.dataset([str(file) for file in files], format="parquet")
-        if not wanted <= set(found.schema.names):  # columns that are parts of paths
+        files_as_table = ds.dataset([str(file) for file in files], format="parquet")
+        if not wanted <= set(files_as_table.schema.names):  # the missing columns are parts of the files' paths
             return None
-        kind = found.schema.field(terms.at).type
+        kind = files_as_table.schema.field(terms.at).type
         first, last = (pa.scalar(_moment(day, schema.column(terms.at).kind), kind) for day in (low, high))
         at = ds.field(terms.at)
-        return found.to_table(columns=sorted(wanted), filter=(at >= first) & (at < last))
+        return files_as_table.to_table(columns=sorted(wanted), filter=(at >= first) & (at < last))
     except (pa.ArrowException, OSError):
-        failed = True  # the message may quote a value
+        failed = True  # raised below without its cause, because the driver's message may quote a private value
     assert failed
     raise UnsuitableTable("the source cannot be read as a table: it is damaged or of another format")
 
 
 def _moment(day: date, kind: Kind) -> Any:  # noqa: ANN401 - a date or a time, as the column has it
+    """Return the start of `day` as a value of the time column: a date, a UTC datetime, or a datetime without a zone.
+
+    `kind` is the kind of the column.
+    """
     if kind is Kind.DATE:
         return day
     return datetime.combine(day, time(), UTC if kind is Kind.INSTANT else None)

@@ -1,4 +1,4 @@
-"""A picture of a series: lines with their bands, in one picture for few groups and in small ones for many."""
+"""Charts of a series: lines with confidence bands, in one chart for few groups and in small charts for many."""
 
 import math
 from datetime import date
@@ -14,17 +14,20 @@ if TYPE_CHECKING:
     from setwise.live.view import Line, SeriesView
 
 MOST_IN_ONE = 6
-"""How many lines can be told apart by their colours in one picture."""
+"""The most groups drawn in one chart; more lines could not be told apart by colour."""
 
 MOST_LINES = 60
-"""How many groups are drawn at most; the largest in the last period."""
+"""The most groups drawn at all; the groups with the largest values in the last period are taken."""
 
 _COLUMNS = 4
 _NOTE_WIDTH = 130
 
 
 def draw_series(view: "SeriesView") -> Picture:
-    """Return the picture; the band of a line holds each of its true numbers with a probability of 95%."""
+    """Return a picture of the series in `view`; each group's line has a band, its 95% confidence interval.
+
+    Raises `MissingExtra` without matplotlib and `InvalidParameter` if nothing was released yet.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -57,6 +60,7 @@ def draw_series(view: "SeriesView") -> Picture:
 
 
 def _draw(axes: "Axes", days: list[date], line: "Line", colour: str) -> None:
+    """Draw the counts in `line`, one group over `days`, with their confidence band, on `axes` in this `colour`."""
     lows, highs = zip(*line.intervals, strict=True)
     marker = "o" if len(days) == 1 else None
     axes.plot(days, line.values, color=colour, linewidth=1.4, marker=marker, label=str(line.item))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What each period of a series releases, as the ledger keeps it, and the released numbers put together again."""
+"""The released numbers of a series: the text that the ledger stores per period, and reading all texts back."""
 
 import json
 from collections.abc import Iterable
@@ -13,16 +13,19 @@ from setwise.live.states.base import History
 from setwise.mechanisms.running_totals import RunningTotals
 
 NEVER = np.iinfo(np.int64).max
-"""The period in which a group is shown that never passes its threshold."""
+"""The period number that stands for "not shown": the group has not passed its threshold in any counted period."""
 
 
 def release_texts(totals: RunningTotals, history: History, dates: list[str], public: bool, first: int = 0) -> list[str]:
-    """Return what each counted period from `first` on releases, as texts for the ledger.
+    """Return the JSON texts to release for the periods of `history` from number `first` on, one text per period.
 
-    Equal histories have equal texts.
+    A text has the noisy values of the groups shown before, in the order in which they were first shown, and for each
+    new group all its noisy values up to that period. `totals` is the mechanism of the series, and `dates` are the first
+    days of its periods. If `public` is True, all groups are shown in the first period.
 
-    A text has the noisy numbers y of the groups shown before, in the order in which they were first shown, and for each
-    group that is new the whole of its y up to then. Public groups are all shown in the first period.
+    Equal histories give equal texts, so that a repeated update releases the same numbers. If a private state is copied
+    and both copies are updated, their noise differs and so must their texts, even if no group is shown: so each text
+    has the random mark of the batch (the periods that one update counted).
     """
     noisy = totals.release(history.counts, history.noise)
     shown_from = np.zeros(len(history.labels), dtype=np.int64) if public else first_shown(totals, history, noisy)
@@ -37,15 +40,19 @@ def release_texts(totals: RunningTotals, history: History, dates: list[str], pub
             "values": noisy[order, period].tolist(),
             "new": [{"item": history.labels[row], "values": noisy[row, : period + 1].tolist()} for row in new],
         }
+        if history.marks[period]:
+            body["mark"] = history.marks[period]
         texts.append(canonical(body))
         order += new
     return texts
 
 
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each private group the first period in which it may be shown, or `NEVER`.
+    """Return, for each private group, the number of the first period in which it may be shown, or `NEVER`.
 
-    A group is looked at from the period on in which somebody has it, and shown when its estimate exceeds the threshold.
+    A group may be shown once it has a counted user in `history` and its estimate exceeds the threshold of the period,
+    which hides groups of one user. `totals` is the mechanism of the series, and `noisy` are the noisy values, with
+    groups in rows and periods in columns.
     """
     held = np.cumsum(history.counts, axis=1) > 0
     passes = held & (totals.estimates(noisy) > totals.thresholds()[: history.periods])
@@ -54,7 +61,11 @@ def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """The released numbers of a series: groups in the order in which they were shown, periods in columns."""
+    """The released numbers of a series: `noisy` has a row for each group and a column for each period.
+
+    `labels` are the groups, in the order in which they were first shown. `periods` are the first days of the periods,
+    as YYYY-MM-DD, and `shown_from` has for each group the number of the period that first showed it.
+    """
 
     periods: tuple[str, ...]
     labels: tuple[str | int, ...]
@@ -63,7 +74,10 @@ class Released:
 
 
 def read_releases(texts: Iterable[str]) -> Released:
-    """Return the released numbers that texts, in the order of their periods, hold."""
+    """Return the released numbers of a series from `texts`, the JSON texts of its consecutive periods.
+
+    `release_texts` makes such texts.
+    """
     periods: list[str] = []
     labels: list[str | int] = []
     rows: list[list[int]] = []

@@ -1,69 +1,67 @@
-"""Open a series, update it period by period, show it and close it; what is charged, counted and stored, in order.
+"""Open a series, update it period by period, show it and close it.
 
 The whole series is charged once, when it is opened. An update counts the new users of every closed period, stores the
-counts with their noise in the private state, and only then releases each period as one entry of the account's chain.
-An update that is stopped at any point and repeated releases the same numbers, because their noise is in the state.
+counts with their noise in the private state, and only then releases each period as one entry of the account's chain. An
+update that is stopped at any point and repeated releases the same numbers, because their noise is in the state.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Gaussian
-from setwise.accounting.notation import parse_use
-from setwise.analytics.bins import Group, Period, TimeUnit, group_of
-from setwise.analytics.engines.aggregation import Aggregation, check_suitable
+from setwise.accounting.notation import USER, parse_use
+from setwise.analytics.bins import group_of
 from setwise.analytics.engines.connect import location_of, open_engine, without_password
-from setwise.analytics.engines.files import CsvOptions
-from setwise.analytics.filter.expression import Every, Filter
-from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import Schema
 from setwise.analytics.tables.domain import fitted, read_domain
+from setwise.analytics.units import check_payer_unit
 from setwise.errors import AccountExists, InvalidParameter, NameTaken, UnknownName
 from setwise.ledger.account import Account, Receipt
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import canonical, digest
 from setwise.live.calendar import parse_date
 from setwise.live.parquet_rows import recent_rows
+from setwise.live.reading import (
+    UserGroups,
+    aggregation_of,
+    first_day_read,
+    open_table,
+    public_cells,
+    read_candidates,
+    user_type_of,
+)
 from setwise.live.release import Released, read_releases, release_texts
 from setwise.live.states.base import LOST, History, SeriesState, joined
-from setwise.live.states.connect import default_state, open_state
+from setwise.live.states.connect import default_state, is_file, open_state
 from setwise.live.terms import SeriesTerms, Unit, plan_drawn, plan_within
 from setwise.live.view import SeriesView, view_of
-from setwise.mechanisms.labels import Label
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
 from setwise.mechanisms.running_totals import RunningTotals
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from setwise.analytics.engines.base import Engine
 
 _OPENED = "live.opened"
 _CLOSED = "live.closed"
-"""The names under which the ledger's register says that a series was opened or closed."""
-
-
-class UserGroups(Protocol):
-    """What a series reads: an engine on its table, or what lends one."""
-
-    def describe(self) -> Schema:
-        """Return the columns and their kinds."""
-        ...
-
-    def user_groups(self, aggregation: Aggregation) -> "pa.Table":
-        """Return one line for every user and group."""
-        ...
+"""The audit actions under which the ledger's register records that a series was opened or closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What the register of the ledger says about a series: who pays, where its state is, and its terms."""
+    """The record of an opened series in the ledger's register: who pays, where the private state is, and the terms.
+
+    `account` is the name of the account that pays, and `own_account` says whether it was opened for this series alone.
+    The private state is the data holder's store of counted users and noise; `state` is its address without a password.
+    `delta` is the delta of the promise, which the series' own budget or the paying account has. `sigma` is the noise
+    scale divided by the sensitivity, and `failure` the probability that the threshold shows a group of one user alone
+    (None for public groups).
+    """
 
     account: str
     own_account: bool
@@ -74,23 +72,26 @@ class Opening:
     terms: SeriesTerms
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the opening as plain values."""
+        """Return the series' opening as a dict of JSON values, as the ledger's audit log keeps it."""
         names = ("account", "own_account", "state", "delta", "sigma", "failure")
         return {**{name: getattr(self, name) for name in names}, "terms": self.terms.to_dict()}
 
     @classmethod
     def from_dict(cls, written: Mapping[str, Any]) -> "Opening":
-        """Return the opening that `to_dict` wrote."""
+        """Return the series' opening from the dict of JSON values that `to_dict` returned."""
         return cls(**{**written, "terms": SeriesTerms.from_dict(written["terms"])})
 
     @property
     def totals(self) -> RunningTotals:
-        """The mechanism of the series."""
+        """The mechanism (`RunningTotals`) that makes the series' noise, from its terms, `sigma` and `failure`."""
         return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
 
 
 class LiveSeries:
-    """A series that was opened: `update` releases closed periods, `view` shows them, `close` ends the series."""
+    """An opened live series: counts of users that are released period by period under one charge.
+
+    `update` releases the periods that have ended, `view` shows them, and `close` ends the series.
+    """
 
     def __init__(self, ledger: Ledger, opening: Opening, *, closed: bool = False) -> None:
         self._ledger = ledger
@@ -104,7 +105,7 @@ class LiveSeries:
 
     @property
     def name(self) -> str:
-        """The name it was opened under."""
+        """The name under which the series was opened."""
         return self.terms.name
 
     @property
@@ -114,7 +115,7 @@ class LiveSeries:
 
     @property
     def opening(self) -> Opening:
-        """What the register of the ledger says about the series."""
+        """The record of the series in the ledger's register."""
         return self._opening
 
     def update(
@@ -127,22 +128,26 @@ class LiveSeries:
         state: str | None = None,
         today: date | None = None,
         randomness: Randomness | None = None,
+        before_release: Callable[[], None] = lambda: None,
     ) -> tuple[str, ...]:
-        """Release every period that has ended before `until` and was not released; return their first days.
+        """Release every period that ended before `until` and was not released yet; return their first days.
 
-        `until` is the first day that is not read, by default today (UTC). Repeating an update changes nothing. `engine`
-        is the address of the table's server, needed again where it has a password; `source` replaces the table, for
-        tables in memory; `reader` replaces both. `state` is where the state has been moved to.
+        `until` is the first day that is not read; None means today (UTC). Repeating an update changes nothing. `engine`
+        is the address of the table's server, needed again if it has a password. `source` is a table in memory that
+        replaces the series' table, and `reader` replaces both. `state` is the new address of the private state, if it
+        was moved. `today` and `randomness` replace the clock and the source of noise, for tests. `before_release` is
+        called after private data was read and before anything is released; if it raises, nothing is released, and the
+        next update releases the numbers that were counted.
 
-        Raises `InvalidParameter` when the series is closed, or when its state is lost: then it cannot go on.
+        Raises `InvalidParameter` if `until` is in the future, if the series is closed, or if its state is lost, so that
+        the series cannot continue.
         """
         now = datetime.now(UTC).date() if today is None else today
         end = now if until is None else parse_date(until, "until")
         if end > now:
             raise InvalidParameter(f"until {end} lies in the future: today is {now} (UTC), so that day has not ended")
-        if self._closed:
-            raise InvalidParameter(f"the series {self.name!r} was closed and releases nothing more")
-        account, receipt = self._paid()
+        self._check_open()
+        account, receipt = self._charge_once()
         released = self._texts(account, receipt)
         closed = self.terms.calendar.closed(end)
         if closed <= len(released):
@@ -155,8 +160,10 @@ class LiveSeries:
                 else:
                     with self._reader(engine, source, history.periods, closed) as table:
                         history = self._count(opened, history, closed, table, randomness)
+        before_release()
+        self._check_open()  # another process may have closed the series while this one counted
         dates = self._dates(closed)
-        counted, public = _first(history, closed), self.terms.domain is not None
+        counted, public = _truncate(history, closed), self.terms.domain is not None
         texts = release_texts(self.totals, counted, dates, public, len(released))
         for part, text in zip(dates[len(released) :], texts, strict=True):
             if account.release(receipt, part=part, answer=text) != text:
@@ -164,43 +171,104 @@ class LiveSeries:
         return tuple(dates[len(released) :])
 
     def released(self) -> Released:
-        """Return the numbers that were released so far, as the ledger keeps them."""
-        return read_releases(self._texts(*self._paid()))
+        """Return the noisy counts of every group and period that the series released so far, read from the ledger."""
+        return read_releases(self._texts(*self._charge_once()))
 
-    def view(self, *, window: int | None = None, items: Sequence[str | int] = ()) -> SeriesView:
-        """Return the released numbers as totals, or as windows of so many periods; nothing private is read."""
+    def view(
+        self,
+        *,
+        window: int | None = None,
+        items: Sequence[str | int] = (),
+        top: int | None = None,
+        on: str | None = None,
+    ) -> SeriesView:
+        """Return estimates from the released numbers; no private data is read.
+
+        The estimates are running totals or, with `window`, counts over windows of that many periods. With `items`, only
+        these groups are shown. With `top`, only so many groups are shown, the largest of the period that begins on the
+        day `on` (YYYY-MM-DD), or of the last period if `on` is None.
+
+        Raises `InvalidParameter` for `on` without `top`, and `UnknownName` if no released period begins on that day.
+        """
+        if on is not None and top is None:
+            raise InvalidParameter("on names the period by which the top items are ranked: say how many, with top")
+        if top is not None and (type(top) is not int or top < 1):
+            raise InvalidParameter(f"top is a number of items, at least 1, not {top!r}")
         epsilon, delta = self.promise()
-        return view_of(
+        view = view_of(
             self.terms, self.totals, self.released(), epsilon=epsilon, delta=delta, window=window, items=items
         )
+        return view if top is None else view.largest(top, on)
 
     def close(self, *, by: str = "", engine: str | None = None, state: str | None = None) -> None:
-        """End the series for good and remove its state; what was released stays and can be shown."""
-        if self._closed:
-            raise InvalidParameter(f"the series {self.name!r} was closed before")
-        self._ledger.record(_CLOSED, by=by, subject=self.name)
-        self._closed = True
-        with open_state(self._state_address(state, engine), self.name) as opened:
-            opened.destroy()
+        """End the series for good and delete its private state; released numbers stay and can be shown.
 
-    def _paid(self) -> tuple[Account, Receipt]:
-        """Return the account and the receipt of the opening; the charge was made before, so that nothing is charged."""
+        The private state is the data holder's store of counted users and noise. `by` is the person who closes the
+        series, for the audit log. `engine` is the address of the server that has the state, if it needs a password, and
+        `state` the address of the state if it was moved. If an earlier closing was stopped, closing again deletes the
+        state.
+
+        Raises `InvalidParameter` if the series was closed before and has no state any more, or if the state at that
+        address belongs to another series.
+        """
+        _, receipt = self._charge_once()
+        with open_state(self._state_address(state, engine), self.name) as opened:
+            token = opened.token()
+            is_own = token is not None and receipt.answer == _opening_answer(token)
+            if self._refresh_closed() and not is_own:
+                raise InvalidParameter(f"the series {self.name!r} was closed before")
+            if token is not None and not is_own:
+                raise InvalidParameter(
+                    f"{without_password(self._state_address(state, engine))} is not the state of the series "
+                    f"{self.name!r}: give the state that it was opened with"
+                )
+            if not self._closed:
+                self._ledger.record(_CLOSED, by=by, subject=self.name)
+                self._closed = True
+            if is_own:
+                opened.destroy()
+
+    def _refresh_closed(self) -> bool:
+        """Return whether the series was closed, by this or another process, as the ledger's register says now."""
+        entry = _openings(self._ledger).get(self.name)
+        self._closed = self._closed or (entry is not None and entry[1])
+        return self._closed
+
+    def _check_open(self) -> None:
+        """Raise `InvalidParameter` if the series was closed, also by another process."""
+        if self._refresh_closed():
+            raise InvalidParameter(f"the series {self.name!r} was closed and releases nothing more")
+
+    def _charge_once(self) -> tuple[Account, Receipt]:
+        """Return the account that pays for the series, and the receipt of the series' one charge.
+
+        The charge is sent again at every call, under the same idempotency key, so that only the first call charges
+        anything.
+        """
         account = self._ledger.account(self._opening.account)
         request = self.terms.request(self.totals)
         return account, account.charge(self.totals.uses(), key=self.terms.key, request=request)
 
     def promise(self) -> tuple[CertifiedBound, float]:
-        """Return the epsilon and delta that hold for the series: its own, or those of the account that paid."""
+        """Return the promise that covers the series: an epsilon, as a bracket, and a delta.
+
+        If the series has an account of its own, it is the promise of the series. Otherwise it is the promise of the
+        account that pays, which covers all questions of that account together.
+        """
         if self._opening.own_account:
             return certified_price(self.totals.uses(), self._opening.delta), self._opening.delta
         status = self._ledger.account(self._opening.account).status()
         return status.epsilon, status.delta
 
     def _dates(self, count: int) -> list[str]:
-        return [each.isoformat() for each in self.terms.calendar.dates(count)]
+        """Return the first days of the first `count` periods of the series, as YYYY-MM-DD."""
+        return [day.isoformat() for day in self.terms.calendar.dates(count)]
 
     def _texts(self, account: Account, receipt: Receipt) -> list[str]:
-        """Return what was released, in the order of the periods."""
+        """Return the released JSON text of each period, in order, up to the first period that is not released.
+
+        They are read from `account`, which stores them as parts of the series' charge `receipt`.
+        """
         texts = []
         for part in self._dates(self.terms.periods):
             text = account.released(receipt, part=part)
@@ -210,21 +278,29 @@ class LiveSeries:
         return texts
 
     def _state_address(self, state: str | None, engine: str | None) -> str:
-        """Return where the state is; the address of a server with its password, where that was given again."""
+        """Return the address of the private state (counted users and noise): `state`, or if None the recorded one.
+
+        The record has no password. If `engine` is the recorded address with a password, `engine` is returned instead.
+        """
         if state is not None:
             return state
         recorded = self._opening.state
         return engine if engine is not None and without_password(engine) == recorded else recorded
 
     def _history(self, state: SeriesState, receipt: Receipt, released: Sequence[str]) -> History:
-        """Return what the state has counted, or raise unless it is the state that the releases were made from."""
+        """Return the counts and noise in the private `state`, after checking that the releases come from this state.
+
+        `receipt` is that of the series' charge, and `released` are the texts released so far. Raises `InvalidParameter`
+        if the state is missing, belongs to another series, is older than the last release, or would not give the text
+        of the last release again.
+        """
         token = state.token()
         if token is None or receipt.answer != _opening_answer(token):
             raise InvalidParameter(LOST.format(name=self.name))
         history = joined(state.batches())
         if history.periods < len(released):
             raise InvalidParameter(LOST.format(name=self.name))
-        counted = _first(history, len(released))
+        counted = _truncate(history, len(released))
         if released:
             dates, public = self._dates(len(released)), self.terms.domain is not None
             if release_texts(self.totals, counted, dates, public, len(released) - 1) != released[-1:]:
@@ -234,7 +310,11 @@ class LiveSeries:
     def _count(
         self, state: SeriesState, history: History, until: int, reader: UserGroups, randomness: Randomness | None
     ) -> History:
-        """Count the periods that were not counted, store them with their noise, and return the longer history."""
+        """Count the users of the uncounted periods up to number `until` - 1, and return the history with these periods.
+
+        The counts and fresh noise are stored in the private `state` and added to `history`. `reader` is the table to
+        read, and `randomness` the source of noise (None: the operating system).
+        """
         source = SystemRandomness() if randomness is None else randomness
         batch = state.count(
             read_candidates(self.terms, reader, history.periods, until),
@@ -243,13 +323,18 @@ class LiveSeries:
             until=until,
             before=history,
             draw=lambda count: self.totals.draw(count, source),
-            public=() if self.terms.domain is None else _cells(self.terms.domain),
+            public=() if self.terms.domain is None else public_cells(self.terms.domain),
         )
         before = [] if not history.periods else state.batches()[:-1]
         return joined([*before, batch])
 
     def _reader(self, engine: str | None, source: object, first: int, until: int) -> "Engine":
-        """Return an engine on the table, or on the rows of the periods first to until - 1 where these can be taken."""
+        """Return an engine on the table of the series, or on the table `source` if it is not None.
+
+        `engine` is the address of the table's server with its password, or None to use the recorded address. If
+        possible, the engine gets only the rows that an update of periods `first` to `until` - 1 reads, so that it need
+        not scan the others.
+        """
         terms = self.terms
         if source is not None:
             return open_table(source, terms.source, engine)
@@ -262,85 +347,27 @@ class LiveSeries:
         return open_engine(rows)
 
 
-def _cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
-    return tuple(label for label in labels if not isinstance(label, tuple))
+def _truncate(history: History, periods: int) -> History:
+    """Return the first `periods` periods of a `history` (counts and noise), with all its groups.
 
-
-def _first(history: History, periods: int) -> History:
-    """Return the first periods of a history, with the groups that somebody had by then, or that are public.
-
-    Groups stand in the order of batches, and a group that is new in a batch may have its first user late in it, so that
-    rows without users are kept: they are shown in no period before that one.
+    Groups without users in these periods are kept, because the noise of a batch covers all its groups: a group that is
+    new in a batch of periods may get its first user late in the batch. Such a group is not shown before its first user
+    is counted.
     """
-    return replace(history, counts=history.counts[:, :periods], noise=history.noise[:, :periods])
-
-
-def open_table(source: object, options: Mapping[str, Any], engine: str | None = None) -> "Engine":
-    """Return an engine on the table of a series, opened with the options that its terms keep."""
-    words = dict(options)
-    address = engine or words.pop("engine", "duckdb")
-    words.pop("engine", None)
-    types = {name: Kind(kind) for name, kind in (words.pop("types", None) or {}).items()}
-    table, memory = words.pop("table", None), words.pop("memory", None)
-    columns = words.pop("columns", None)
-    csv = CsvOptions(**words, columns=None if columns is None else tuple(columns))
-    return open_engine(source, address, table=table, types=types, csv=csv, memory=memory)
-
-
-def first_day_read(terms: SeriesTerms, first: int) -> date:
-    """Return the first day whose rows an update from the period `first` on reads: late events included."""
-    return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
-
-
-def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
-    """Return what an update asks of the engine: the days and groups of every user in the periods first to until - 1.
-
-    Rows of the last `late_days` days before are read again, for events that arrived late, and no others, so that an
-    engine which can skip rows by their time reads no more of the table.
-    """
-    calendar = terms.calendar
-    low = first_day_read(terms, first)
-    at = '"' + terms.at.replace('"', '""') + '"'
-    kept = parse_filter(f"{at} >= '{low.isoformat()}' AND {at} < '{calendar.begins(until).isoformat()}'", schema)
-    if terms.where is not None:
-        # Parsed by itself: joined as text, a parenthesis too many would set it outside the time.
-        own = parse_filter(terms.where, schema)
-        kept = Filter(f"{kept.text} AND ({own.text})", Every((kept.expression, own.expression)))
-    aggregation = Aggregation(
-        user=terms.user,
-        item=(group_of(terms.item, schema), Group(terms.at, Period(TimeUnit.DAY))),
-        where=kept,
+    return replace(
+        history,
+        counts=history.counts[:, :periods],
+        noise=history.noise[:, :periods],
+        marks=history.marks[:periods],
     )
-    check_suitable(aggregation, schema)
-    return aggregation
-
-
-def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: int) -> "pa.Table":
-    """Return the units and groups seen since the last update: u, g, day and the period in which they count.
-
-    An event of an earlier period that is seen only now counts in the first period that is not released.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    found = reader.user_groups(aggregation_of(terms, reader.describe(), first, until))
-    days = found.column("g1").cast(pa.string())
-    calendar = terms.calendar
-    distinct = pc.unique(days).to_pylist()
-    places = {day: max(first, calendar.place_of(date.fromisoformat(day))) for day in distinct}
-    at = pc.index_in(days, pa.array(list(places), pa.string()))
-    periods = pa.array(list(places.values()), pa.int32()).take(pa.chunked_array(at).combine_chunks())
-    users = found.column("u").cast(pa.string())
-    if terms.unit == Unit.USER_DAY:
-        users = pc.binary_join_element_wise(users, days, "\n")
-    table = pa.table({"u": users, "g": found.column("g0"), "day": days, "period": periods})
-    if terms.domain is not None:
-        table = table.filter(pc.is_in(table.column("g"), pa.array(_cells(terms.domain), table.column("g").type)))
-    return table
 
 
 def _opening_answer(token: str) -> str:
-    """Return what the ledger stores as the answer of the charge: a digest that ties the state to the charge."""
+    """Return the answer that the ledger stores for the series' charge: a digest of `token`.
+
+    The token is a random text that identifies the private state, so an update can check that a state belongs to the
+    charge.
+    """
     return canonical({"state": digest(token)})
 
 
@@ -373,42 +400,45 @@ def open_live(
     schema: Schema | None = None,
     preview: bool = False,
 ) -> LiveSeries:
-    """Open a series and charge it, once and for all of its periods; return it.
+    """Open a series, charge it once for all of its periods, and return it.
 
-    The budget is `epsilon` and `delta`, for which the series gets an account of its own called ``live:NAME``, or an
-    `account`: it pays for epsilon and delta as a wallet does, or draws the registered `counts` ("gaussian:20") and, for
-    private groups, one approx:0,`delta`. `source` has the options of `setwise.open` that say how the table is read.
-    Opening a series again with the same words changes nothing. With `preview` nothing is charged or made: the series
-    that is returned says what it would cost and how close its numbers would be.
+    Without `account`, the series gets an account of its own called ``live:NAME``, whose budget is `epsilon` and
+    `delta`. An existing `account` pays either for noise calibrated to `epsilon` and `delta`, or for the registered use
+    `counts` ("gaussian:20") and, for private groups, one approx:0,`delta`. It must protect the same unit of privacy:
+    with `unit` "user,day", each day of the column `at`. `source` has the options of `setwise.open` that say how the
+    table is read, and `schema` its columns, if they are known. `state` is the address of the private state (counted
+    users and noise); None takes the default. `by` is the person who opens the series. `SeriesTerms` explains the other
+    arguments. Opening a series again with equal arguments changes nothing. With `preview`, nothing is charged or
+    created: the returned series tells its cost and its expected error.
 
-    Ensures: whatever is wrong with the request is raised before anything is charged.
+    Ensures: every error in the request is raised before anything is charged.
     """
     options = dict(source or {})
     engine = str(options.get("engine", "duckdb"))
-    kept = {key: value for key, value in options.items() if value is not None}
-    kept["engine"] = without_password(engine)
+    source_options = {key: value for key, value in options.items() if value is not None}
+    source_options["engine"] = without_password(engine)
     if schema is None:
         with open_table(table, options) as opened:
             schema = opened.describe()
     location = location_of(table, engine, options.get("table"))
     group = group_of(item, schema)
-    listed = None if domain is None else fitted(read_domain(domain, location), [group.labels(schema)])  # type: ignore[arg-type]
-    more = {} if late_days is None else {"late_days": late_days}
+    public_groups = None if domain is None else fitted(read_domain(domain, location), [group.labels(schema)])  # type: ignore[arg-type]
+    optional_terms: dict[str, Any] = {} if late_days is None else {"late_days": late_days}
+    recorded = _openings(ledger).get(name)
+    if recorded is None or recorded[0].terms.user_type is not None:
+        optional_terms["user_type"] = user_type_of(schema.column(user))
     terms = SeriesTerms(
         name=name, table=str(table), user=user, item=item, at=at, every=every, start=parse_date(start, "start"),
-        periods=periods, contributions=contributions, purpose=purpose, window=window, where=where, domain=listed,
-        unit=unit, source=kept, **more,
+        periods=periods, contributions=contributions, purpose=purpose, window=window, where=where, domain=public_groups,
+        unit=Unit.USER_DAY if unit == f"user,{at} by day" else unit, source=source_options, **optional_terms,
     )  # fmt: skip
-    aggregation_of(terms, schema, 0, 1)  # raises what is wrong with the columns
-    if unit != Unit.USER and account is not None:
-        raise InvalidParameter(
-            f"the account {account!r} promises to protect users, and the unit {unit!r} protects less: leave the "
-            "account out, so that the series gets one of its own"
-        )
+    aggregation_of(terms, schema, 0, 1)  # raises an error for unsuitable columns before anything is charged
     known_as = location.name if dataset is None else dataset
-    paying = None if account is None else _checked_account(ledger, account, known_as)
+    paying = None if account is None else _check_account(ledger, account, known_as)
     if paying is not None:
-        totals = _paid_by_account(terms, paying, epsilon=epsilon, delta=delta, counts=counts)
+        check_payer_unit(paying.unit, USER if terms.unit == Unit.USER else f"user,{at} by day", schema)
+    if paying is not None:
+        totals = _plan_for_account(terms, paying, epsilon=epsilon, delta=delta, counts=counts)
     elif epsilon is None or delta is None or counts is not None:
         raise InvalidParameter("say what may be spent: give epsilon and delta, or an account")
     else:
@@ -416,7 +446,7 @@ def open_live(
     opening = Opening(
         account=terms.key if paying is None else paying.name,
         own_account=paying is None,
-        state=_absolute(without_password(state or default_state(name, engine))),
+        state=_absolute_address(without_password(state or default_state(name, engine))),
         delta=float(delta or 0.0) if paying is None else paying.terms.delta,
         sigma=totals.sigma,
         failure=totals.failure,
@@ -427,27 +457,33 @@ def open_live(
         return series
     _check_free(ledger, opening)
     payer = _own_account(ledger, opening, known_as) if paying is None else paying
-    _, receipt = series._paid()
+    _, receipt = series._charge_once()
     if receipt.answer is None:
         address = state or (engine if opening.state == without_password(engine) else opening.state)
         with open_state(address, name) as private:
-            payer.settle(receipt, answer=_opening_answer(_created(private, digest(terms.request(totals)))))
+            payer.settle(receipt, answer=_opening_answer(_create_state(private, digest(terms.request(totals)))))
     if _openings(ledger).get(name) is None:
         ledger.record(_OPENED, by=by, subject=name, details=opening.to_dict())
     return series
 
 
-def _absolute(address: str) -> str:
-    """Return the address of a state such that it is found again from another working directory."""
+def _absolute_address(address: str) -> str:
+    """Return the address of a private state with an absolute path, so that it is found from any working directory."""
     from pathlib import Path
 
-    return address if "://" in address or address.startswith("spark") else str(Path(address).absolute())
+    return str(Path(address).absolute()) if is_file(address) else address
 
 
-def _paid_by_account(
+def _plan_for_account(
     terms: SeriesTerms, account: Account, *, epsilon: float | None, delta: float | None, counts: str | None
 ) -> RunningTotals:
-    """Return the mechanism that an account pays for: of a total, or of a registered Gaussian use."""
+    """Return the noise mechanism (`RunningTotals`) of a series that an existing account pays for.
+
+    Give either `epsilon` and `delta`, to which the noise is calibrated, or `counts`, the written form of a Gaussian use
+    that is registered with the account ("gaussian:20"), whose sigma is taken. With `counts`, `delta` is the failure
+    probability of the threshold for private groups, and None for public ones. Raises `InvalidParameter` for neither or
+    both.
+    """
     if epsilon is not None:
         if counts is not None or delta is None:
             raise InvalidParameter("give epsilon and delta, or counts such as gaussian:20, not both")
@@ -458,8 +494,11 @@ def _paid_by_account(
     return plan_drawn(terms, sigma=use.guarantee.sigma, failure=delta if terms.domain is None else None)
 
 
-def _checked_account(ledger: Ledger, account: str, dataset: str) -> Account:
-    """Return the account that is to pay, or raise `InvalidParameter` unless it can pay for a series on this dataset."""
+def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
+    """Return the `account` that is to pay; raise `InvalidParameter` unless it can pay for a series on `dataset`.
+
+    An account whose budget is renewed every period cannot pay, because the series lasts longer than a period.
+    """
     payer = ledger.account(account)
     payer.check_dataset(dataset)
     if payer.terms.period is not None:
@@ -471,17 +510,29 @@ def _checked_account(ledger: Ledger, account: str, dataset: str) -> Account:
 
 
 def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
-    """Return the account of a series that brings its own budget: just the uses of the series are registered in it."""
-    # What accounts on a dataset promise together is about users; an account of another unit must not be among them.
-    own = dataset if opening.terms.unit == Unit.USER else ""
-    ledger.check_pays(account=opening.account, dataset=own, known_as=dataset)
-    with suppress(AccountExists):  # an opening that was stopped has opened it
-        ledger.open_setwise(opening.account, opening.totals.uses(), delta=opening.delta, dataset=own)
+    """Return the account of a series that brings its own budget, and open it in the `ledger` if needed.
+
+    Exactly the uses that the series costs are registered with the account. Raises `InvalidParameter` if the accounts or
+    the cap of `dataset` protect another unit of privacy than the series.
+    """
+    ledger.check_pays(account=opening.account, dataset=dataset, known_as=dataset)
+    with suppress(AccountExists):  # an earlier call that was stopped may have opened the account
+        ledger.open_setwise(
+            opening.account,
+            opening.totals.uses(),
+            delta=opening.delta,
+            dataset=dataset,
+            unit=opening.terms.unit,
+        )
     return ledger.account(opening.account)
 
 
-def _created(state: SeriesState, request: str) -> str:
-    """Return the token of the state, which is made unless an opening of the same request that was stopped made it."""
+def _create_state(state: SeriesState, request: str) -> str:
+    """Create the private state of a series, unless it exists, and return its token (a random text that identifies it).
+
+    A state may exist because an earlier opening of the same `request` was interrupted. Raises `NameTaken` if the state
+    belongs to another series.
+    """
     token = state.token()
     if token is None:
         state.create(f"{request}:{secrets.token_hex(16)}")
@@ -493,31 +544,35 @@ def _created(state: SeriesState, request: str) -> str:
 
 
 def _openings(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
-    """Return every series of the ledger by name, with whether it was closed; the first opening of a name counts."""
-    found: dict[str, tuple[Opening, bool]] = {}
+    """Return every series of the ledger by name: its opening, and whether it was closed.
+
+    If the audit log has several openings of a name, the first one counts.
+    """
+    series_by_name: dict[str, tuple[Opening, bool]] = {}
     for record in ledger.acts():
         event = record.event
-        if event.action == _OPENED and event.subject not in found:
-            found[event.subject] = (Opening.from_dict(event.details), False)
-        elif event.action == _CLOSED and event.subject in found:
-            found[event.subject] = (found[event.subject][0], True)
-    return found
+        if event.action == _OPENED and event.subject not in series_by_name:
+            series_by_name[event.subject] = (Opening.from_dict(event.details), False)
+        elif event.action == _CLOSED and event.subject in series_by_name:
+            series_by_name[event.subject] = (series_by_name[event.subject][0], True)
+    return series_by_name
 
 
 def _check_free(ledger: Ledger, opening: Opening) -> None:
-    there = _openings(ledger).get(opening.terms.name)
-    if there is not None and there != (opening, False):
+    """Raise `NameTaken` if another series, or a closed one, has the name in the terms of `opening`."""
+    existing = _openings(ledger).get(opening.terms.name)
+    if existing is not None and existing != (opening, False):
         raise NameTaken(f"a series is called {opening.terms.name!r} already: take another name")
 
 
 def find_live(ledger: Ledger, name: str) -> LiveSeries:
-    """Return the series of that name, or raise `UnknownName`."""
-    found = _openings(ledger).get(name)
-    if found is None:
+    """Return the series called `name`; raise `UnknownName` if the ledger has none."""
+    entry = _openings(ledger).get(name)
+    if entry is None:
         raise UnknownName(f"no series is called {name!r} in this ledger; setwise live open opens one")
-    return LiveSeries(ledger, found[0], closed=found[1])
+    return LiveSeries(ledger, entry[0], closed=entry[1])
 
 
 def list_live(ledger: Ledger) -> tuple[LiveSeries, ...]:
-    """Return every series of the ledger, in the order of their opening."""
+    """Return every series of the ledger, closed ones included, in the order in which they were opened."""
     return tuple(LiveSeries(ledger, opening, closed=closed) for opening, closed in _openings(ledger).values())

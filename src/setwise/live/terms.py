@@ -1,4 +1,4 @@
-"""What a series counts, for how long and for what purpose, and the mechanism that its budget buys."""
+"""The terms of a series (what it counts, for how long and for which purpose), and the noise that its budget allows."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,18 +18,19 @@ from setwise.mechanisms.parameters import positive_integer, probability, rationa
 from setwise.mechanisms.running_totals import Purpose, RunningTotals, Shape, choose_shape, wanted_window
 
 LATE_DAYS = 7
-"""How many days before the first unreleased period are read again for late events, unless a series says otherwise."""
+"""Default number of days before the first unreleased period that an update reads again, for events that came late."""
 
 _MOST_LATE_DAYS = 4000
 _FAILURE_SHARES = (0.3, 0.1, 0.02)
-"""Shares of delta that are tried for the failure of private groups; the first that the payer can pay for is taken.
+"""Shares of delta to try for the threshold of private groups; the first share that the payer can pay for is taken.
 
-The threshold is lowest at about 0.3 of delta and grows slowly below; wallets set aside 0.02 of theirs for failures.
+The threshold is lowest at about 0.3 of delta and grows slowly below that. A bare Gaussian wallet sets aside 0.02 of its
+delta by default (`setwise.accounting.wallet`), so the last share fits into it.
 """
 
 
 class Unit:
-    """The names of the units of privacy: a user, or each day of a user by itself."""
+    """The names of the units of privacy: a user with all their rows, or each day of a user by itself."""
 
     USER = "user"
     USER_DAY = "user,day"
@@ -37,12 +38,19 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesTerms:
-    """What a series counts: the users of every group of `item`, each once, from `start` on.
+    """What a series counts: the distinct users of every group of the column `item`, each user once, from `start` on.
 
-    `at` is the column of the time of an event. Each user keeps at most `contributions` groups, the first in order of
-    time. With `unit` "user,day" each day of a user is a unit by itself, and what is counted are days of users. `domain`
-    lists the groups if they are public. `late_days` says how many days before the first unreleased period an update
-    reads again, for events that arrived late. `source` says how the table is opened again: its engine and options.
+    `table` is the table, `user` its column of users, and `at` its column with the time of an event. There are `periods`
+    periods, each as long as `every` says ("day", "week" or "month"). Each user counts in at most `contributions`
+    groups, the earliest ones. `purpose` says which estimates get the smallest error ("totals", "periods" or "windows"
+    of `window` periods). `where` is a filter of rows, or None. `domain` lists the groups if they are public, and is
+    None for private groups. With `unit` "user,day", each day of a user is a unit of privacy by itself, and days of
+    users are counted. An update reads the last `late_days` days before the first unreleased period again, for events
+    that arrived late. `source` has the engine and the options with which the table is opened. `user_type` is the type
+    of the user column at the opening, such as "integer": the private state knows users by their text, and another type
+    could write the same user in another way. It is None for series that earlier versions opened.
+
+    Raises `InvalidParameter` for a wrong field.
     """
 
     name: str
@@ -61,6 +69,7 @@ class SeriesTerms:
     unit: str = Unit.USER
     late_days: int = LATE_DAYS
     source: Mapping[str, Any] = field(default_factory=dict)
+    user_type: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a series")
@@ -81,36 +90,44 @@ class SeriesTerms:
 
     @property
     def calendar(self) -> Calendar:
-        """The periods of the series."""
+        """The periods of the series as a `Calendar`: their number, their length and the first day."""
         return Calendar(every=Every(check_choice("every", self.every, Every)), start=self.start, periods=self.periods)
 
     @property
     def key(self) -> str:
-        """The key under which the series is charged, once."""
+        """The idempotency key, ``live:NAME``, under which the ledger charges the series."""
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the coefficients with the least error for the purpose."""
+        """Return the `Shape` with the smallest error for the purpose of the series, such as "totals".
+
+        A shape has the weights with which each release sums the counts of the present and earlier periods before noise
+        is added.
+        """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
     def changeable(self) -> int:
-        """Return how many groups one unit can change."""
+        """Return the largest number of groups whose counts one unit of privacy (a user, or a user's day) can change."""
         return self.contributions if self.domain is None else min(self.contributions, len(self.domain))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the terms as plain values, as the ledger keeps them."""
-        names = (each for each in SeriesTerms.__slots__ if getattr(self, each) is not None)
+        """Return the terms of the series as a dict of JSON values, the form that the ledger's audit log keeps."""
+        names = (slot for slot in SeriesTerms.__slots__ if getattr(self, slot) is not None)
         plain = {name: getattr(self, name) for name in names}
         domain = {} if self.domain is None else {"domain": list(self.domain)}
         return plain | domain | {"start": self.start.isoformat(), "source": dict(self.source)}
 
     @classmethod
     def from_dict(cls, written: Mapping[str, Any]) -> "SeriesTerms":
-        """Return the terms that `to_dict` wrote."""
+        """Return the terms of a series from the dict of JSON values that `to_dict` returned."""
         return cls(**written)
 
     def request(self, totals: RunningTotals) -> str:
-        """Return the text under which the ledger keeps the charge: the same terms and noise have the same text."""
+        """Return the text under which the ledger keeps the series' charge: terms and the noise of `totals`, as JSON.
+
+        Equal terms and noise have equal text, so the ledger recognises a series that is opened again and charges
+        nothing.
+        """
         noise = {"sigma": totals.sigma, "failure": totals.failure, "shape": str(self.shape())}
         return canonical({"live": self.to_dict(), "mechanism": noise})
 
@@ -122,25 +139,31 @@ def plan_within(
     delta: float,
     pays: Callable[[tuple[Use, ...]], bool] = lambda _: True,
 ) -> RunningTotals:
-    """Return the mechanism with the least noise that is (epsilon, delta)-differentially private for a whole series.
+    """Return the mechanism (`RunningTotals`) with the least noise that is (epsilon, delta)-DP for a whole series.
 
-    For private groups a share of delta pays for their threshold. `pays` says whether the payer can pay for uses; where
-    it can for no share, the plan with the smallest share is returned.
+    `terms` say what the series counts. For private groups, a part of delta pays for the threshold that hides small
+    groups. Several sizes of that part are tried in a fixed order, until the function `pays` says that the account can
+    pay for the mechanism uses of the plan. If it can pay for none, the plan with the last size is returned.
     """
-    exact = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
-    whole = float(probability("delta", delta))
+    exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
+    whole_delta = float(probability("delta", delta))
     if terms.domain is not None:
-        return plan_drawn(terms, sigma=_calibrated(float(exact), whole, None))
+        return plan_drawn(terms, sigma=_calibrate_sigma(float(exact_epsilon), whole_delta, None))
     for share in _FAILURE_SHARES:
-        failure = share * whole
-        plan = plan_drawn(terms, sigma=_calibrated(float(exact), whole, failure), failure=failure)
+        failure = share * whole_delta
+        plan = plan_drawn(terms, sigma=_calibrate_sigma(float(exact_epsilon), whole_delta, failure), failure=failure)
         if pays(plan.uses()):
             break
     return plan
 
 
 def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None) -> RunningTotals:
-    """Return the mechanism that costs one ``gaussian:SIGMA``, and for private groups one ``approx:0,FAILURE``."""
+    """Return the mechanism (`RunningTotals`) of a series with these `terms` that costs one Gaussian use of `sigma`.
+
+    `sigma` is the noise scale divided by the sensitivity. If groups are private, the threshold that hides small groups
+    costs one more use, which fails with probability `failure`. Raises `InvalidParameter` if private groups have no
+    `failure`, or public groups have one.
+    """
     if (failure is None) != (terms.domain is not None):
         raise InvalidParameter(
             "groups that are private need a failure probability: give delta, or list the groups"
@@ -156,7 +179,11 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
     )
 
 
-def _calibrated(epsilon: float, delta: float, failure: float | None) -> float:
+def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
+    """Return the smallest sigma for which one Gaussian use is (epsilon, delta)-DP.
+
+    With `failure`, the Gaussian use is composed with one use that fails outright with that probability.
+    """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
-    found = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)
-    return math.nextafter(found.value, math.inf)
+    noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)
+    return math.nextafter(noise.value, math.inf)

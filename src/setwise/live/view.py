@@ -1,4 +1,4 @@
-"""The numbers of a series as people and programs read them: values with intervals, for all periods or windows."""
+"""The numbers of a series for people and programs: estimates with confidence intervals, as totals or windows."""
 
 import csv
 import io
@@ -21,28 +21,43 @@ from setwise.mechanisms.running_totals import RunningTotals
 
 if TYPE_CHECKING:
     from setwise.analytics.present.plot import Picture
+    from setwise.contract import LineRecord, SeriesValuesRecord
 
 CONFIDENCE = Fraction(95, 100)
-"""Each interval holds the true number with this probability."""
+"""The probability with which each interval contains the true number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One group over time: a whole number and its interval for every released period."""
+    """One group over time: its numbers of users and their 95% confidence intervals for every released period.
+
+    `item` is the group; `values` and `intervals` have one entry per period, in whole numbers. `shown_from` is the first
+    day of the period in which the group was first shown.
+    """
 
     item: str | int
     values: tuple[int, ...]
     intervals: tuple[tuple[int, int], ...]
     shown_from: str
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the line as plain values."""
-        return {"item": self.item, "values": list(self.values), "intervals": [list(each) for each in self.intervals]}
+    def to_dict(self) -> "LineRecord":
+        """Return a dict of JSON values: the group under "item", and its `values` and `intervals` for each period."""
+        return {
+            "item": self.item,
+            "values": list(self.values),
+            "intervals": [list(interval) for interval in self.intervals],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesView:
-    """The released numbers of a series, estimated as totals or as windows of `window` periods."""
+    """The released counts of a series: running totals (`window` is None), or counts over windows of `window` periods.
+
+    `name`, `every`, `unit` and `contributions` are as in the terms of the series. `periods` are the first days of the
+    released periods, and `lines` has one `Line` per group. `epsilon` and `delta` are the privacy promise, and `spent`
+    the mechanism uses that the series was charged. `matrix` says in words how a release weights earlier periods.
+    `remaining` is the number of periods not released yet.
+    """
 
     name: str
     every: str
@@ -59,7 +74,7 @@ class SeriesView:
 
     @property
     def measure(self) -> str:
-        """What each number counts."""
+        """A phrase that says what each number counts, such as "users from the first period up to each period"."""
         counted = "users" if self.unit == Unit.USER else "user-days"
         if self.window is None:
             return f"{counted} from the first period up to each period"
@@ -67,17 +82,21 @@ class SeriesView:
 
     @property
     def left_out(self) -> str:
-        """Which items of a unit count, and that others are left out."""
+        """A sentence for readers: how many groups of each user (or user's day) count, and that others are left out."""
         counted = "user" if self.unit == Unit.USER else "day of a user"
         items = "1 item counts" if self.contributions == 1 else f"{self.contributions} items count"
         return f"Of each {counted} at most {items}, the first in order of time; others are left out."
 
     def promise(self) -> str:
-        """Return the promise: which unit is protected, then the numbers in words."""
+        """Return the privacy promise of the series in words: which unit is protected, then epsilon and delta."""
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
-        """Return the k groups with the largest numbers in a period, by default the last one; the largest first."""
+        """Return the `k` groups with the largest numbers in a period, the largest first.
+
+        `period` is the first day of the period; None takes the last one. Raises `UnknownName` if no released period
+        begins on that day. Returns an empty tuple if nothing was released.
+        """
         if not self.periods:
             return ()
         if period is not None and period not in self.periods:
@@ -87,11 +106,11 @@ class SeriesView:
         return tuple(sorted(shown, key=lambda line: (-line.values[place], str(line.item)))[:k])
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
-        """Return the view with the k largest groups of a period alone, the largest first."""
+        """Return the view restricted to the `k` largest groups of a period (see `top`), the largest first."""
         return replace(self, lines=self.top(k, period))
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON object of the command line and the service."""
+    def to_dict(self) -> "SeriesValuesRecord":
+        """Return the released counts of the series as the JSON object that commands print and the service sends."""
         return {
             "name": self.name,
             "every": self.every,
@@ -108,17 +127,17 @@ class SeriesView:
         }
 
     def picture(self) -> "Picture":
-        """Return the lines with their bands as a picture; many groups become small pictures side by side."""
+        """Return a picture of each group's counts over time with confidence bands; many groups become small charts."""
         from setwise.live.picture import draw_series
 
         return draw_series(self)
 
     def to_json(self) -> str:
-        """Return `to_dict` as JSON text."""
+        """Return the released counts of the series as JSON text; `to_dict` describes the object."""
         return json.dumps(self.to_dict())
 
     def to_csv(self) -> str:
-        """Return one line for each group and period: period, item, value, low, high."""
+        """Return CSV text with one line for each group and period: period, item, value, low, high."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["period", "item", "value", "low", "high"])
@@ -138,9 +157,14 @@ def view_of(
     window: int | None = None,
     items: Sequence[str | int] = (),
 ) -> SeriesView:
-    """Return the numbers of a series; `items` keeps these groups only, and `window` takes windows instead of totals.
+    """Return the view (estimates with intervals) of the `released` numbers of a series.
 
-    Values are whole numbers of at least 0, because people are counted, and lie in their intervals.
+    `terms` say what the series counts, and `totals` is its noise mechanism. `epsilon` and `delta` are the promise to
+    show. If `window` is not None, counts over windows of that many periods are shown instead of running totals. If
+    `items` is not empty, only these groups are shown. Values are whole numbers of at least 0, because people are
+    counted, and lie within their intervals.
+
+    Raises `InvalidParameter` for a window outside the series, and `UnknownName` for a group that is not shown.
     """
     if window is not None and (type(window) is not int or not 1 <= window <= terms.periods):
         raise InvalidParameter(f"a window spans between 1 and {terms.periods} periods, not {window!r}")
@@ -181,7 +205,11 @@ def view_of(
 
 
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
-    """Return how far the numbers may be off, and from how many users on private groups are shown."""
+    """Return a phrase for people: how far, in users, the numbers of a series may be from the truth, at 95% confidence.
+
+    `terms` say what the series counts, and `totals` is its noise mechanism. For private groups, the phrase adds the
+    number of users from which a group is likely to be shown.
+    """
     radius = math.ceil(totals.radii(CONFIDENCE)[-1])
     words = f"totals within {radius:,} users of the truth in every period, 95 times in 100"
     if terms.window is not None:

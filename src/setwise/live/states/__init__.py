@@ -1,1 +1,1 @@
-"""Where the private state of a series is kept: a file of its own, or tables beside the data."""
+"""Private state of a series, kept in a DuckDB file of its own or in tables beside the data."""

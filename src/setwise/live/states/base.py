@@ -6,6 +6,7 @@ keep a user from being counted twice, and its noise lets an update that was stop
 
 import base64
 import json
+import secrets
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -25,16 +26,21 @@ LOST = (
     "the state of the series {name!r} is lost or older than its releases, so that users would be counted twice: the "
     "series ends here; what was released stays, and setwise live show shows it"
 )
-"""What is said when a series cannot go on. The state cannot be rebuilt from a table that may have changed."""
+"""The error message for a series that cannot continue.
+
+Its state cannot be rebuilt from a table that may have changed.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Periods first to until - 1 of a series, counted together: new users, and noise, of every group known by then.
+    """The periods `first` to `until` - 1 of a series, which one update counted: new users and noise of every group.
 
-    `labels` are the groups that are new in this batch; they follow those of earlier batches. `counts` and `noise` have
-    a row for each group known by then and a column for each period of the batch. `earlier` is the noise of the new
-    groups in the periods before the batch.
+    `labels` are the groups that are new in this batch; in all arrays they come after the groups of earlier batches.
+    `counts` and `noise` have a row for each group known by then and a column for each period of the batch. `earlier` is
+    the noise of the new groups in the periods before the batch. `mark` is a random text, drawn with the noise and
+    repeated in every release from the batch. It tells releases of two copies of the state apart, whose noise differs.
+    It is empty in states of earlier versions.
     """
 
     first: int
@@ -43,62 +49,79 @@ class Batch:
     counts: NDArray[np.int64]
     noise: NDArray[np.int64]
     earlier: NDArray[np.int64]
+    mark: str = ""
 
     def written(self) -> str:
-        """Return the batch as text that every database can hold."""
-        arrays = {name: _packed(getattr(self, name)) for name in ("counts", "noise", "earlier")}
-        return json.dumps({"first": self.first, "until": self.until, "labels": self.labels, **arrays})
+        """Return this batch of counted periods as JSON text, which every database can store."""
+        arrays = {name: _pack(getattr(self, name)) for name in ("counts", "noise", "earlier")}
+        return json.dumps(
+            {"first": self.first, "until": self.until, "labels": self.labels, "mark": self.mark, **arrays}
+        )
 
     @classmethod
     def read(cls, text: str) -> "Batch":
-        """Return the batch that `written` wrote."""
-        found: dict[str, Any] = json.loads(text)
-        arrays = {name: _unpacked(found[name]) for name in ("counts", "noise", "earlier")}
-        return cls(first=found["first"], until=found["until"], labels=tuple(found["labels"]), **arrays)
+        """Return the batch of counted periods from JSON text that `written` returned."""
+        record: dict[str, Any] = json.loads(text)
+        arrays = {name: _unpack(record[name]) for name in ("counts", "noise", "earlier")}
+        return cls(
+            first=record["first"],
+            until=record["until"],
+            labels=tuple(record["labels"]),
+            mark=record.get("mark", ""),
+            **arrays,
+        )
 
 
-def _packed(array: NDArray[np.int64]) -> dict[str, Any]:
+def _pack(array: NDArray[np.int64]) -> dict[str, Any]:
+    """Return an integer array as a JSON object: its shape, and its compressed bytes in base64."""
     bytes_ = zlib.compress(np.ascontiguousarray(array, dtype="<i8").tobytes(), 1)
     return {"shape": array.shape, "data": base64.b64encode(bytes_).decode()}
 
 
-def _unpacked(written: dict[str, Any]) -> NDArray[np.int64]:
+def _unpack(written: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the integer array from `written`, a JSON object that `_pack` returned."""
     raw = zlib.decompress(base64.b64decode(written["data"]))
     return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(written["shape"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """All batches of a series together: groups in rows, periods in columns."""
+    """All batches of a series together: `counts` of new users and `noise`, groups in rows and periods in columns.
+
+    A batch is the periods that one update counted. `labels` are the groups, in the order of the rows. `marks` has for
+    each period the random text that identifies its batch (`Batch.mark`).
+    """
 
     labels: tuple[str | int, ...]
     counts: NDArray[np.int64]
     noise: NDArray[np.int64]
+    marks: tuple[str, ...]
 
     @property
     def periods(self) -> int:
-        """How many periods were counted."""
+        """The number of periods of the series that were counted so far."""
         return int(self.counts.shape[1])
 
 
 def joined(batches: Iterable[Batch]) -> History:
-    """Return the history that batches, in order, make up."""
-    every = list(batches)
-    labels = tuple(label for batch in every for label in batch.labels)
-    periods = every[-1].until if every else 0
+    """Return all counts and noise of a series from its consecutive `batches` of periods, as one `History`."""
+    batch_list = list(batches)
+    labels = tuple(label for batch in batch_list for label in batch.labels)
+    periods = batch_list[-1].until if batch_list else 0
     counts = np.zeros((len(labels), periods), dtype=np.int64)
     noise = np.zeros((len(labels), periods), dtype=np.int64)
     known = 0
-    for batch in every:
+    for batch in batch_list:
         new, known = known, known + len(batch.labels)
         counts[:known, batch.first : batch.until] = batch.counts
         noise[:known, batch.first : batch.until] = batch.noise
         noise[new:known, : batch.first] = batch.earlier
-    return History(labels=labels, counts=counts, noise=noise)
+    marks = tuple(batch.mark for batch in batch_list for _ in range(batch.first, batch.until))
+    return History(labels=labels, counts=counts, noise=noise, marks=marks)
 
 
 Draw = Callable[[int], NDArray[np.int64]]
-"""Draws that many independent noises of the series."""
+"""A function that returns the given number of independent noise values for the series."""
 
 
 def counted_batch(
@@ -109,12 +132,12 @@ def counted_batch(
     draw: Draw,
     public: Sequence[str | int] = (),
 ) -> Batch:
-    """Return the batch of periods first to until - 1 with noise for every group; `found` has group, period and count.
+    """Return the batch of periods `first` to `until` - 1: the new users of every group, with fresh noise.
 
-    `public` are groups that belong to the first batch whether anybody has them or not.
-
-    Noise is independent of the data, so that a group which appears for the first time gets that of all earlier periods
-    now: nothing of it was shown, and whether it was drawn before makes no difference.
+    `before` is the history of earlier periods, `found` lists (group, period, number of new users), and the function
+    `draw` makes the noise. `public` are groups that belong to the first batch even without users. A group that appears
+    for the first time also gets noise for all earlier periods now. It may be drawn so late, because noise is
+    independent of the data, and nothing of the group was shown before.
     """
     listed = () if before.labels else tuple(public)
     known = {*before.labels, *listed}
@@ -125,11 +148,15 @@ def counted_batch(
         counts[places[label], period - first] = count
     noise = draw(counts.size).reshape(counts.shape)
     earlier = draw(len(added) * first).reshape(len(added), first)
-    return Batch(first=first, until=until, labels=added, counts=counts, noise=noise, earlier=earlier)
+    mark = secrets.token_hex(16)
+    return Batch(first=first, until=until, labels=added, counts=counts, noise=noise, earlier=earlier, mark=mark)
 
 
 class SeriesState(ABC):
-    """The state of one series in one database; every method that writes is one transaction."""
+    """The private state of one series (counted pairs of user and group, and noise), stored in one database.
+
+    Every method that writes is one transaction.
+    """
 
     def __enter__(self) -> Self:
         return self
@@ -141,15 +168,18 @@ class SeriesState(ABC):
 
     @abstractmethod
     def token(self) -> str | None:
-        """Return the token that ties the state to the charge of its series; None where there is no state."""
+        """Return the random token that identifies the state; None if there is no state.
+
+        The ledger stores the token's digest with the charge of the series.
+        """
 
     @abstractmethod
     def create(self, token: str) -> None:
-        """Make an empty state; the token of one that is there stays."""
+        """Create an empty private state of the series with this `token`; does nothing if a state exists already."""
 
     @abstractmethod
     def batches(self) -> list[Batch]:
-        """Return what was counted, in order."""
+        """Return the batches of periods counted so far, in order."""
 
     @abstractmethod
     def count(
@@ -163,22 +193,22 @@ class SeriesState(ABC):
         draw: Draw,
         public: Sequence[str | int],
     ) -> Batch:
-        """Count the pairs of `candidates` that were not counted before, and store the batch, in one transaction.
+        """Count the pairs of user and group in `candidates` that were not counted before, and store their counts.
 
-        `candidates` has the columns u (text), g (the group), day and period. Of each user the first `contributions`
-        groups in order of days are kept, those counted before included. `public` are groups that belong to the first
-        batch whether anybody has them or not.
-
-        Ensures: when this returns, the pairs and the batch are durable; when it raises, neither is there.
+        `candidates` has the columns u (the user, as text), g (the group), day and period. Each user keeps the first
+        `contributions` groups in order of days, including groups counted before. Returns the batch of the periods
+        `first` to `until` - 1. `before` is the history of the earlier periods, and the function `draw` makes the noise.
+        `public` are groups that belong to the first batch even without users. All is one transaction.
+        Ensures: when this returns, the pairs and the batch are durable; when it raises, neither is stored.
         """
 
     @abstractmethod
     def destroy(self) -> None:
-        """Remove the state for good."""
+        """Delete the private state of the series (counted users and noise) for good."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections to the database that stores the private state."""
 
 
 SELECTION = """
@@ -187,22 +217,29 @@ SELECTION = """
             + ROW_NUMBER() OVER (PARTITION BY fresh.u ORDER BY fresh.day, {order}) AS place
         FROM (
             SELECT c.u, c.g, MIN(c.day) AS day, MIN(c.period) AS period FROM {candidates} AS c
-            WHERE NOT EXISTS (SELECT 1 FROM {pairs} AS p WHERE p.u = c.u AND p.g = c.g) GROUP BY c.u, c.g
+            {unseen} GROUP BY c.u, c.g
         ) AS fresh
         LEFT JOIN (
             SELECT p.u, COUNT(*) AS n FROM {pairs} AS p WHERE p.u IN (SELECT u FROM {candidates}) GROUP BY p.u
         ) AS counted ON counted.u = fresh.u
     ) AS ranked WHERE place <= {contributions}
 """
-"""The pairs that are new: not counted before, and among the first `contributions` groups of their user.
+"""SQL text that selects the new pairs: not counted before, and among the first `contributions` groups of their user.
 
-Groups of one day are taken in the order of a hash with the token of the series, so that no label is preferred. Which
-groups a user keeps depends on that user's own rows alone, which the sensitivity rests on.
+Groups of one day are ordered by a hash that includes the token of the series, so that no label is preferred. Which
+groups a user keeps depends only on that user's own rows; the sensitivity bound relies on this. `unseen` leaves out the
+candidates c that were counted before.
 """
+
+UNSEEN = "WHERE NOT EXISTS (SELECT 1 FROM {pairs} AS p WHERE p.u = c.u AND p.g = c.g)"
+"""SQL text for `unseen` in `SELECTION`, for databases with correlated subqueries."""
 
 
 def text_candidates(candidates: "pa.Table") -> "tuple[pa.Table, Callable[[str], str | int]]":
-    """Return the candidates with groups as text, and what turns the text of a group back into its label."""
+    """Return the Arrow table `candidates` with its group column as text, and a function from these texts to labels.
+
+    `candidates` are pairs of user and group that may be counted. A label is an int if the column had integers.
+    """
     import pyarrow as pa
 
     groups = candidates.column("g")
@@ -212,5 +249,8 @@ def text_candidates(candidates: "pa.Table") -> "tuple[pa.Table, Callable[[str], 
 
 
 def busy(name: str) -> EngineFailed:
-    """Return the error of a state that another process has open."""
+    """Return the `EngineFailed` error that says that another update of the series `name` is running.
+
+    It is raised if another process has the series' private state open.
+    """
     return EngineFailed(f"another update of the series {name!r} is running; try again when it is done")

@@ -1,28 +1,53 @@
-"""Open the state of a series by its address: a file, or the server that holds the data."""
+"""Open the private state of a series by its address: a file, or the database that has the data."""
 
+import re
 from pathlib import Path
 
+from setwise.analytics.engines.registry import CLICKHOUSE, POSTGRESQL, SPARK, engine_type
 from setwise.errors import InvalidParameter
 from setwise.live.states.base import SeriesState
 
-_POSTGRESQL = ("postgresql://", "postgres://")
+_SPARK = re.compile(r"spark(:.*)?|local(\[.*\])?|yarn|k8s://.*")
+"""Pattern of the address of a state that Spark keeps.
+
+The address is that of an engine, or spark:FOLDER, as in spark:hdfs://host/states. The registry's own test of addresses
+is wider, and would take a file called local.db for an engine.
+"""
 
 
 def default_state(name: str, engine: str) -> str:
-    """Return where the state of a series is kept unless the data holder says: in tables beside the data, or in a file.
+    """Return the default address of the private state of a series: the server or Spark engine that has the data.
 
-    Tables hold it on PostgreSQL alone, because the pairs and the noise of an update must be stored in one transaction.
+    For DuckDB it is the file NAME.live.db in the working directory.
     """
-    return engine if engine.startswith(_POSTGRESQL) else f"{name}.live.db"
+    return engine if engine_type(engine) in (POSTGRESQL, CLICKHOUSE, SPARK) else f"{name}.live.db"
+
+
+def is_file(address: str) -> bool:
+    """Return whether the private state at an address is a file of this machine, and not in a database."""
+    return "://" not in address and _SPARK.fullmatch(address) is None
 
 
 def open_state(address: str, name: str) -> SeriesState:
-    """Return the state of a series; nothing is made or read yet."""
-    if address.startswith(_POSTGRESQL):
+    """Return the private state of the series `name` at an address; nothing is created or read yet.
+
+    Raises `InvalidParameter` for an address that is neither a file, a server with the data, nor Spark, and
+    `MissingExtra` if the driver of the database is not installed.
+    """
+    if _SPARK.fullmatch(address):
+        from setwise.live.states.spark import SparkState
+
+        return SparkState(address, name)
+    kind = None if is_file(address) else engine_type(address)
+    if kind is POSTGRESQL:
         from setwise.live.states.postgresql import PostgresqlState
 
         return PostgresqlState(address, name)
-    if "://" in address:
+    if kind is CLICKHOUSE:
+        from setwise.live.states.clickhouse import ClickHouseState
+
+        return ClickHouseState(address, name)
+    if not is_file(address):
         raise InvalidParameter(f"a state is a file or a server with the data, not {address.partition('://')[0]}://")
     from setwise.live.states.duckdb import DuckDBState
 

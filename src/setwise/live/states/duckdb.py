@@ -1,4 +1,4 @@
-"""The state of a series in a DuckDB file that only its owner can read."""
+"""The private state of a series in a DuckDB file that only its owner can read."""
 
 import os
 import threading
@@ -12,6 +12,7 @@ import duckdb
 from setwise.errors import EngineFailed, InvalidParameter
 from setwise.live.states.base import (
     SELECTION,
+    UNSEEN,
     Batch,
     Draw,
     History,
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 _OWNER_ONLY = 0o077
 _UMASK = threading.RLock()
-"""The mask of new files belongs to the whole process, so that one thread at a time changes it."""
+"""A lock for changing the file-creation mask, which belongs to the whole process: one thread at a time changes it."""
 
 
 @contextmanager
 def _owner_only() -> Iterator[None]:
-    """Let files that are made meanwhile, the log of a transaction among them, be readable by their owner alone."""
+    """Context manager in which new files, including the log of a transaction, are readable by their owner alone."""
     with _UMASK:
         before = os.umask(_OWNER_ONLY)
         try:
@@ -41,7 +42,7 @@ def _owner_only() -> Iterator[None]:
 
 
 class DuckDBState(SeriesState):
-    """A file with the pairs and batches of one series; one process at a time can open it."""
+    """The private state of one series in a DuckDB file, which only one process at a time can open."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -59,8 +60,8 @@ class DuckDBState(SeriesState):
                 raise InvalidParameter(
                     f"{self._path} is a database, but not the state of a series: give another --state"
                 )
-            found = connection.execute("SELECT token FROM series").fetchone()
-            return None if found is None else str(found[0])
+            row = connection.execute("SELECT token FROM series").fetchone()
+            return None if row is None else str(row[0])
 
     def create(self, token: str) -> None:
         with self._working() as connection, _transaction(connection):
@@ -92,6 +93,7 @@ class DuckDBState(SeriesState):
             new = SELECTION.format(
                 candidates="candidates",
                 pairs="pairs",
+                unseen=UNSEEN.format(pairs="pairs"),
                 order="md5(concat((SELECT token FROM series), fresh.u, chr(10), fresh.g))",
                 contributions=int(contributions),
             )
@@ -100,8 +102,8 @@ class DuckDBState(SeriesState):
             counted = connection.execute(
                 "SELECT g, period, COUNT(*) FROM pairs WHERE period >= $first GROUP BY ALL", {"first": first}
             ).fetchall()
-            found = [(label_of(group), int(period), int(count)) for group, period, count in counted]
-            batch = counted_batch(before, found, first, until, draw, public)
+            counts = [(label_of(group), int(period), int(count)) for group, period, count in counted]
+            batch = counted_batch(before, counts, first, until, draw, public)
             connection.execute("INSERT INTO batches VALUES ($start, $body)", {"start": first, "body": batch.written()})
         return batch
 
@@ -118,26 +120,29 @@ class DuckDBState(SeriesState):
 
     @contextmanager
     def _working(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give the connection, and turn the driver's errors into ours: its own may quote users."""
-        failed: Exception
+        """Yield the connection, and turn the driver's errors into `EngineFailed`: its messages may quote users."""
+        engine_error: Exception
         try:
             with _owner_only():
                 if self._connection is None:
                     self._connection = duckdb.connect(str(self._path))
-                    with suppress(OSError):  # the file may have been made by an earlier, wider mask
+                    with suppress(OSError):  # the file may have been created earlier with wider permissions
                         self._path.chmod(0o600)
                 yield self._connection
                 return
         except duckdb.IOException as error:
             locked = "lock" in str(error).lower()
-            failed = busy(self._name) if locked else EngineFailed(f"the state {self._path} cannot be read or written")
+            engine_error = (
+                busy(self._name) if locked else EngineFailed(f"the state {self._path} cannot be read or written")
+            )
         except duckdb.Error:
-            failed = EngineFailed(f"the state {self._path} cannot be read or written")
-        raise failed
+            engine_error = EngineFailed(f"the state {self._path} cannot be read or written")
+        raise engine_error
 
 
 @contextmanager
 def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Run the block in a transaction of `connection`, which is rolled back if the block raises."""
     connection.execute("BEGIN")
     try:
         yield

@@ -1,4 +1,4 @@
-"""The state of a series in tables of the PostgreSQL database that holds the data."""
+"""The private state of a series in tables of the PostgreSQL database that has the data."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from setwise.errors import EngineFailed, MissingExtra
 from setwise.live.states.base import (
     SELECTION,
+    UNSEEN,
     Batch,
     Draw,
     History,
@@ -18,7 +19,7 @@ from setwise.live.states.base import (
 
 try:
     import psycopg
-except ImportError:  # pragma: no cover - said in one sentence instead
+except ImportError:  # pragma: no cover - tests install psycopg
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
 
 if TYPE_CHECKING:
@@ -31,12 +32,25 @@ _TABLES = (
         PRIMARY KEY (series, u, g))""",
     """CREATE TABLE IF NOT EXISTS setwise_live_batches (
         series text NOT NULL, start integer NOT NULL, body text NOT NULL, PRIMARY KEY (series, start))""",
-    "REVOKE ALL ON setwise_live_series, setwise_live_pairs, setwise_live_batches FROM PUBLIC",
 )
+
+_OTHERS_WITH_RIGHTS = """
+    SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
+    FROM pg_class CROSS JOIN aclexplode(relacl)
+    WHERE grantee <> relowner AND oid IN (
+        'setwise_live_series'::regclass, 'setwise_live_pairs'::regclass, 'setwise_live_batches'::regclass)
+"""
+"""Query for the roles, quoted where needed, that have rights on the tables without owning them.
+
+A database may give rights on new tables to other roles by default (ALTER DEFAULT PRIVILEGES).
+"""
 
 
 class PostgresqlState(SeriesState):
-    """Rows of one series in tables that all series of the database share; only their owner can read them."""
+    """The private state of one series: its rows in PostgreSQL tables that all series of the database share.
+
+    Only the tables' owner can read them.
+    """
 
     def __init__(self, url: str, name: str) -> None:
         self._url = url
@@ -46,17 +60,21 @@ class PostgresqlState(SeriesState):
         with self._transaction() as connection:
             if connection.execute("SELECT to_regclass('setwise_live_series')").fetchone() == (None,):
                 return None
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT token FROM setwise_live_series WHERE series = %s", (self._name,)
             ).fetchone()
-            return None if found is None else str(found[0])
+            return None if row is None else str(row[0])
 
     def create(self, token: str) -> None:
         with self._transaction() as connection:
-            # Two sessions that create the same table at once would collide in the catalogue.
+            # CREATE TABLE IF NOT EXISTS fails if two sessions run it at once, so a lock lets one go first.
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('setwise_live', 0))")
             for statement in _TABLES:
                 connection.execute(statement)
+            for (role,) in connection.execute(_OTHERS_WITH_RIGHTS).fetchall():
+                connection.execute(
+                    f"REVOKE ALL ON setwise_live_series, setwise_live_pairs, setwise_live_batches FROM {role}"
+                )
             connection.execute(
                 "INSERT INTO setwise_live_series VALUES (%s, %s) ON CONFLICT DO NOTHING", (self._name, token)
             )
@@ -94,10 +112,11 @@ class PostgresqlState(SeriesState):
                 for record in rows.select(["u", "g", "day", "period"]).to_batches():
                     for line in zip(*(column.to_pylist() for column in record.columns), strict=True):
                         copy.write_row(line)
-            own = "(SELECT u, g FROM setwise_live_pairs WHERE series = %(series)s)"
+            own_pairs = "(SELECT u, g FROM setwise_live_pairs WHERE series = %(series)s)"
             new = SELECTION.format(
                 candidates="candidates",
-                pairs=own,
+                pairs=own_pairs,
+                unseen=UNSEEN.format(pairs=own_pairs),
                 order="md5(concat((SELECT token FROM setwise_live_series WHERE series = %(series)s), "
                 "fresh.u, chr(10), fresh.g))",
                 contributions=int(contributions),
@@ -109,8 +128,8 @@ class PostgresqlState(SeriesState):
                 "GROUP BY g, period",
                 named,
             ).fetchall()
-            found = [(label_of(group), int(period), int(count)) for group, period, count in counted]
-            batch = counted_batch(before, found, first, until, draw, public)
+            counts = [(label_of(group), int(period), int(count)) for group, period, count in counted]
+            batch = counted_batch(before, counts, first, until, draw, public)
             connection.execute(
                 "INSERT INTO setwise_live_batches VALUES (%s, %s, %s)", (self._name, first, batch.written())
             )
@@ -122,12 +141,17 @@ class PostgresqlState(SeriesState):
                 connection.execute(f"DELETE FROM setwise_live_{table} WHERE series = %s", (self._name,))
 
     def close(self) -> None:
-        """Nothing to let go of: connections end with their transactions."""
+        """Do nothing: connections are closed at the end of each transaction."""
 
     @contextmanager
     def _transaction(self) -> "Iterator[psycopg.Connection[Any]]":
-        """Give a connection in one transaction, and turn the driver's errors into ours: its own may quote users."""
-        failed = EngineFailed("the PostgreSQL server cannot be reached, or the state of the series cannot be written")
+        """Yield a connection in one transaction, and turn the driver's errors into `EngineFailed`.
+
+        The driver's own messages may quote users, so they are dropped.
+        """
+        engine_error = EngineFailed(
+            "the PostgreSQL server cannot be reached, or the state of the series cannot be written"
+        )
         try:
             with psycopg.connect(
                 self._url, connect_timeout=10, application_name="setwise", client_encoding="UTF8"
@@ -135,11 +159,11 @@ class PostgresqlState(SeriesState):
                 yield connection
                 return
         except psycopg.errors.InsufficientPrivilege:
-            failed = EngineFailed(
+            engine_error = EngineFailed(
                 "PostgreSQL does not let this login keep the state of the series in tables of its own"
             )
         except psycopg.errors.UniqueViolation:
-            failed = busy(self._name)
+            engine_error = busy(self._name)
         except psycopg.Error:
             pass
-        raise failed
+        raise engine_error

@@ -1,0 +1,158 @@
+"""Reading the rows of a series: the table, the days that an update reads, and the pairs of user and group in them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from setwise.analytics.bins import Group, Period, TimeUnit, group_of
+from setwise.analytics.engines.aggregation import Aggregation, check_suitable
+from setwise.analytics.engines.connect import open_engine
+from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.filter.expression import Every, Filter
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.errors import InvalidParameter
+from setwise.live.terms import SeriesTerms, Unit
+from setwise.mechanisms.labels import Label
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from setwise.analytics.engines.base import Engine
+
+
+class UserGroups(Protocol):
+    """Protocol of the table that a series reads: an engine, or a wrapper that borrows an engine from a pool.
+
+    A series counts users per group. The table gives its columns, and the pairs of user and group that occur on each
+    day.
+    """
+
+    def describe(self) -> Schema:
+        """Return the columns of the table that the series reads, each with its kind (text, integer, date, ...)."""
+        ...
+
+    def user_groups(self, aggregation: Aggregation) -> "pa.Table":
+        """Return a table with one row per user, group and day in the rows that `aggregation` describes.
+
+        The user is in the column "u", the group in "g0" and the day in "g1".
+        """
+        ...
+
+
+def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
+    """Return those of `labels`, the labels of public groups, that are single values (text or integers).
+
+    Labels that are tuples are left out, because a series groups by one column only.
+    """
+    return tuple(label for label in labels if not isinstance(label, tuple))
+
+
+def open_table(source: object, options: Mapping[str, Any], engine: str | None = None) -> "Engine":
+    """Return an engine on the table `source` of a series, opened with `options`, those that the series' terms keep.
+
+    `engine`, if it is not None, replaces the server's address in the options, because the stored address has no
+    password.
+    """
+    words = dict(options)
+    address = engine or words.pop("engine", "duckdb")
+    words.pop("engine", None)
+    types = {name: Kind(kind) for name, kind in (words.pop("types", None) or {}).items()}
+    table, memory = words.pop("table", None), words.pop("memory", None)
+    columns = words.pop("columns", None)
+    csv = CsvOptions(**words, columns=None if columns is None else tuple(columns))
+    return open_engine(source, address, table=table, types=types, csv=csv, memory=memory)
+
+
+def first_day_read(terms: SeriesTerms, first: int) -> date:
+    """Return the first day that an update from period number `first` on (counted from 0) reads.
+
+    It is `late_days` days (a field of the series' `terms`) before the first day of that period, so that events that
+    arrived late are counted too.
+    """
+    return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
+
+
+def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
+    """Return the aggregation that an update asks of the engine: the (user, group, day) triples in a range of periods.
+
+    `terms` say what the series counts, and `schema` has the columns of the table. The periods are `first` to `until` -
+    1. Rows of the last `late_days` days before them are read again, for events that arrived late, but no earlier rows,
+    so that an engine that can skip rows by their time reads little of the table. Raises an error of the query if the
+    columns or the filter do not fit the schema.
+    """
+    calendar = terms.calendar
+    low = first_day_read(terms, first)
+    at = '"' + terms.at.replace('"', '""') + '"'
+    row_filter = parse_filter(f"{at} >= '{low.isoformat()}' AND {at} < '{calendar.begins(until).isoformat()}'", schema)
+    if terms.where is not None:
+        # The user's filter is parsed by itself. Joined as text, a closing parenthesis in it could escape the condition
+        # on time and read rows of other periods.
+        user_filter = parse_filter(terms.where, schema)
+        row_filter = Filter(
+            f"{row_filter.text} AND ({user_filter.text})", Every((row_filter.expression, user_filter.expression))
+        )
+    aggregation = Aggregation(
+        user=terms.user,
+        item=(group_of(terms.item, schema), Group(terms.at, Period(TimeUnit.DAY))),
+        where=row_filter,
+    )
+    check_suitable(aggregation, schema)
+    return aggregation
+
+
+def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: int) -> "pa.Table":
+    """Return the pairs of user and group that `reader` finds for an update of periods `first` to `until` - 1.
+
+    `terms` say what the series counts. The result is an Arrow table with the columns u (the user, or the user and day),
+    g (the group), day, and period (the number of the period in which the pair counts). An event of an earlier period
+    that arrived late counts in the period `first`, because the earlier period was released already.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = reader.describe()
+    _check_user_type(terms, schema)
+    pairs = reader.user_groups(aggregation_of(terms, schema, first, until))
+    days = pairs.column("g1").cast(pa.string())
+    calendar = terms.calendar
+    distinct = pc.unique(days).to_pylist()
+    places = {day: max(first, calendar.place_of(date.fromisoformat(day))) for day in distinct}
+    at = pc.index_in(days, pa.array(list(places), pa.string()))
+    periods = pa.array(list(places.values()), pa.int32()).take(pa.chunked_array(at).combine_chunks())
+    users = pairs.column("u").cast(pa.string())
+    if terms.unit == Unit.USER_DAY:
+        users = pc.binary_join_element_wise(users, days, "\n")
+    table = pa.table({"u": users, "g": pairs.column("g0"), "day": days, "period": periods})
+    if terms.domain is not None:
+        table = table.filter(pc.is_in(table.column("g"), pa.array(public_cells(terms.domain), table.column("g").type)))
+    return table
+
+
+def user_type_of(column: Column) -> str:
+    """Return the type of a user `column` as text; two columns have equal texts only if they write equal users equally.
+
+    The text is the kind, such as "integer". For decimals it includes the number of digits after the point, and for
+    times the engine's own name of the type, which tells how fine the times are.
+    """
+    match column.kind:
+        case Kind.DECIMAL:
+            return f"{column.kind} with {column.scale} digits after the point"
+        case Kind.TIMESTAMP | Kind.INSTANT:
+            return f"{column.kind} ({column.native})"
+        case _:
+            return str(column.kind)
+
+
+def _check_user_type(terms: SeriesTerms, schema: Schema) -> None:
+    """Raise `InvalidParameter` if the user column in `schema` has another type than the series' `terms` recorded.
+
+    The private state knows users by their text. In another type the same user may have another text, and would be
+    counted twice, which the charge does not cover.
+    """
+    present = user_type_of(schema.column(terms.user))
+    if terms.user_type not in (None, present):
+        raise InvalidParameter(
+            f"the column {terms.user!r} was of the type {terms.user_type} when the series was opened and is {present} "
+            "now, so that users could be counted twice: give the column its earlier type"
+        )

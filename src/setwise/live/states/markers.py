@@ -1,0 +1,120 @@
+"""Private states in databases without transactions over several tables: an update becomes valid by one marker.
+
+An update writes its pairs of user and group under a random attempt number. They are valid only if a marker names that
+attempt. A marker is one record under the first period of the update, and has the attempt, the counts and the noise. It
+appears whole or not at all, and is never replaced: the first attempt that writes the marker of a period wins.
+
+Theorem: all numbers of a series that are ever released contain the noise of its markers, whichever updates are killed
+or run at the same time, and each pair of user and group is counted at most once.
+
+Proof. (1) The periods have one sequence of markers. The first period of an update is the last period of the markers
+before it, and only one marker per first period can be written, so two updates that start from the same markers cannot
+both add one. (2) Numbers are released after `count` has returned, so after the marker is durable. `count` returns only
+the batch of a marker that this update has written, and `batches` only those of markers. So whoever releases a period
+uses the noise of the same marker. (3) An update that is killed before its marker has released nothing. Its noise was
+nowhere but in its memory, its pairs are named by no marker and are ignored, and the next update draws anew. An update
+that is killed after its marker has stored its noise, and the next update releases the same numbers. (4) The pairs of an
+attempt are durable before the marker that names them, so a valid batch has all its pairs. The pairs of an update are
+selected against the attempts of all markers before it, and by (1) no other marker comes between. QED.
+"""
+
+import json
+import uuid
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from setwise.live.states.base import Batch, Draw, History, SeriesState, busy, counted_batch, text_candidates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TOKEN = -1
+"""The number under which the token of the series is stored, among the markers, whose numbers are periods from 0 on."""
+
+
+class MarkedState(SeriesState):
+    """A private state in a database without transactions over several tables.
+
+    An update stores its pairs of user and group under a random attempt number. They become valid when one record, the
+    marker, is written that names the attempt and has its counts and noise. Subclasses store pairs and markers.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def token(self) -> str | None:
+        return self._markers().get(TOKEN)
+
+    def create(self, token: str) -> None:
+        self._prepare()
+        self._write_marker(TOKEN, token)
+
+    def batches(self) -> list[Batch]:
+        return [batch for _, batch in self._valid_batches()]
+
+    def count(
+        self,
+        candidates: "pa.Table",
+        *,
+        contributions: int,
+        first: int,
+        until: int,
+        before: History,
+        draw: Draw,
+        public: Sequence[str | int],
+    ) -> Batch:
+        rows, label_of = text_candidates(candidates)
+        valid = self._valid_batches()
+        if (valid[-1][1].until if valid else 0) != first:
+            raise busy(self._name)
+        attempt = uuid.uuid4().hex
+        found = self._store_pairs(rows, attempt, [number for number, _ in valid], contributions)
+        counts = [(label_of(group), period, count) for group, period, count in found]
+        batch = counted_batch(before, counts, first, until, draw, public)
+        if not self._write_marker(first, json.dumps({"attempt": attempt, "batch": batch.written()})):
+            raise busy(self._name)
+        return batch
+
+    def _valid_batches(self) -> list[tuple[str, Batch]]:
+        """Return pairs (attempt number, batch) of all updates that a marker made valid, in the order of their periods.
+
+        The pairs of user and group that a batch counted are stored under its attempt number.
+        """
+        markers = sorted((number, text) for number, text in self._markers().items() if number != TOKEN)
+        records = [json.loads(text) for _, text in markers]
+        return [(record["attempt"], Batch.read(record["batch"])) for record in records]
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Create the tables or the folder for pairs of user and group and for markers, unless they exist.
+
+        A marker is the record that makes one update valid.
+        """
+
+    @abstractmethod
+    def _markers(self) -> dict[int, str]:
+        """Return the text of every marker, keyed by the first period of the batch that the marker makes valid.
+
+        A marker is the record that makes one update valid. Under the key `TOKEN` the dict has the token of the series,
+        a random text that identifies the state. The dict is empty if there is no private state.
+        """
+
+    @abstractmethod
+    def _write_marker(self, number: int, text: str) -> bool:
+        """Write `text` as the marker with this `number`, unless one exists; a marker makes an update valid.
+
+        Returns whether this call has written it.
+        Ensures: the marker is durable when this returns True, and no reader ever sees a part of it.
+        """
+
+    @abstractmethod
+    def _store_pairs(
+        self, candidates: "pa.Table", attempt: str, valid: Sequence[str], contributions: int
+    ) -> list[tuple[str, int, int]]:
+        """Store the new pairs of `candidates` under the number `attempt`; return (group, period, number of new pairs).
+
+        A pair of user and group is new if it is not stored under any attempt number in `valid`, the attempts of earlier
+        updates that became valid, and if its group is among the first `contributions` groups of its user. The pairs are
+        durable when this returns, but count only once a marker (the record that makes an update valid) names `attempt`.
+        """
