@@ -5,6 +5,7 @@ Worker processes that are idle when a replica stops are handed to the next one: 
 
 import atexit
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -34,13 +35,13 @@ _SPARE: list[pool._Worker] = []
 _started, _closed = pool._Worker, pool.WorkerPool.close
 
 
-def _handed_on(memory: int) -> pool._Worker:
+def _handed_on(memory: int, preload: str) -> pool._Worker:
     for worker in list(_SPARE):
-        if worker.memory == memory:
+        if (worker.memory, worker.preload) == (memory, preload):
             _SPARE.remove(worker)
             if worker._process.poll() is None:
                 return worker
-    return _started(memory)
+    return _started(memory, preload)
 
 
 def _close(workers: pool.WorkerPool) -> None:
@@ -78,6 +79,12 @@ class Replica:
         client = httpx.Client(base_url=f"{self.url}/api/v1", headers=bearer | headers, timeout=PATIENCE, verify=False)
         self.clients.append(client)
         return client
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -75,6 +75,7 @@ def unique_body(method: str, path: str, number: int) -> object:
             "epsilon": 1.0,
             "delta": 1e-6,
         },
+        ("PUT", "/catalog"): {"text": f'[tables.{name}]\nsource = "events.parquet"\nuser = "user_id"\n'},
         ("POST", "/datasets"): {"name": name, "table": "events.parquet", "user": "user_id", "items": ["word"]},
         ("POST", "/accounts"): {
             "kind": "filter",

@@ -30,7 +30,7 @@ from setwise.service.api.datasets import DatasetBody
 from setwise.service.api.schemas import QuestionBody
 from setwise.service.auth.rate_limit import Buckets
 from setwise.service.queries.jobs import JobState
-from setwise.service.shares import FairSlots, PersonalLimit, current_person
+from setwise.service.slots import FairSlots, PersonalLimit, current_person
 from setwise.service.storage.database import Database, DatabaseState, probe_state
 from setwise.service.workers.pool import RememberedResults, WorkerPool
 from tests.servers.postgresql import PostgresqlServer
@@ -96,6 +96,68 @@ def test_the_first_wrong_label_is_named(team: Team):
     assert team.ada.post("/preview", json=allowed).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT FLOOR(minutes / 1e999) * 1e999 AS width, COUNT(*) FROM events GROUP BY width",
+        "SELECT PERCENTILE_CONT(1e999) WITHIN GROUP (ORDER BY minutes DESC) FROM events",
+        "SELECT APPROX_QUANTILES(minutes, 4)[OFFSET(1e999)] FROM events",
+        "SELECT word, COUNT(*) AS n FROM events GROUP BY word ORDER BY n DESC LIMIT 1e999",
+    ],
+)
+def test_a_number_in_sql_that_is_too_large_for_a_float_is_refused_by_name(team: Team, text: str):
+    body = TOP_3 | {"account": "ada-total", "query": {"kind": "sql", "text": text}}
+    spend = {"kind": "total", "epsilon": 0.01, "delta": 1e-9}
+    refused = team.ada.post("/preview", json=body | {"spend": spend})
+    assert refused.status_code == 422
+    assert refused.json()["field"] == "query.text"
+
+
+LONG_SQL = {
+    "1,000 terms to order by": "SELECT word, COUNT(*) AS n FROM events GROUP BY word ORDER BY "
+    + ",".join(["n"] * 4000),
+    "900 group keys": "SELECT word, COUNT(*) FROM events GROUP BY " + ",".join(["word"] * 900),
+    "150 statistics": "SELECT " + ", ".join(f"AVG(minutes) AS c{number}" for number in range(150)) + " FROM events",
+    "240 conditions": "SELECT COUNT(*) FROM events WHERE country = 'NO'" + " AND country = 'NO'" * 240,
+    "110 subqueries": "WITH t0 AS (SELECT * FROM events), "
+    + ", ".join(f"t{number} AS (SELECT * FROM t{number - 1})" for number in range(1, 110))
+    + " SELECT COUNT(*) FROM t109",
+    "4,000 parentheses": "SELECT COUNT(*) FROM events WHERE " + "(" * 4000 + "country = 'NO'" + ")" * 4000,
+}
+"""Long statements, each of which makes another step slow; at the longest that is allowed, the worst took 1.4 s."""
+
+
+@pytest.mark.parametrize("name", LONG_SQL)
+def test_no_single_statement_holds_the_interpreter_for_long(team: Team, name: str):
+    """No other thread runs while one holds the interpreter lock, so a thread that ticks sees how long that is.
+
+    Measured in processor time of the whole process, which a busy machine does not lengthen: 56 ms at most for the
+    longest statements. The bound leaves room for a machine twenty times as slow.
+    """
+    longest, stop = 0.0, threading.Event()
+
+    def tick() -> None:
+        nonlocal longest
+        before = time.process_time()
+        while not stop.wait(0.002):
+            now = time.process_time()
+            longest, before = max(longest, now - before), now
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    try:
+        spend = {"kind": "total", "epsilon": 0.001, "delta": 1e-9}
+        body = TOP_3 | {"account": "ada-total", "query": {"kind": "sql", "text": LONG_SQL[name]}, "spend": spend}
+        key = {"Idempotency-Key": f"long-{list(LONG_SQL).index(name)}"}
+        # Starting worker processes can take longer on a busy machine than the clients of other tests wait.
+        response = team.ada.post("/queries", json=body, headers=key, timeout=10 * PATIENCE)
+    finally:
+        stop.set()
+        ticking.join(PATIENCE)
+    assert response.status_code in (200, 202, 422), response.text
+    assert longest < 1.2
+
+
 def test_a_large_body_counts_as_many_requests(start: Callable[..., Replica]):
     team = gather(start(requests_per_second=0.001, burst=100))
     large = json.dumps({"uses": ["pure:0.1"], "delta": 1e-6, "x" * 900_000: 0}).encode()
@@ -152,17 +214,24 @@ def test_one_persons_calculations_leave_a_process_to_others(pool: WorkerPool):
         for started in [crowd.submit(calculate, person, 0.5) for person in ("bob", "mallory")]:
             started.result()  # both processes are there
         theirs = [crowd.submit(calculate, "mallory", 1.0) for _ in range(4)]
-        time.sleep(0.3)
+        deadline = time.monotonic() + PATIENCE
+        while not pool._busy:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.1)
         assert len(pool._busy) == 1
         other = crowd.submit(calculate, "bob", 0.0).result()
         assert other < min(each.result() for each in theirs[1:])
 
 
 def test_one_person_has_so_many_calculations_waiting(pool: WorkerPool):
+    together = threading.Barrier(20)
+
     def calculate() -> str:
+        together.wait(PATIENCE)
         with as_person("mallory"):
             try:
-                pool.calculate(Sleep(seconds=0.05))
+                pool.calculate(Sleep(seconds=0.15))
             except TooManyRequests as error:
                 return str(error)
         return ""
@@ -199,17 +268,22 @@ def test_free_slots_go_to_who_holds_the_fewest():
     order: list[str] = []
 
     def take(person: str) -> None:
-        while not slots.acquire(person, timeout=0.02):  # as queries wait: again and again
-            pass
+        assert slots.acquire(person, timeout=PATIENCE)
         order.append(person)
+
+    def wait_for_calls(count: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while sum(map(len, slots._queues.values())) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
 
     crowd = [threading.Thread(target=take, args=("mallory",)) for _ in range(5)]
     for thread in crowd:
         thread.start()
-    time.sleep(0.05)
+    wait_for_calls(5)
     crowd.append(threading.Thread(target=take, args=("bob",)))
     crowd[-1].start()
-    time.sleep(0.05)
+    wait_for_calls(6)
     for count in range(1, 7):
         slots.release("mallory" if count <= 2 else order[count - 3])
         deadline = time.monotonic() + PATIENCE
@@ -221,23 +295,54 @@ def test_free_slots_go_to_who_holds_the_fewest():
     assert order[0] == "bob"
 
 
+def test_a_released_slot_wakes_one_waiting_call_and_no_other(monkeypatch: pytest.MonkeyPatch):
+    waits = 0
+    wait = threading.Condition.wait
+
+    def counted(condition: threading.Condition, timeout: float | None = None) -> bool:
+        nonlocal waits
+        waits += 1
+        return wait(condition, timeout)
+
+    slots, callers = FairSlots(1), 40
+    assert slots.acquire("holder")
+    monkeypatch.setattr(threading.Condition, "wait", counted)
+
+    def take_and_release(person: str) -> None:
+        assert slots.acquire(person, timeout=PATIENCE)
+        slots.release(person)
+
+    crowd = [threading.Thread(target=take_and_release, args=(f"person {number}",)) for number in range(callers)]
+    for thread in crowd:
+        thread.start()
+    deadline = time.monotonic() + PATIENCE
+    while len(slots._queues) < callers:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    slots.release("holder")
+    for thread in crowd:
+        thread.join(PATIENCE)
+    # One wait of each call, one at the start of each thread, and none because another call got the slot.
+    assert waits <= 2 * callers
+
+
 def test_one_person_fills_half_the_waiting_line(start: Callable[..., Replica]):
     replica = start(waiting=4, workers=1, wait_seconds=0.1)
     team = gather(replica)
-    replica.service.runner._turns.acquire()
+    replica.service.runner._slots.acquire()
     try:
         found = [ask(team.ada, f"long-{number}").status_code for number in range(3)]
         assert found == [202, 202, 429]
         assert ask(team.bob, "other", TOP_3 | {"account": "bob-events"}).status_code == 202
     finally:
-        replica.service.runner._turns.release()
+        replica.service.runner._slots.release()
 
 
 def test_large_questions_read_one_at_a_time_and_leave_a_slot_to_others(start: Callable[..., Replica]):
     replica = start(workers=2, wait_seconds=0.1)
     team = gather(replica)
     runner = replica.service.runner
-    runner._large_turns.acquire()  # as if one were reading
+    runner._large_slots.acquire()  # as if one were reading
     try:
         large = with_domain([f"{number:06d}" for number in range(10_000)])
         assert ask(team.ada, "large", large).status_code == 202
@@ -248,13 +353,13 @@ def test_large_questions_read_one_at_a_time_and_leave_a_slot_to_others(start: Ca
             time.sleep(0.05)
         assert team.ada.get("/queries").json()[0]["state"] == "running"
     finally:
-        runner._large_turns.release()
+        runner._large_slots.release()
     deadline = time.monotonic() + PATIENCE
     while team.ada.get("/queries").json()[0]["state"] == "running":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert runner._turns.acquire(timeout=0.0)
-    assert runner._turns.acquire(timeout=0.0)
+    assert runner._slots.acquire(timeout=0.0)
+    assert runner._slots.acquire(timeout=0.0)
 
 
 def test_a_limit_of_a_person_is_theirs_alone():
@@ -366,7 +471,7 @@ def test_the_free_part_of_sql_is_computed_in_workers(team: Team, monkeypatch: py
     def refuse(*given: object) -> None:
         raise AssertionError("computed in the replica's own process")
 
-    monkeypatch.setattr("setwise.analytics.sql.parser.Statement.result", refuse)
+    monkeypatch.setattr("setwise.analytics.sql.statement.Statement.result", refuse)
     answered = ask(team.ada, "free-part", body)
     assert answered.status_code == 200, answered.text
     (row,) = answered.json()["rows"]
@@ -411,7 +516,8 @@ def test_calculations_of_accounts_run_in_workers(team: Team, monkeypatch: pytest
 
     monkeypatch.setattr("setwise.ledger.terms.compose", refuse)
     monkeypatch.setattr("setwise.ledger.status.compose", refuse)
-    monkeypatch.setattr("setwise.ledger.status.epsilon_reached", refuse)
+    monkeypatch.setattr("setwise.ledger.odometer.compose", refuse)
+    monkeypatch.setattr("setwise.ledger.odometer.epsilon_reached", refuse)
     body = {"kind": "setwise", "name": "ada-certified", "analyst": "ada", "dataset": "events", "delta": 1e-6}
     made(team.steward.post("/accounts", json=body | {"uses": ["pure:0.11x3", "bounded-range:0.12x3"]}))
     assert ask(team.ada, "drawn").status_code == 200
@@ -439,7 +545,7 @@ def test_health_is_answered_while_the_database_hangs(
             time.sleep(1.5)
             began = time.monotonic()
             refused = client.get("/health")
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < PATIENCE / 2, "the database does not answer before it is continued"
             assert refused.status_code == 503
             assert refused.json()["type"] == "urn:setwise:problem:store-failed"
         finally:

@@ -63,7 +63,7 @@ def test_a_name_that_looks_like_anothers_is_not_theirs(team: Team, name: str):
 def test_what_a_replica_takes_up_runs_as_who_asked(start: Callable[..., Replica]):
     """A steward who looks after a lost query gets it going, and pays for nothing of their own."""
     team = gather(start(workers=1, wait_seconds=0.0))
-    turns = team.replica.service.runner._turns
+    turns = team.replica.service.runner._slots
     turns.acquire()
     try:
         id_ = ask(team.ada, "lost").json()["id"]

@@ -15,9 +15,9 @@ import pytest
 from setwise.accounting.notation import parse_use
 from setwise.errors import EngineFailed
 from setwise.ledger.ledger import Ledger
-from setwise.service.queries.handler import TimedAccount
 from setwise.service.queries.jobs import Job
 from setwise.service.queries.runner import CANCELLED, QueryTiming, RunningQuery
+from setwise.service.queries.table_reader import TimedAccount
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, Team, ask, gather
 
@@ -27,7 +27,7 @@ SLOW = {"workers": 1, "wait_seconds": 0.1}
 @contextmanager
 def held(replica: Replica) -> Iterator[None]:
     """Keep the replica's only engine busy, so that queries wait."""
-    turns = replica.service.runner._turns
+    turns = replica.service.runner._slots
     turns.acquire()
     try:
         yield
@@ -160,7 +160,7 @@ def test_a_query_is_stopped_in_the_engine_after_its_time(start: Callable[..., Re
     assert failed.status_code == 503
     assert "took longer than 0.05 s" in failed.json()["detail"]
     assert team.ada.get("/accounts/ada-long").json()["charges"] == 1
-    assert team.replica.service.runner._turns.acquire(timeout=0.0)  # the engine's turn was given back
+    assert team.replica.service.runner._slots.acquire(timeout=0.0)  # the engine's turn was given back
 
 
 def test_a_query_is_cancelled_in_the_engine(start: Callable[..., Replica], long_table: str):
@@ -188,7 +188,7 @@ def test_shutting_down_ends_what_runs(start: Callable[..., Replica], tmp_path: P
         }
     )
     with running(settings) as second:
-        second.service.runner._turns.acquire()
+        second.service.runner._slots.acquire()
         id_ = ask(second.as_holder(team.ada_token), "leaving").json()["id"]
     ended = team.ada.get(f"/queries/{id_}").json()
     assert (ended["state"], ended["problem"]["status"]) == ("failed", 503)
@@ -254,9 +254,9 @@ def test_a_query_that_fails_or_is_cancelled_ends_at_a_padded_time(start: Callabl
     ended: list[float] = []
 
     def read_and_fail(running: RunningQuery) -> str:
-        running.charged()
+        running.record_charge()
         running.timing.acquire_slot()
-        began.append(running.timing._asked)
+        began.append(running.timing._requested)
         if end == "cancelled":
             running.timing.stop(CANCELLED)
         raise EngineFailed("the engine ended early")

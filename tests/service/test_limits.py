@@ -102,7 +102,7 @@ def test_a_calculation_is_stopped_in_time_and_the_next_one_served(start: Callabl
 def test_a_full_waiting_line_turns_queries_away_and_charges_nothing(start: Callable[..., Replica]):
     replica = start(waiting=1, workers=1, wait_seconds=0.1)
     team = gather(replica)
-    replica.service.runner._turns.acquire()
+    replica.service.runner._slots.acquire()
     try:
         assert ask(team.ada, "first").status_code == 202
         refused = ask(team.bob, "second", TOP_3 | {"account": "bob-events"})
@@ -110,7 +110,7 @@ def test_a_full_waiting_line_turns_queries_away_and_charges_nothing(start: Calla
         assert "retry-after" in refused.headers
         assert team.bob.get("/accounts/bob-events").json()["charges"] == 0
     finally:
-        replica.service.runner._turns.release()
+        replica.service.runner._slots.release()
 
 
 @pytest.mark.parametrize("step", [0.25, 0.1, 3.0])

@@ -1,6 +1,8 @@
 """Live series over the API, the client and the pages: opened once, updated, shown, seen by their own people."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 
 import setwise
 from setwise.client.client import Client
-from setwise.errors import BudgetExhausted, InvalidParameter, NameTaken, UnknownColumn, UnknownName
+from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, NameTaken, UnknownColumn, UnknownName
+from setwise.live.states.base import joined
+from setwise.live.states.connect import open_state
 from setwise.service.settings import Settings
 from tests.service.conftest import SETTINGS
 from tests.service.replica import running
@@ -85,6 +89,14 @@ def test_the_life_of_a_series_over_the_client(visitors: Team, ada):
     assert len(view["periods"]) == 10
     assert {line["item"] for line in view["series"]} == {"home", "help", "shop"}
     assert series.view(items=["home"], window=7)["series"][0]["item"] == "home"
+    day, place = "2026-01-03", 2
+    (first,) = series.view(top=1, on=day)["series"]
+    assert first["values"][place] == max(line["values"][place] for line in view["series"])
+    assert series.view(top=3, on=day)["series"][0]["item"] == first["item"]
+    with pytest.raises(UnknownName, match="2025-12-31"):
+        series.view(top=1, on="2025-12-31")
+    with pytest.raises(InvalidParameter, match="say how many, with top"):
+        series.view(on=day)
     assert visits.standing()["share_left"] == left, "updates and views are free"
     history = visitors.steward.get("/accounts/ada-total/history").json()
     assert [entry["kind"] for entry in history].count("release") == 10
@@ -93,6 +105,8 @@ def test_the_life_of_a_series_over_the_client(visitors: Team, ada):
     assert page.status_code == 200
     assert "home" in page.text
     assert "Each user is protected" in page.text
+    assert f"<caption>{day}</caption>" in browser.get(f"/live/reach?on={day}").text
+    assert browser.get("/live/reach?on=2025-12-31").status_code == 404
     assert browser.get("/live").text.count("/live/reach") >= 1
     assert browser.get("/live/reach/series.csv").text.startswith("period,item,value,low,high\n")
     picture = browser.get("/live/reach/series.svg?window=7")
@@ -165,3 +179,67 @@ def test_the_folder_of_states_is_for_its_owner_alone(visitors: Team):
     folder = Path(visitors.replica.service.settings.live_dir)
     assert folder.stat().st_mode & 0o077 == 0
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+
+
+@pytest.fixture
+def padded(tmp_path: Path) -> Iterator[Team]:
+    """A team on a replica whose answers leave after two seconds or later, and which reads one table at a time."""
+    moments = [datetime(2026, 1, 1) + timedelta(days=row % 10) for row in range(500)]
+    table = {"user_id": range(500), "page": ["home"] * 500, "country": ["NO"] * 500, "at": moments}
+    pq.write_table(pa.table(table), tmp_path / "visits.parquet")
+    settings = Settings(
+        ledger=str(tmp_path / "setwise.db"),
+        data_dir=tmp_path,
+        live_dir=tmp_path / "states",
+        **{**SETTINGS, "answer_step": 2.0, "workers": 1},
+    )
+    with running(settings) as replica:
+        yield gather(replica, VISITS)
+
+
+def test_updates_are_padded_cancelled_and_block_nobody(padded: Team):
+    service = padded.replica.service
+    words = {**WORDS, "dataset": "visits", "account": "ada-total", "domain": ["home"], "name": "reach"}
+    assert padded.ada.post("/live", json=words).status_code == 201
+    with ThreadPoolExecutor(50) as threads:
+        service.series._slots.acquire()
+        waiting = [threads.submit(padded.ada.post, "/live/reach/update", json={}) for _ in range(40)]
+        time.sleep(1.0)
+        began = time.monotonic()
+        assert padded.ada.get("/live/reach").json()["periods"] == []
+        assert padded.bob.get("/live").status_code == 200
+        assert time.monotonic() - began < 20, "forty updates that wait keep nobody from reading"
+        other = padded.ada.post("/live/reach/update", json={"until": "2026-01-03"})
+        assert (other.status_code, "another update" in other.json()["detail"]) == (429, True)
+        assert padded.bob.delete("/live/reach/update").status_code == 404
+        assert padded.ada.delete("/live/reach/update").json() == {"name": "reach", "cancelled": True}
+        stopped = [response.result() for response in waiting]
+        assert {response.status_code for response in stopped} == {503}
+        assert all("cancelled" in response.json()["detail"] for response in stopped)
+        service.series._slots.release()
+        assert padded.ada.delete("/live/reach/update").json() == {"name": "reach", "cancelled": False}
+
+        began = time.monotonic()
+        update = threads.submit(padded.ada.post, "/live/reach/update", json={"until": "2026-01-06"})
+        while not padded.ada.get("/live/reach").json()["periods"]:
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        assert time.monotonic() - began >= 2.0, "releases are not seen before the padded time"
+        assert len(update.result().json()["released"]) == 5
+
+        update = threads.submit(padded.ada.post, "/live/reach/update", json={})
+        while not _is_counted(service, periods=10):
+            time.sleep(0.05)
+        assert padded.ada.delete("/live/reach/update").json()["cancelled"], "after reading, until the padded time"
+        assert update.result().status_code == 503
+        assert len(padded.ada.get("/live/reach").json()["periods"]) == 5
+        assert len(padded.ada.post("/live/reach/update", json={}).json()["released"]) == 5
+
+
+def _is_counted(service, periods: int) -> bool:
+    """Return whether the private state has the counts of so many periods."""
+    try:
+        with open_state(str(Path(service.settings.live_dir) / "reach.live.db"), "reach") as state:
+            return joined(state.batches()).periods == periods
+    except EngineFailed:  # the update has the file open
+        return False

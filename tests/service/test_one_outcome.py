@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.execute import WITHHELD_REASON
-from setwise.analytics.planning import BoundsSearch
+from setwise.analytics.planning.plan import BoundsSearch
 from setwise.errors import EngineFailed, InvalidParameter
 from setwise.mechanisms.doubling_bounds import DoublingBounds
-from setwise.service.queries.handler import TableReader
+from setwise.service.queries.table_reader import TableReader
 from tests.service.team import Registered, Team, ask, gather
 
 ATTEMPTS = 600

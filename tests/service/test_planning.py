@@ -1,12 +1,21 @@
 """Plans are made in processes that end in time: told in words, charged nothing, and nobody else waits."""
 
+import json
 import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from setwise.analytics.query import Query
+from setwise.service.api.queries import parse_question
+from setwise.service.queries.allowed_columns import AllowedColumns, check_columns
+from setwise.service.queries.handler import CheckedPart, CheckedQuestion
+from setwise.service.workers.pool import WorkerPool
+from setwise.service.workers.tasks import PlanQuestion
 from tests.service.replica import Replica
 from tests.service.team import TOP_3, Team, ask, gather
 from tests.service.test_jobs import until
@@ -68,3 +77,67 @@ def test_what_is_asked_is_what_was_previewed(team: Team):
     done = until(team.ada, ask(team.ada, "three", body).json()["id"], "done")
     assert team.ada.get("/accounts/ada-total/history").json()[0]["uses"] == previewed["uses"]
     assert done["answer"]["mechanism"] == previewed["mechanism"]
+
+
+FILTERS = ("country = 'NO'", "country = 'SE' AND minutes < 30", "NOT country IN ('NO', 'SE')")
+
+
+@pytest.mark.parametrize(
+    ("query", "spend"),
+    [
+        ({"kind": "top-k", "item": "word", "k": 3}, {"kind": "total", "epsilon": 0.2, "delta": 1e-9}),
+        ({"kind": "histogram", "item": "word", "contributions": 2}, {"kind": "total", "epsilon": 0.2, "delta": 1e-9}),
+        ({"kind": "count"}, {"kind": "total", "within": 50.0, "epsilon": 0.5, "delta": 0.0}),
+        ({"kind": "mean", "value": "minutes", "low": 0, "high": 60}, {"kind": "total", "epsilon": 0.2, "delta": 0.0}),
+        (
+            {"kind": "histogram", "item": "word", "contributions": "auto"},
+            {"kind": "total", "epsilon": 0.2, "delta": 1e-9},
+        ),
+    ],
+    ids=["top-k", "histogram", "within", "mean", "auto"],
+)
+def test_a_plan_that_was_made_without_the_filter_is_the_plan_of_the_filtered_query(
+    team: Team, query: dict[str, object], spend: dict[str, object]
+):
+    dataset = team.replica.service.datasets.get("events")
+    columns = replace(dataset, filters=("country", "minutes"))
+    for where in FILTERS:
+        body = {"dataset": "events", "account": "ada-total", "query": query | {"where": where}, "spend": spend}
+        question = parse_question(json.dumps(body))
+        schema = team.replica.service.engines.schema(dataset)
+        assert isinstance(question.query, Query)
+        bounded = (
+            question.query.filled(contributions=dataset.contributions, per_item=dataset.per_item)
+            if question.query.item
+            else question.query
+        )
+        part = CheckedPart(
+            query=bounded, schema=schema, where=check_columns(bounded, schema, AllowedColumns(columns, schema))
+        )
+        account = team.replica.service.accounts.account("ada-total")
+        assert question.budget is not None
+        checked = CheckedQuestion(dataset=dataset, account=account, budget=question.budget, parts=(part,))
+        whole = PlanQuestion(
+            query=part.query,
+            spending=question.budget,
+            user=dataset.user,
+            schema=schema,
+            terms=account.terms,
+            where=part.where,
+        )
+        assert checked.complete_plan(checked.to_plan().result()) == whole.result()
+
+
+def test_a_new_filter_needs_no_new_plan(team: Team, monkeypatch: pytest.MonkeyPatch):
+    plans: list[object] = []
+    compute = WorkerPool._compute
+
+    def counted(pool: WorkerPool, task: object, *given: Any) -> Any:
+        plans.append(task)
+        return compute(pool, task, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(WorkerPool, "_compute", counted)
+    for number, country in enumerate(("NO", "SE", "DK", "FI")):
+        query = {"kind": "top-k", "item": "word", "k": 4, "where": f"country = '{country}'"}
+        assert ask(team.ada, f"filter-{number}", TOP_3 | {"query": query}).status_code == 200
+    assert len(plans) == 1

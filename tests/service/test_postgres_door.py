@@ -1,54 +1,27 @@
 """psql, psycopg, SQLAlchemy, pandas and JDBC ask a replica over PostgreSQL's protocol, unchanged."""
 
+import datetime
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 import psycopg
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
+from setwise.service.postgres import messages
 from setwise.service.settings import Settings
-from tests.service.replica import QUICK, running
-from tests.service.team import Team, gather, write_events
+from tests.service.replica import QUICK, free_port, running
+from tests.service.team import EVENTS, Registered, Team, gather, write_events
 
 USERS_BY_COUNTRY = "SELECT country, COUNT(DISTINCT user_id) AS users FROM events GROUP BY country"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Team, int]]:
-    """A team on a replica with the door open, and the door's port."""
-    folder = tmp_path_factory.mktemp("door")
-    write_events(folder / "events.parquet")
-    port = free_port()
-    settings = Settings(ledger=str(folder / "s.db"), data_dir=folder, postgres=f"127.0.0.1:{port}", **QUICK)
-    with running(settings) as replica:
-        team = gather(replica)
-        body = {
-            "name": "visits",
-            "table": "events.parquet",
-            "user": "user_id",
-            "items": ["country"],
-            "values": ["minutes"],
-            "filters": ["country"],
-            "contributions": 2,
-        }
-        assert team.steward.post("/datasets", json=body).status_code == 201
-        account = {"kind": "filter", "name": "ada-visits", "analyst": "ada", "dataset": "visits", "delta": 1e-6}
-        assert team.steward.post("/accounts", json=account | {"epsilon": 50.0}).status_code == 201
-        yield team, port
 
 
 def url(door: tuple[Team, int], account: str = "ada-visits", driver: str = "postgresql") -> str:
@@ -194,6 +167,26 @@ def test_psql_lists_describes_and_asks(door):
     assert "ERROR" not in done.stderr
 
 
+def test_public_tables_are_listed_and_joined(door):
+    team, _ = door
+    folder = team.replica.service.settings.data_dir
+    (folder / "countries.csv").write_text("code,region\nNO,west\nSE,east\n")
+    body = {"name": "located", "table": "events.parquet", "user": "user_id", "items": ["country"], "contributions": 2,
+            "public": {"countries": "countries.csv"}, "apart": "the same events with regions"}  # fmt: skip
+    assert team.steward.post("/datasets", json=body).status_code == 201
+    account = {"kind": "filter", "name": "ada-located", "analyst": "ada", "dataset": "located", "delta": 1e-6}
+    assert team.steward.post("/accounts", json=account | {"epsilon": 50.0}).status_code == 201
+    with psycopg.connect(url(door, "ada-located"), autocommit=True) as connection:
+        connection.execute("SET setwise.epsilon = 5")
+        listed = "SELECT table_name, column_name FROM information_schema.columns ORDER BY table_name, ordinal_position"
+        assert connection.execute(listed).fetchall() == [
+            ("countries", "code"), ("countries", "region"), ("located", "user_id"), ("located", "country"),
+        ]  # fmt: skip
+        joined = "FROM located JOIN countries c ON located.country = c.code GROUP BY c.region"
+        found = connection.execute(f"SELECT c.region, COUNT(DISTINCT user_id) AS users {joined}").fetchall()
+        assert sorted(region for region, _ in found) == ["east", "west"]
+
+
 def test_a_revoked_token_asks_no_further_question(door):
     team, port = door
     secret = team.steward.post("/people/ada/tokens", json={"label": "short"}).json()
@@ -286,45 +279,181 @@ def test_passwords_are_refused_without_tls_from_elsewhere(monkeypatch, door):
         psycopg.connect(url(door))
 
 
-JDBC_JAR = Path("/usr/share/java/postgresql.jar")
-
-
-@pytest.mark.skipif(
-    not JDBC_JAR.exists() and not os.environ.get("CI"), reason="Debian's libpostgresql-jdbc-java is missing"
-)
-def test_jdbc_asks_and_reads_the_catalogue(door):
-    import py4j
-    import pyspark
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
-    team, port = door
-    jars = [str(JDBC_JAR), *map(str, Path(pyspark.__file__).parent.glob("jars/py4j-*.jar"))]
-    assert py4j
-    java_port = launch_gateway(classpath=":".join(jars), die_on_exit=True)
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=java_port))
+def test_the_steward_sets_what_a_question_costs_and_when_it_is_new(door):
+    team, _ = door
+    address = "/accounts/ada-visits/question-budget"
+    statement = "SELECT COUNT(DISTINCT user_id) AS users FROM visits WHERE country = 'NO'"
+    body = {"epsilon": 0.25, "delta": 1e-9, "fresh_hours": 6.0}
+    assert team.steward.put(address, json=body).status_code == 200
     try:
-        gateway.jvm.java.lang.Class.forName("org.postgresql.Driver")
-        connection = gateway.jvm.java.sql.DriverManager.getConnection(
-            f"jdbc:postgresql://127.0.0.1:{port}/ada-visits", "ada", team.ada_token
-        )
-        tables = connection.getMetaData().getTables(None, "public", "%", None)
-        names = []
-        while tables.next():
-            names.append(tables.getString("TABLE_NAME"))
-        assert names == ["visits"]
-        columns = connection.getMetaData().getColumns(None, "public", "visits", "%")
-        found = []
-        while columns.next():
-            found.append((columns.getString("COLUMN_NAME"), columns.getString("TYPE_NAME")))
-        assert found == [("user_id", "int8"), ("country", "text"), ("minutes", "int8")]
-        prepared = connection.prepareStatement("SELECT COUNT(DISTINCT user_id) AS users FROM visits WHERE country = ?")
-        prepared.setString(1, "NO")
-        values = set()
-        for _ in range(8):  # the driver turns to a named statement and binary results after five
-            result = prepared.executeQuery()
-            assert result.next()
-            values.add(result.getLong("users"))
-        assert len(values) == 1
-        connection.close()
+        with psycopg.connect(url(door), autocommit=True) as connection:
+            plan = connection.execute(f"EXPLAIN {statement}").fetchall()
+            assert plan[0][0].startswith("cost: epsilon 0.25 ")
+            before = charges(team)
+            first = connection.execute(statement).fetchall()
+            assert connection.execute(statement).fetchall() == first
+            assert charges(team) == before + 1
+            team.replica.clock.ahead = 6.1 * 3600.0
+            connection.execute(statement)
+            connection.execute(statement)
+            assert charges(team) == before + 2
+            clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.125)"
+            connection.execute(statement.replace("SELECT", clause))
+            assert charges(team) == before + 3
     finally:
-        gateway.shutdown()
+        team.replica.clock.ahead = 0.0
+        assert team.steward.put(address, json={"epsilon": 0.1}).status_code == 200
+
+
+def test_a_parameter_with_a_backslash_stays_a_value(door):
+    """In questions a backslash escapes a quote; PostgreSQL's texts have no escapes."""
+    statement = "SELECT COUNT(DISTINCT user_id) AS users FROM visits WHERE country = %s OR country = %s"
+    with psycopg.connect(url(door), autocommit=True) as connection:
+        for hostile in (["\\", " OR country = 'NO' -- "], ["\\' OR country = 'NO' -- ", "x"], ["a\\'b\\\\'", "\\\\"]):
+            assert connection.execute(statement, hostile).fetchone()[0] < 200
+        assert connection.execute(statement, ["NO", "\\"]).fetchone()[0] > 2000
+
+
+def test_dates_times_booleans_and_numbers_in_both_forms(tmp_path):
+    """Answers hold them as texts; a client gets them as values of the types that it was told, also in binary form."""
+    rows = 3000
+    moment = datetime.datetime(2026, 3, 1, 13, 30)
+    table = {
+        "user_id": list(range(rows)),
+        "day": [moment.date()] * rows,
+        "at": [moment] * rows,
+        "paid": [True] * rows,
+        "n": [7] * rows,
+    }
+    pq.write_table(pa.table(table), tmp_path / "sales.parquet")
+    port = free_port()
+    settings = Settings(ledger=str(tmp_path / "s.db"), data_dir=tmp_path, postgres=f"127.0.0.1:{port}", **QUICK)
+    groups = {"day": moment.date(), "DATE_TRUNC('month', at)": datetime.datetime(2026, 3, 1), "paid": True, "n": 7}
+    body = {"name": "sales", "table": "sales.parquet", "user": "user_id", "items": ["day", "at", "paid", "n"],
+            "values": ["n"], "contributions": 1}  # fmt: skip
+    with running(settings) as replica:
+        team = gather(replica, Registered(body=body, uses=EVENTS.uses, total=80.0))
+        address = f"postgresql://ada:{team.ada_token}@127.0.0.1:{port}/ada-total"
+        with psycopg.connect(address, autocommit=True) as connection, connection.cursor(binary=True) as binary:
+            connection.execute("SET setwise.epsilon = 5")
+            connection.execute("SET setwise.delta = 1e-8")
+            for group, value in groups.items():
+                statement = (
+                    f"SELECT {group} AS label, COUNT(DISTINCT user_id) AS users, AVG(n) AS mean FROM sales GROUP BY 1"
+                )
+                [(label, users, mean)] = connection.execute(statement).fetchall()
+                assert label == value
+                assert isinstance(label, type(value))
+                assert abs(users - rows) < 100
+                assert isinstance(mean, float)
+                assert binary.execute(statement).fetchall() == [(label, users, mean)]
+
+
+def test_statements_are_recognised_however_they_are_written(door):
+    with psycopg.connect(url(door), autocommit=True) as connection:
+        for text in ("SELECT\t1", "select(1)", "(SELECT 1)", "/* a */ -- b\nSELECT 1 ;", "VALUES(1)"):
+            assert connection.execute(text).fetchone() == (1,), text
+        assert connection.execute("SELECT current_date").fetchone()[0].year >= 2020
+
+
+def test_prepared_statements_are_forgotten_when_the_driver_says_so(door):
+    """A driver that prepares many statements one after another is never refused for keeping too many."""
+    with psycopg.connect(url(door), autocommit=True) as connection:
+        connection.prepare_threshold, connection.prepared_max = 0, 5
+        for number in range(520):
+            connection.execute(f"/* {number} */ SHOW setwise.epsilon")
+        connection.execute("DISCARD ALL")
+        with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+            connection.execute("DEALLOCATE nothing")
+
+
+def test_settings_are_told_as_postgresql_tells_them(door):
+    with psycopg.connect(url(door), autocommit=True) as connection:
+        connection.execute("SET application_name = 'a dashboard'")
+        assert connection.info.parameter_status("application_name") == "a dashboard"
+        connection.execute("SET NAMES 'UTF8'")
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="UTF8"):
+            connection.execute("SET client_encoding = 'LATIN1'")
+        assert connection.execute("SHOW server_version_num").fetchone() == ("150000",)
+        assert ("timezone", "UTC", "") in connection.execute("SHOW ALL").fetchall()
+        connection.execute("BEGIN")
+        connection.execute("SAVEPOINT a")
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            connection.execute("SHOW nothing")
+        connection.execute("ROLLBACK TO SAVEPOINT a")
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        connection.execute("COMMIT")
+
+
+def test_later_versions_of_the_protocol_are_told_that_this_is_3_0(door):
+    _, port = door
+    body = struct.pack("!i", 196610) + b"user\0ada\0database\0ada-visits\0_pq_.new\0on\0\0"
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        raw.sendall(struct.pack("!I", len(body) + 4) + body)
+        expected = b"v" + struct.pack("!Iii", 21, 196608, 1) + b"_pq_.new\0R"
+        told = b""
+        while len(told) < len(expected):
+            told += raw.recv(1000)
+    assert told.startswith(expected)
+
+
+def test_columns_and_parameters_are_described_before_a_statement_runs(door):
+    """Drivers that prepare every statement, such as asyncpg, Npgsql and pgx, ask for both and charge nothing by it."""
+    team, port = door
+    before = charges(team)
+    columns = [messages.Field("country", 25, -1), messages.Field("users", 20, 8), messages.Field("mean", 701, 8)]
+    described = messages.parameter_description([25, 20]) + messages.row_description(columns)
+    with signed_in(team, port, "ada-visits") as raw:
+        for clause in ("", "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) "):
+            statement = f"SELECT {clause}country, COUNT(DISTINCT user_id) AS users, AVG(minutes) AS mean FROM visits"
+            told = describe(raw, f"{statement} WHERE country <> $1 AND minutes < $2 GROUP BY country")
+            assert described in told, told
+        assert b"not known before it runs" in describe(raw, "SELECT COUNT(*) AS `rows` FROM visits")
+    assert charges(team) == before
+
+
+def signed_in(team: Team, port: int, account: str = "ada-total") -> socket.socket:
+    """Return a raw connection after its sign-in."""
+    raw = socket.create_connection(("127.0.0.1", port), timeout=30)
+    body = bytes.fromhex("00030000") + f"user\0ada\0database\0{account}\0\0".encode()
+    raw.sendall(struct.pack("!I", len(body) + 4) + body)
+    password = team.ada_token.encode() + b"\0"
+    raw.sendall(b"p" + struct.pack("!I", len(password) + 4) + password)
+    until_ready(raw)
+    return raw
+
+
+def until_ready(raw: socket.socket) -> bytes:
+    """Return the bytes that arrive until the server is ready for the next query."""
+    received = b""
+    while not received.endswith(b"Z\0\0\0\5I"):
+        taken = raw.recv(65536)
+        assert taken, received
+        received += taken
+    return received
+
+
+def describe(raw: socket.socket, statement: str) -> bytes:
+    """Prepare a statement, ask for its parameters and columns, and return what the server says."""
+    body = b"\0" + statement.encode() + b"\0\0\0"
+    raw.sendall(b"P" + struct.pack("!I", len(body) + 4) + body + b"D\0\0\0\6S\0" + b"S\0\0\0\4")
+    return until_ready(raw)
+
+
+def test_an_account_on_no_data_set_is_refused_in_a_clear_sentence(door):
+    team, _ = door
+    team.replica.service.ledger.open_filter("ada-unbound", epsilon=1.0, delta=1e-6, analyst="ada")
+    with pytest.raises(psycopg.OperationalError, match="the account 'ada-unbound' is not on a data set"):
+        psycopg.connect(url(door, "ada-unbound"))
+
+
+def test_a_defect_is_logged_by_its_kind_and_place_alone(door, monkeypatch, caplog):
+    team, _ = door
+    monkeypatch.setattr(
+        team.replica.service.engines, "schema", lambda _: (_ for _ in ()).throw(RuntimeError("count of Ada: 4711"))
+    )
+    with pytest.raises(psycopg.OperationalError, match="the service failed"):
+        psycopg.connect(url(door))
+    lines = [record for record in caplog.records if record.name.startswith("setwise")]
+    assert any("unexpected RuntimeError in" in record.getMessage() for record in lines)
+    assert "4711" not in caplog.text

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 import setwise
+from setwise.analytics.catalog import parse_catalog
+from setwise.analytics.sql.statement import Statement
 from setwise.client.client import Client
-from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
+from setwise.errors import InvalidFilter, InvalidParameter, NameTaken, UnknownColumn, UnsuitableTable
+from setwise.mechanisms.labels import NULL_TEXT
 from tests.service.team import Team, ask, asked, made
 
 TOTAL = {"kind": "total", "epsilon": 0.2, "delta": 1e-9}
 TOP = "SELECT word, COUNT(DISTINCT user_id) AS n FROM events GROUP BY word ORDER BY n DESC LIMIT 3"
+UNION = "SELECT COUNT(*) AS n FROM events UNION ALL SELECT COUNT(*) FROM events WHERE country = 'NO'"
 MEAN = "SELECT AVG(minutes, contribution_bounds_per_group => (0, 60)) AS mean FROM events WHERE country = 'NO'"
 
 
@@ -38,7 +42,8 @@ def test_sql_and_the_words_it_stands_for_are_one_request(team: Team):
         for each in found["answer"]["items"]
     ]
     charged = json.loads(team.ada.get("/accounts/ada-total/history").json()[-2]["text"])
-    assert charged["query"] == {"kind": "top-k", "item": "word", "k": 3, "per_item": 1, "contributions": 5}
+    words = {"kind": "top-k", "item": "word", "k": 3, "per_item": 1, "contributions": 5}
+    assert charged["query"] == words | {"null_item": NULL_TEXT}  # rows without a word are a group in SQL
     again = asked(team.ada, "sql-top", body(TOP))
     assert again["rows"] == found["rows"]
     assert team.ada.get(f"/queries/{found['id']}").json()["rows"] == found["rows"]
@@ -62,7 +67,9 @@ def test_the_clause_may_say_what_to_spend_but_nobody_says_it_twice(team: Team):
         (TOP.replace("GROUP", "WHERE minutes > 3 GROUP"), "query.where", "minutes"),
         (TOP.replace("GROUP", "WHERE minutes + 0 > 3 GROUP"), "query.text", "not with 'minutes'"),
         ("SELECT MAX(minutes) FROM events", "query.text", "write: SELECT PERCENTILE_CONT(minutes, 0.99) FROM events"),
-        ("SELECT COUNT(*) FROM events UNION ALL SELECT COUNT(*) FROM events", "query.text", "one SELECT"),
+        (f"SELECT COUNT(*) FROM events WHERE minutes + 0 > 3 UNION ALL {UNION}", "query.text", "not with 'minutes'"),
+        (f"{UNION} UNION ALL SELECT COUNT(*) FROM events WHERE minutes > 3", "query.where", "minutes"),
+        (f"{UNION} UNION ALL SELECT COUNT(*) FROM events GROUP BY country", "query.item", "'word'"),
         ("SELECT 1; DROP TABLE events", "query.text", "2 statements"),
         ("EXPLAIN " + TOP, "query.text", "EXPLAIN"),
         ("SELECT \x00", "query.text", "control characters"),
@@ -109,6 +116,22 @@ def test_the_client_refuses_in_the_words_of_a_session(client: Client, data_dir: 
         remote.sql(MEAN.replace("country", "minutes").replace("'NO'", "3"), epsilon=0.1, delta=1e-9)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(DISTINCT user_id) AS n FROM events WHERE user_id % 10 = 7",
+        "SELECT COUNT(DISTINCT user_id) AS n FROM events WHERE user_id + 0 = 7",
+        "SELECT user_id % 3 AS m, COUNT(DISTINCT user_id) AS n FROM events GROUP BY m",
+        "SELECT COUNT(*) AS n FROM (SELECT user_id, MAX(user_id) AS m FROM events GROUP BY user_id) AS o WHERE m = 7",
+    ],
+)
+def test_sql_does_not_compute_with_the_user_column(client: Client, text):
+    """A filter on the user column is refused, so that an expression in place of the column must be refused, too."""
+    remote = client.dataset("events", account="ada-total")
+    with pytest.raises(UnknownColumn, match="not with 'user_id'"):
+        remote.sql(text, epsilon=0.1, delta=1e-9, contributions=1)
+
+
 def test_public_tables_that_a_steward_registers_are_joined(team: Team, data_dir: Path):
     (data_dir / "countries.csv").write_text("country,region,word\nNO,north,x\nSE,north,y\nFR,south,z\n")
     (data_dir / "users.csv").write_text("user_id,word\n1,a\n")
@@ -145,6 +168,108 @@ def test_public_tables_that_a_steward_registers_are_joined(team: Team, data_dir:
     ):
         response = ask(team.ada, "wrong", given | {"query": {"kind": "sql", "text": wrong, "contributions": 1}})
         assert (response.status_code, response.json()["field"]) == (422, field), response.text
+
+
+def test_several_selects_are_charged_once_and_public_tables_are_joined_to_their_rows(
+    team: Team, client: Client, data_dir: Path
+):
+    (data_dir / "words.csv").write_text("word,meaning\nw1,one\nw2,two\n")
+    dataset = {"name": "worded", "table": "events.parquet", "user": "user_id", "items": ["word", "country"]}
+    more = {"values": ["minutes"], "filters": ["country"], "apart": "tests", "public": {"words": "words.csv"}}
+    made(team.steward.post("/datasets", json=dataset | more))
+    account = {"kind": "filter", "name": "ada-worded", "analyst": "ada", "dataset": "worded"}
+    made(team.steward.post("/accounts", json=account | {"delta": 1e-5, "epsilon": 50.0}))
+    text = (
+        "WITH a AS (SELECT word, COUNT(DISTINCT user_id) AS n FROM worded GROUP BY word), "
+        "t AS (SELECT COUNT(DISTINCT user_id) AS all_users FROM worded) "
+        "SELECT m.meaning, a.n, ROUND(a.n / t.all_users, 2) AS share FROM a JOIN words m ON m.word = a.word, t "
+        "ORDER BY n DESC"
+    )
+    given = body(text, dataset="worded", account="ada-worded", spend={"kind": "total", "epsilon": 4.0})
+    preview = team.ada.post("/preview", json=given).json()
+    assert preview.get("alone", {}).get("delta") == 2e-7, preview  # the default that fits the account, shown
+    assert preview["alone"]["epsilon"] <= 4.0
+    found = asked(team.ada, "several", given)
+    assert [row["meaning"] for row in found["rows"]] == ["one", "two"]
+    assert all(0 < row["share"] <= 1.1 for row in found["rows"])
+    assert found["answer"]["alone"] == [preview["alone"]["epsilon"], preview["alone"]["delta"]]
+    history = team.ada.get("/accounts/ada-worded/history").json()
+    assert [entry["kind"] for entry in history].count("charge") == 1
+    assert asked(team.ada, "several", given)["rows"] == found["rows"]
+    browser = team.signed_in("ada")
+    assert "one" in browser.get(f"/answers/{found['id']}").text
+    assert "meaning" in browser.get(f"/answers/{found['id']}/answer.csv").text
+    remote = client.dataset("worded", account="ada-worded")
+    again = remote.sql(text, epsilon=4.0, key="from-the-client")
+    assert [row["meaning"] for row in again.rows] == ["one", "two"]
+    assert again.answer.alone[1] == 2e-7
+    scalar = "SELECT COUNT(DISTINCT user_id) AS n FROM worded WHERE 0 * (SELECT COUNT(*) FROM worded) = 0"
+    (row,) = remote.sql(scalar, epsilon=4.0).rows
+    assert 2000 < row["n"]["value"] < 4000
+    close = {"kind": "total", "within": 200, "epsilon": 4.0}
+    both = "SELECT COUNT(DISTINCT user_id) FROM worded UNION ALL SELECT COUNT(DISTINCT user_id) FROM worded"
+    planned = team.ada.post("/preview", json=given | {"query": {"kind": "sql", "text": both}, "spend": close}).json()
+    assert planned["radius"] <= 200
+    assert planned["alone"]["epsilon"] < 0.5
+    dear = team.ada.post(
+        "/preview",
+        json=given | {"query": {"kind": "sql", "text": both}, "spend": close | {"within": 2, "epsilon": 1.0}},
+    )
+    assert (dear.status_code, dear.json()["field"]) == (422, "spend")
+    assert "together" in dear.json()["detail"]
+
+
+CATALOG = """
+[tables.cataloged]
+source = "events.parquet"
+user = "user_id"
+bounds = { minutes = [0, 60] }
+rows_per_user = 50
+contributions = 2
+[tables.cataloged.domains]
+country = ["NO", "SE", "FR"]
+[public.named]
+source = "named.csv"
+"""
+
+
+def test_a_catalog_is_imported_as_data_sets_and_exported_again(team: Team, data_dir: Path):
+    (data_dir / "named.csv").write_text("country,name\nNO,Norway\nSE,Sweden\nFR,France\n")
+    with setwise.connect(team.url, token=team.tokens["steward"]) as connected:
+        steward = connected.steward
+        for wrong, says in (
+            (CATALOG.replace("events.parquet", "../events.parquet"), "data folder"),
+            (CATALOG.replace('["NO", "SE", "FR"]', '"/etc/hostname"'), "list of text"),
+            (CATALOG.replace("minutes =", "hours ="), "hours"),
+            (CATALOG.replace("[public", "[elsewhere"), "elsewhere"),
+        ):
+            with pytest.raises((InvalidParameter, UnknownColumn, UnsuitableTable), match=says):
+                steward.import_catalog(wrong)
+        assert "cataloged" not in steward.export_catalog()["datasets"]
+        assert "cataloged" in steward.import_catalog(CATALOG, apart="tests")["datasets"]
+        assert "cataloged" in steward.import_catalog(CATALOG)["datasets"]  # once more changes nothing
+        with pytest.raises(NameTaken):
+            steward.import_catalog(CATALOG.replace("60", "61"))
+        exported = parse_catalog(steward.export_catalog()["text"])
+        assert exported.tables["cataloged"] == parse_catalog(CATALOG).tables["cataloged"]
+        assert exported.public["named"] == "named.csv"
+        steward.open_filter("ada-cataloged", analyst="ada", dataset="cataloged", epsilon=20.0, delta=1e-6)
+    assert team.steward.get("/audit").json()["faults"] == []
+    text = (
+        "SELECT n.name, a.m, a.rows FROM (SELECT country, AVG(minutes) AS m, COUNT(*) AS rows FROM cataloged "
+        "GROUP BY country) a JOIN named n ON n.country = a.country ORDER BY name"
+    )
+    given = body(text, dataset="cataloged", account="ada-cataloged", spend={"kind": "total", "epsilon": 4.0})
+    found = asked(team.ada, "cataloged", given)
+    assert [row["name"] for row in found["rows"]] == ["France", "Norway", "Sweden"]  # public keys, also empty ones
+    assert found["answer"]["alone"][1] == 0.0  # no delta is needed, and none is spent
+    assert not found["answer"].get("found")  # nor a search for bounds
+
+
+def test_only_sql_may_leave_delta_out(team: Team):
+    plain = body("") | {"query": {"kind": "count"}, "spend": {"kind": "total", "epsilon": 0.1}}
+    refused = team.ada.post("/preview", json=plain)
+    assert (refused.status_code, refused.json()["field"]) == (422, "spend.delta")
 
 
 def test_an_accuracy_takes_the_place_of_epsilon(team: Team, client: Client):
@@ -190,3 +315,40 @@ def test_computed_columns_and_free_parts_are_answered_with_rows(team: Team, clie
     assert remote.rows == found["rows"]
     users = "SELECT AVG(n) AS mean FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id) AS per_user"
     assert asked(team.ada, "per-user", body(users, spend=total))["rows"][0]["mean"]["value"] > 0
+
+
+def test_rows_of_statistics_have_one_shape_without_null_twins(team: Team):
+    """Through REST every statistic is {"value", "interval"}, and a key without a value is left out, not null."""
+    text = (
+        "SELECT word, COUNT(*) AS n, AVG(minutes, contribution_bounds_per_group => (0, 60)) AS mean, "
+        "MEDIAN(minutes, contribution_bounds_per_row => (0, 60)) AS middle, COUNT(*) * 2 AS twice FROM events "
+        "GROUP BY word"
+    )
+    spend = {"kind": "total", "epsilon": 0.5, "delta": 1e-9}
+    found = asked(team.ada, "one-shape", body(text, spend=spend))
+    assert found["rows"]
+    for row in found["rows"]:
+        assert isinstance(row["word"], str)
+        assert set(row["n"]) == set(row["twice"]) == {"value", "interval"}
+        assert {"value", "interval"} <= set(row["mean"]) <= {"value", "interval", "unreliable"}
+        assert {"value"} <= set(row["middle"]) <= {"value", "unreliable"}
+        statistics = [row[name] for name in ("n", "mean", "middle", "twice")]
+        assert all(value is not None for statistic in statistics for value in statistic.values())
+    for item in found["answer"]["items"]:
+        for name, statistic in item.items():
+            assert statistic is not None, (name, item)
+            if isinstance(statistic, dict) and "value" in statistic:
+                assert all(value is not None for value in statistic.values())
+
+
+def test_the_free_part_is_checked_in_a_worker_process(team: Team, monkeypatch: pytest.MonkeyPatch):
+    """DuckDB computes constants while it plans, so a check may take any time and memory before the charge."""
+
+    def check_here(*_: object) -> None:
+        raise AssertionError("the free part was checked in the replica's own process")
+
+    monkeypatch.setattr(Statement, "check_shell", check_here)
+    checked = team.ada.post("/preview", json=body("SELECT COUNT(*) * 2 + 71 AS n FROM events"))
+    assert checked.status_code == 200, checked.text
+    refused = team.ada.post("/preview", json=body("SELECT LENGTH(COUNT(*), 2, 3) AS n FROM events"))
+    assert (refused.status_code, refused.json()["field"]) == (422, "query.text"), refused.text

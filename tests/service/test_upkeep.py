@@ -175,7 +175,7 @@ def test_old_queries_are_forgotten_and_their_answers_are_not(start: Callable[...
 def test_a_query_that_runs_is_not_forgotten_however_old_it_is(start: Callable[..., Replica]):
     replica = start(query_days=30.0, workers=1, wait_seconds=0.1)
     team = gather(replica)
-    replica.service.runner._turns.acquire()
+    replica.service.runner._slots.acquire()
     try:
         running = ask(team.ada, "long").json()
         assert running["state"] == "running"
@@ -183,7 +183,7 @@ def test_a_query_that_runs_is_not_forgotten_however_old_it_is(start: Callable[..
         replica.service.upkeep.do_what_is_due()
         assert replica.service.jobs.get(running["id"]).id == running["id"]
     finally:
-        replica.service.runner._turns.release()
+        replica.service.runner._slots.release()
 
 
 def test_queries_are_kept_unless_told_otherwise(team: Team):

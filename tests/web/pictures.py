@@ -12,7 +12,7 @@ PICTURES = Path(__file__).parents[2] / "docs/pictures"
 SOURCES = {
     "explore": "explore-light",
     "account": "account-dark-1360",
-    "ask": "ask-light",
+    "ask": "ask-sql-light-1360",
     "steward": "steward-light",
 }
 _WIDTH = 1100

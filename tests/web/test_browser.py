@@ -30,7 +30,7 @@ def test_sign_in_preview_ask_and_see_the_chart(browser: Browser, shop: Team) -> 
     expect(page.locator("#preview")).to_contain_text("10 picks at ε 0.1")
     page.get_by_label("How many, k").fill("6")
     expect(page.locator("#preview")).to_contain_text("6 picks at ε 0.1")
-    assert re.search(r"off by\s+about \d", _preview(page))
+    assert re.search(r"Counts within about \d", _preview(page))
     before = shop.ada.get("/accounts/ada-shop").json()["charges"]
     page.get_by_role("button", name="Ask", exact=True).click()
     answer = page.locator("#answer")

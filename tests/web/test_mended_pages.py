@@ -178,13 +178,14 @@ def test_a_csv_file_is_registered_with_its_separator_and_encoding(steward: Brows
     for label, value in (("Name", "places"), ("Table or file", "orte.csv"), ("User column", "who")):
         form.get_by_label(label).fill(value)
     form.get_by_label("Item columns").fill("place")
-    form.get_by_label("Separator in a CSV file").fill(";")
-    form.get_by_label("Encoding of a CSV file").fill("latin-1")
+    page.get_by_text("How the file is written").click()
+    form.get_by_label("Separator").fill(";")
+    form.get_by_label("Encoding").fill("latin-1")
     form.get_by_role("button", name="Register").click()
     expect(page.get_by_role("heading", name="places")).to_be_visible()
     registered = shop.replica.service.datasets.get("places").csv
     assert (registered.separator, registered.encoding) == (";", "latin-1")
-    steward.check()
+    steward.check(perhaps=(422,))  # its columns could not be listed before its separator was known
 
 
 def test_public_tables_are_registered_beside_a_table(steward: Browsing, shop: Team, shop_dir: Path):
@@ -198,6 +199,7 @@ def test_public_tables_are_registered_beside_a_table(steward: Browsing, shop: Te
     form = page.locator("form[data-address='/api/v1/datasets']")
     for label, value in (("Name", "stays"), ("Table or file", "stays.csv"), ("User column", "who")):
         form.get_by_label(label).fill(value)
+    expect(form.get_by_label("User: who")).to_be_visible()  # the columns of the file are offered by now
     form.get_by_label("Item columns").fill("place")
     form.get_by_label("Public tables to join").fill("towns")
     form.get_by_role("button", name="Register").click()

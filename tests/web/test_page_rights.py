@@ -22,7 +22,11 @@ def _address(path: str, answered: str) -> str:
     given = {"account": "ada-shop", "query": answered, "name": "page.css", "series": "none"}
     version = chart_library().version if path.startswith("/charts") else static_version()
     address = path.format(version=version, **given) if "{" in path else path
-    return address + ("?which=paper&k=10&epsilon=0.1&delta=1e-6" if path == "/explore/curve" else "")
+    parameters = {
+        "/explore/curve": "?which=paper&k=10&epsilon=0.1&delta=1e-6",
+        "/steward/columns": "?table=shop.parquet",
+    }
+    return address + parameters.get(path, "")
 
 
 def _expected(method: str, path: str, access: Access, who: str) -> int:

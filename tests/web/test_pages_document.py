@@ -7,7 +7,7 @@ from setwise.service.auth.permissions import PAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "pages.md").read_text()
-_PARTS = {"/", "/logout", "/explore/curve", "/steward/verify"}
+_PARTS = {"/", "/logout", "/explore/curve", "/steward/verify", "/steward/tables", "/steward/columns"}
 """What pages are made of, and no pages of their own."""
 
 

@@ -1,6 +1,7 @@
-"""The Python client: a connection to a service, and its data sets with the calls and results of a local session.
+"""The Python client: a connection to a service, and its data sets, with the methods and results of a local session.
 
-It asks again under the same key when a connection is lost, so that nothing is paid for twice.
+If a connection is lost, the client repeats the request under the same idempotency key, so that nothing is charged
+twice.
 """
 
 import json
@@ -13,45 +14,57 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from urllib.parse import quote, urlencode, urlsplit
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.askable import Askable, SqlWords, parted
+from setwise.analytics.askable import Askable, SqlWords, split_budget
 from setwise.analytics.budget import AskedBudget
-from setwise.analytics.planning import Plan
+from setwise.analytics.planning.plan import Plan
 from setwise.analytics.query import Domain, Query
 from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.analytics.tables.domain import read_domain
-from setwise.client.steward import (
+from setwise.client.steward import Steward
+from setwise.contract import (
     AccountRecord,
+    CancelledRecord,
     DatasetRecord,
     PersonRecord,
+    PreviewRecord,
+    QueryRecord,
+    ReleasedRecord,
     SeriesRecord,
     SeriesValuesRecord,
-    Steward,
 )
 from setwise.errors import EngineFailed, InvalidParameter, MissingExtra, Unavailable, error_of
-from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label
 
 if TYPE_CHECKING:
     import httpx
 
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+"""Hosts on this machine, to which a token may be sent without encryption."""
+
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
+"""Seconds before a request or a poll is repeated: the first pause, which doubles each time, and the longest."""
+
 _TRY_AGAIN = {429, 502, 503, 504}
+"""Statuses of responses after which a request is repeated: the replica, or a proxy before it, is busy or restarts."""
+
 _PAGE = 1000
-"""Accounts that are asked for at a time, the most that the service lists."""
+"""Accounts that one request asks for, the most that the service returns."""
 
 _REFUSED_PATIENCE = 3.0
-"""How long a request is tried that no replica has received."""
+"""Seconds for which a request is repeated that no replica has received."""
 
 
 def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> "Client":
     """Connect to a service with a token that a steward has given.
 
-    `url` is the service's address, or those of several replicas, which are tried in turn. For `patience` seconds lost
-    connections and busy replicas are tried again, always under the same idempotency key. A request that could not be
-    sent at all, because nobody accepts the connection, is given up after 3 seconds: nothing is under way. Queries that
-    are, ride out a replica's restart.
+    `url` is the address of the service, or a list of the addresses of several replicas, which are tried in turn. A
+    request whose connection is lost, or that meets a busy replica, is repeated for `patience` seconds under the same
+    idempotency key, so that a query survives the restart of its replica. A request that could not be sent at all,
+    because no replica accepts the connection, is repeated for 3 seconds only: then `Unavailable` is raised.
+
+    Raises `InvalidParameter` for an address that would send the token without encryption, and `MissingExtra` if httpx
+    is not installed.
 
         events = setwise.connect("https://setwise.example", token=...).dataset("events")
         events.top_k(item="word", k=10, discover="bounded-range:0.1", counts="pure:0.1", delta=1e-9)
@@ -60,7 +73,7 @@ def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> 
 
 
 class Client:
-    """A connection to a service; `connect` makes one."""
+    """A client of a Setwise service, with its address and token; `connect` returns one."""
 
     def __init__(
         self,
@@ -77,7 +90,7 @@ class Client:
             raise MissingExtra("the client needs httpx: pip install 'setwise[client]'") from None
         if not urls:
             raise InvalidParameter("give the address of the service, such as https://setwise.example")
-        self._addresses = [_checked(url) for url in urls]
+        self._addresses = [_check_address(url) for url in urls]
         self._client: httpx.Client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(30.0, connect=5.0)
         )
@@ -99,82 +112,99 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the HTTP connections to the service."""
         self._client.close()
 
     @property
     def steward(self) -> Steward:
-        """What stewards do: people, tokens, data sets, accounts, audit and trail."""
+        """The calls that only a steward may make: people, tokens, data sets, accounts, audit and the audit log."""
         return Steward(self)
 
     def me(self) -> PersonRecord:
-        """Return whose token this is."""
+        """Return the name and role of the person whose token the client sends."""
         return self.request("GET", "/me")
 
     def datasets(self) -> list[DatasetRecord]:
-        """Return what can be asked about."""
+        """Return the data sets of the service, each with the columns that questions may use."""
         return self.request("GET", "/datasets")
 
     def accounts(self) -> list[AccountRecord]:
-        """Return how one's accounts stand, without their odometers; a steward gets everybody's."""
-        found: list[AccountRecord] = []
+        """Return the status of each of the person's accounts; a steward gets every account.
+
+        The odometers (the epsilon spent so far), which take time to compute, are left out.
+        """
+        accounts: list[AccountRecord] = []
         while True:
-            after = f"&after={quote(found[-1]['account'])}" if found else ""
+            after = f"&after={quote(accounts[-1]['account'])}" if accounts else ""
             page: list[AccountRecord] = self.request("GET", f"/accounts?most={_PAGE}{after}")
-            found += page
+            accounts += page
             if len(page) < _PAGE:
-                return found
+                return accounts
 
     def live(self) -> list[SeriesRecord]:
-        """Return the live series that one's accounts have paid for."""
+        """Return the record of each live series that the person's accounts have paid for."""
         return self.request("GET", "/live")
 
     def series(self, name: str) -> "RemoteSeries":
-        """Return a live series by its name."""
+        """Return a handle on the live series called `name`.
+
+        No request is sent, so an unknown name raises `UnknownName` only at the first use of the handle.
+        """
         return RemoteSeries(self, name)
 
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
-        """Return a data set to ask, paid for by an account: the named one, or the only one there is for it."""
+        """Return a handle to ask the data set `name`; questions are paid by `account`.
+
+        If `account` is None, it is the person's only account on the data set. Raises `InvalidParameter` if the person
+        has none on it, or several.
+        """
         if account is None:
-            mine = [each["account"] for each in self.accounts() if each["dataset"] == name]
-            if len(mine) != 1:
-                there = ", ".join(map(repr, mine)) or "none"
-                raise InvalidParameter(f"name the account that pays for questions to {name!r}: you have {there}")
-            (account,) = mine
+            names = [record["account"] for record in self.accounts() if record["dataset"] == name]
+            if len(names) != 1:
+                listed = ", ".join(map(repr, names)) or "none"
+                raise InvalidParameter(f"name the account that pays for questions to {name!r}: you have {listed}")
+            (account,) = names
         return RemoteDataset(self, name, account)
 
     def request(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:  # noqa: ANN401
-        """Return the JSON that a route answers with, or raise the error of the tree that its problem stands for.
+        """Send a request to the route `path`, with `body` as JSON, and return the JSON of the response.
 
-        Lost connections and busy replicas are tried again for as long as `patience` allows, and less long while no
-        replica has received the request, unless it asks after a query that one of them has.
+        `method` is the HTTP method. The request is repeated as `connect` describes; `key` is its idempotency key, None
+        for requests without one.
+
+        Raises the error of `setwise.errors` that the response names, and `Unavailable` if the service cannot be
+        reached.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
         if content is not None:
             headers["Content-Type"] = "application/json"
-        began, pause, tried = self._monotonic(), _FIRST_PAUSE, 0
+        began, pause, attempts = self._monotonic(), _FIRST_PAUSE, 0
+        # A replica has received a query before anybody polls it, so a poll is worth the whole patience.
         patience = self._patience if path.startswith("/queries/") else min(self._patience, _REFUSED_PATIENCE)
         while True:
-            tried += 1
+            attempts += 1
             url = f"{self._addresses[0]}/api/v1{path}"
             try:
                 response = self._client.request(method, url, content=content, headers=headers)
             except self._lost as error:
                 if not isinstance(error, self._not_sent):
                     patience = self._patience
-                if self._monotonic() - began >= patience and tried >= len(self._addresses):
+                if self._monotonic() - began >= patience and attempts >= len(self._addresses):
                     raise Unavailable(f"the service at {self._addresses[0]} cannot be reached; try again") from None
                 self._addresses.append(self._addresses.pop(0))
             else:
                 patience = self._patience
                 if response.status_code not in _TRY_AGAIN or self._monotonic() - began >= patience:
-                    return _read(response)
+                    return _read_response(response)
             self._sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def wait(self, query: dict[str, Any]) -> dict[str, Any]:
-        """Return a query when it has ended; interrupting the wait cancels it."""
+    def wait(self, query: QueryRecord) -> QueryRecord:
+        """Poll the service until `query` is no longer running, and return its record then.
+
+        A KeyboardInterrupt meanwhile cancels the query and is raised again.
+        """
         pause = _FIRST_PAUSE
         path = f"/queries/{query['id']}"
         try:
@@ -188,8 +218,12 @@ class Client:
         return query
 
 
-def _checked(url: str) -> str:
-    """Return an address without its last slash, or raise `InvalidParameter` for one that would show the token."""
+def _check_address(url: str) -> str:
+    """Return `url`, the address of a service, without a slash at its end.
+
+    Raises `InvalidParameter` unless the address is https, or http on this machine, because others on the network could
+    read the token.
+    """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InvalidParameter(f"the address of a service must be https://..., not {url!r}")
@@ -198,20 +232,28 @@ def _checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def _read(response: "httpx.Response") -> Any:  # noqa: ANN401 - JSON
+def _read_response(response: "httpx.Response") -> Any:  # noqa: ANN401 - JSON
+    """Return the JSON of a response whose status means success.
+
+    Raises the error that a problem document names, and `Unavailable` for a response that is not JSON.
+    """
     try:
-        found = response.json()
+        content = response.json()
     except ValueError:
-        found = None
-    if response.is_success and found is not None:
-        return found
-    if not isinstance(found, dict):
+        content = None
+    if response.is_success and content is not None:
+        return content
+    if not isinstance(content, dict):
         raise Unavailable(f"the service answered {response.status_code} without saying why; is the address right?")
-    raise error_of(found)
+    raise error_of(content)
 
 
 class SeriesWords(TypedDict, total=False):
-    """The words of a live series: those of `setwise.live.open_live`."""
+    """The parameters of a live series, as `setwise.live.open_live` documents them; None means that one is left out.
+
+    For each group of the column `item`, the series counts the users up to the end of each period; the column `at` has
+    the time of each row. There are `periods` periods of one `every` (day, week or month), the first from `start` on.
+    """
 
     item: str
     at: str
@@ -230,10 +272,10 @@ class SeriesWords(TypedDict, total=False):
 
 
 class RemoteDataset(Askable):
-    """A data set of a service and the account that pays; `Client.dataset` returns one.
+    """A data set of a service, and the account that pays for questions to it; `Client.dataset` returns one.
 
-    The calls are those of a local session on an account. Bounds that are left out are those that the steward has
-    registered.
+    It has the methods of a local session that an account pays for. If a call leaves out a contribution bound, the bound
+    that the steward registered for the data set applies.
     """
 
     def __init__(self, client: Client, name: str, account: str) -> None:
@@ -245,7 +287,10 @@ class RemoteDataset(Askable):
         return f"<setwise data set {self._name!r}, paid for by {self._account!r}>"
 
     def open_live(self, name: str, **words: Unpack[SeriesWords]) -> "RemoteSeries":
-        """Open a live series on the data set, paid for once by the account; again with the same words it is free."""
+        """Open the live series `name` on the data set, and return it. The account is charged once for the whole series.
+
+        `words` are the parameters of the series. Opening it again with the same parameters costs nothing.
+        """
         given: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
         if "domain" in given:
             given["domain"] = list(self.read_domain(given["domain"]))
@@ -255,58 +300,95 @@ class RemoteDataset(Askable):
         self._client.request("POST", "/live", body)
         return RemoteSeries(self._client, name)
 
-    def standing(self) -> dict[str, Any]:
-        """Return how the account stands."""
+    def standing(self) -> AccountRecord:
+        """Return the status of the account, with its odometers: bounds on the privacy loss of all answers so far."""
         return self._client.request("GET", f"/accounts/{self._account}")
 
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
-        """Return public labels from a list or a file on this machine."""
+        """Return the public group labels in `domain`, which is a list of labels or a path on this machine."""
         return read_domain(domain)
 
     def preview(self, query: Query, budget: AskedBudget) -> Plan:
-        """Return what a question would cost and how far off its answer may be; free, and no data is touched."""
-        return Plan.from_dict(self._client.request("POST", "/preview", self._body(query.to_dict(), budget)))
+        """Return the plan of `query` under `budget`: its cost, and the planned error of its answer.
+
+        Nothing is charged, and no row is read.
+        """
+        return Plan.from_dict(self.preview_record(query, budget))
+
+    def preview_record(self, query: Query, budget: AskedBudget) -> PreviewRecord:
+        """Return the service's JSON preview of `query` under `budget`.
+
+        It has the plan (cost and expected error), and says whether the account can pay for it now. Nothing is charged.
+        """
+        record: PreviewRecord = self._client.request("POST", "/preview", self._body(query.to_dict(), budget))
+        return record
 
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
-        """Ask a question given as records, under a key of its own unless one is given, and wait for its answer."""
-        return _answer(self._ended(self._body(query.to_dict(), budget), key))
+        """Ask the service `query` under `budget`, wait until the query has ended, and return its answer.
+
+        `key` is the idempotency key: asking again under it returns the stored answer and costs nothing. If it is None,
+        a new key is made.
+        """
+        return _read_answer(self._ask_and_wait(self._body(query.to_dict(), budget), key))
 
     def sql(self, text: str, *, key: str | None = None, **words: Unpack[SqlWords]) -> SqlAnswer:
-        """Return the answer to one SELECT from the data set, as columns and rows.
+        """Ask the SELECT `text` of the data set, and return its answer as columns and rows.
 
-        What may be spent stands in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in
-        the words, not in both.
+        The budget is given in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the
+        keyword arguments `words`, such as ``epsilon=1``, but not in both. `key` is the idempotency key; if it is None,
+        a new key is made.
         """
-        ended = self._ended(self._sql_body(text, words), key)
+        ended = self._ask_and_wait(self._sql_body(text, words), key)
         return SqlAnswer(
-            answer=_answer(ended),
-            outputs=tuple(Output(**each) for each in ended["columns"]),
-            computed=tuple(ended["rows"]),
-            problem=ended.get("row_problem", ""),
+            answer=_read_answer(ended),
+            outputs=tuple(Output(**column) for column in ended["columns"] or ()),
+            computed=tuple(ended["rows"] or ()),
+            problem=ended["row_problem"] or "",
+            notes=tuple(ended.get("row_notes") or ()),
         )
 
     def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
-        """Return how a SELECT would be answered, and what it would cost; free, and no data is touched."""
+        """Return the plan of the SELECT `text`: its mechanism, cost and accuracy. Free, and no data is read.
+
+        The keyword arguments `words` (budget, contribution bound and the like) are those of `sql`.
+        """
         return Plan.from_dict(self._client.request("POST", "/preview", self._sql_body(text, words)))
 
-    def _ended(self, body: dict[str, object], key: str | None) -> dict[str, Any]:
-        """Ask, wait, and return the query with its answer, or raise what it ended in."""
+    def _ask_and_wait(self, body: dict[str, object], key: str | None) -> QueryRecord:
+        """Send the question in `body` under the idempotency `key`, wait until it has ended, and return its record.
+
+        The record has the answer. If `key` is None, a new key is made. Raises the error that the query ended in, and
+        `EngineFailed` if the query was cancelled.
+        """
         key = secrets.token_hex(16) if key is None else key
         ended = self._client.wait(self._client.request("POST", "/queries", body, key=key))
         if ended["problem"] is not None:
-            raise error_of(ended["problem"])
+            raise error_of({**ended["problem"]})
         if ended["answer"] is None:
             raise EngineFailed("the query was cancelled; ask again under the same key")
         return ended
 
     def _sql_body(self, text: str, words: SqlWords) -> dict[str, object]:
-        given, spent = parted(words)
+        """Return the JSON body of a request that asks the SQL statement `text`.
+
+        `words` may have a budget, a contribution bound and a domain (the public group labels). Without a budget here,
+        the SQL must state one.
+        """
+        given, spent = split_budget(words)
         if given.get("domain") is not None:
             given["domain"] = self.read_domain(given["domain"])
         stated = {name: value for name, value in given.items() if value is not None}
-        return self._body({"kind": "sql", "text": text, **stated}, self.budget(spent) if spent else None)
+        body = self._body({"kind": "sql", "text": text, **stated}, self.budget(spent) if spent else None)
+        spend = body.get("spend")
+        if isinstance(spend, dict) and spent.get("delta") is None:
+            spend.pop("delta", None)  # the service decides: 1e-6 if the statement has private groups, else 0
+        return body
 
     def _body(self, query: dict[str, object], budget: AskedBudget | None) -> dict[str, object]:
+        """Return the JSON body of a request that asks `query` (a dict of its parameters) with `budget`.
+
+        A `budget` of None is left out, because the SQL text in the query states the budget.
+        """
         spend = {} if budget is None else {"spend": budget.to_dict()}
         return {"dataset": self._name, "account": self._account, "query": query, **spend}
 
@@ -322,21 +404,45 @@ class RemoteSeries:
         return f"<setwise live series {self.name!r} of a service>"
 
     def update(self, until: str | date | None = None) -> list[str]:
-        """Release every period that has ended, and return their first days; nothing is charged."""
-        body = {} if until is None else {"until": str(until)}
-        released: list[str] = self._client.request("POST", f"/live/{quote(self.name)}/update", body)["released"]
-        return released
+        """Release every period that has ended, and return the first day of each. Nothing is charged.
 
-    def view(self, *, window: int | None = None, items: Sequence[str | int] = ()) -> SeriesValuesRecord:
-        """Return what was released, as totals or as windows of so many periods; free."""
-        words = [("item", str(item)) for item in items] + ([] if window is None else [("window", str(window))])
-        asked = f"?{urlencode(words)}" if words else ""
-        return self._client.request("GET", f"/live/{quote(self.name)}{asked}")
+        `until` is the day up to which periods are released; None means today (UTC).
+        """
+        body = {} if until is None else {"until": str(until)}
+        released: ReleasedRecord = self._client.request("POST", f"/live/{quote(self.name)}/update", body)
+        return released["released"]
+
+    def cancel_update(self) -> bool:
+        """Stop the running update of the series; return False if the replica that gets the request runs none."""
+        stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
+        return stopped["cancelled"]
+
+    def view(
+        self,
+        *,
+        window: int | None = None,
+        items: Sequence[str | int] = (),
+        top: int | None = None,
+        on: str | date | None = None,
+    ) -> SeriesValuesRecord:
+        """Return the released numbers of the groups `items`; of every group if `items` is empty. Nothing is charged.
+
+        The numbers count users since the start of the series or, with `window`, new users within that many periods.
+        With `top`, only that many groups are returned: the largest of the period that begins on the day `on`, or of the
+        last period if `on` is None.
+        """
+        parameters = [("item", str(item)) for item in items]
+        for name, value in (("window", window), ("top", top), ("on", on)):
+            parameters += [] if value is None else [(name, str(value))]
+        selection = f"?{urlencode(parameters)}" if parameters else ""
+        return self._client.request("GET", f"/live/{quote(self.name)}{selection}")
 
     def close(self) -> SeriesRecord:
-        """End the series for good; what was released stays."""
+        """End the series for good, and return its record. Numbers that were released can still be viewed."""
         return self._client.request("DELETE", f"/live/{quote(self.name)}")
 
 
-def _answer(ended: dict[str, Any]) -> PrivateAnswer:
-    return PrivateAnswer.from_stored(canonical(ended["answer"]))
+def _read_answer(ended: QueryRecord) -> PrivateAnswer:
+    """Return the answer in `ended`, the service's record of a query that ended with an answer."""
+    assert ended["answer"] is not None, "a query without an answer was refused before"
+    return PrivateAnswer.from_record(ended["answer"])

@@ -1,228 +1,52 @@
-"""What a steward does over the service's API: people and tokens, data sets and caps, accounts, audit and trail.
+"""The calls of a steward over the service's API: people, tokens, data sets, caps, accounts and the audit log.
 
-The answers are typed JSON objects, whose fields `docs/reference/routes.md` describes.
+Every call returns a JSON object of the service as a typed dictionary of `setwise.contract`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Protocol
 from urllib.parse import quote
 
-Role = Literal["steward", "analyst", "monitor"]
-State = Literal["open", "frozen", "closed"]
-Every = Literal["day", "week", "month", "quarter", "year"]
-Rule = Literal["wallet", "zcdp"]
-
-
-class BracketRecord(TypedDict):
-    """A certified [lower, upper]; the upper end is promised."""
-
-    lower: float
-    upper: float
-
-
-class PersonRecord(TypedDict):
-    """A person."""
-
-    name: str
-    role: Role
-
-
-class TokenRecord(TypedDict):
-    """A token without its secret; times are seconds since 1970."""
-
-    id: str
-    person: str
-    label: str
-    created_at: float
-    expires_at: float | None
-    revoked_at: float | None
-
-
-class NewTokenRecord(TokenRecord):
-    """A token that was just made; its secret is shown this once."""
-
-    secret: str
-
-
-class ColumnRecord(TypedDict):
-    """A column that may be named in questions."""
-
-    name: str
-    kind: str
-
-
-class DatasetRecord(TypedDict):
-    """What may be asked of a data set."""
-
-    name: str
-    engine: str
-    user: str
-    items: list[ColumnRecord]
-    values: list[ColumnRecord]
-    filters: list[ColumnRecord]
-    contributions: int | None
-    per_item: int
-    public: dict[str, list[ColumnRecord]]
-
-
-class CapRecord(TypedDict):
-    """The cap of a data set."""
-
-    dataset: str
-    epsilon: float
-    delta: float
-
-
-class ReclaimedRecord(TypedDict):
-    """How many accounts gave back what they held of a cap."""
-
-    dataset: str
-    accounts: int
-
-
-class QuestionBudgetRecord(TypedDict):
-    """What a statement without a budget costs, and after how many hours it is a new question."""
-
-    epsilon: float
-    delta: float
-    fresh_hours: float
-
-
-class AccountRecord(TypedDict):
-    """An account's status; `odometer` is None in lists."""
-
-    account: str
-    kind: Literal["setwise", "filter", "cap"]
-    analyst: str
-    dataset: str
-    epsilon: BracketRecord
-    delta: float
-    method: str
-    statement: str
-    left: list[str]
-    spent: list[str]
-    share_left: float
-    odometer: BracketRecord | None
-    path_odometer: BracketRecord | None
-    epsilon_left: float | None
-    more_like_last: int | None
-    charges: int
-    state: State
-    every: str | None
-    period: str | None
-
-
-class JointRecord(TypedDict):
-    """What the accounts on a data set promise together."""
-
-    dataset: str
-    accounts: list[str]
-    periods: int
-    epsilon: BracketRecord
-    delta: float
-    interaction: str
-    method: str
-    statement: str
-    cap: AccountRecord | None
-
-
-class EntryRecord(TypedDict):
-    """An entry of an account: a charge with what was asked, a settlement with the answer, a slice of a cap, a release.
-
-    A release is a part of an answer, such as a day of a live series, that an earlier charge has paid for.
-    `text` is that JSON, as it was written.
-    """
-
-    entry: int
-    at: str
-    kind: Literal["charge", "settle", "slice", "release"]
-    key: str
-    period: str | None
-    uses: list[str]
-    text: str
-    hash: str
-
-
-class SeriesRecord(TypedDict):
-    """A live series: what it counts, what it cost, and how close its numbers are."""
-
-    name: str
-    dataset: str
-    account: str
-    item: str
-    every: str
-    start: str
-    periods: int
-    unit: str
-    contributions: int
-    spent: list[str]
-    within: float
-    shown_from: float | None
-    matrix: str
-    closed: bool
-
-
-class LineRecord(TypedDict):
-    """One item of a live series over time."""
-
-    item: str | int
-    values: list[int]
-    intervals: list[tuple[int, int]]
-
-
-class SeriesValuesRecord(TypedDict):
-    """The released numbers of a live series."""
-
-    name: str
-    every: str
-    unit: str
-    measure: str
-    left_out: str
-    periods: list[str]
-    remaining: int
-    series: list[LineRecord]
-    epsilon: BracketRecord
-    delta: float
-    spent: list[str]
-    promise: str
-
-
-class ActRecord(TypedDict):
-    """What somebody did, in its place in the ledger's register."""
-
-    number: int
-    at: str
-    action: str
-    by: str
-    subject: str
-    details: dict[str, Any]
-    hash: str
-
-
-class AuditRecord(TypedDict):
-    """What verifying the ledger found; keep `head` to compare later."""
-
-    verified: bool
-    accounts: int
-    entries: int
-    head: str
-    faults: list[str]
-
+from setwise.contract import (
+    AccountRecord,
+    AccountRule,
+    ActRecord,
+    AuditRecord,
+    CapRecord,
+    CatalogRecord,
+    DatasetRecord,
+    EntryRecord,
+    Every,
+    JointRecord,
+    Keep,
+    NewTokenRecord,
+    PersonRecord,
+    QuestionBudgetRecord,
+    ReclaimedRecord,
+    Role,
+    Rule,
+    State,
+    TokenRecord,
+)
 
 _PAGE = 1000
-"""Entries and acts that are asked for at once."""
+"""Entries, or events of the audit log, that one request asks for."""
 
 
 class Requests(Protocol):
-    """What is needed of a client: requests that are tried again."""
+    """Protocol of a client that sends requests, and repeats a request whose connection was lost."""
 
     def request(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:  # noqa: ANN401
-        """Return the JSON that a route answers with, or raise the error that its problem stands for."""
+        """Send a request with this HTTP `method`, route `path` and JSON `body`, and return the JSON of the response.
+
+        `key` is the idempotency key, or None. Raises the error of `setwise.errors` that the service's problem document
+        names.
+        """
         ...
 
 
 class Steward:
-    """A steward's calls; `Client.steward` is one. Whoever is no steward is refused with `Forbidden`.
+    """The calls of a steward; `Client.steward` returns one. Each raises `Forbidden` if the person is not a steward.
 
     steward = setwise.connect("https://setwise.example", token=...).steward
     steward.add_person("ada", role="analyst")
@@ -234,32 +58,43 @@ class Steward:
         self._client = client
 
     def people(self) -> list[PersonRecord]:
-        """Return everybody."""
+        """Return the record (name and role) of every person of the service."""
         return self._client.request("GET", "/people")
 
     def add_person(self, name: str, *, role: Role) -> PersonRecord:
-        """Add a person; they can do nothing until they have a token or sign on."""
+        """Add the person `name` with the `role` "steward", "analyst" or "monitor".
+
+        Until the person has a token or uses single sign-on, the service refuses their requests. Raises `NameTaken` if
+        the name was used.
+        """
         return self._client.request("POST", "/people", {"name": name, "role": role})
 
     def remove_person(self, name: str) -> PersonRecord:
-        """Remove a person: their tokens end, their accounts and answers stay; the name stays taken."""
+        """Remove a person and revoke their tokens. Their accounts and answers stay; nobody else can take the name."""
         return self._client.request("DELETE", _path("people", name))
 
     def join_subject(self, name: str, subject: str) -> PersonRecord:
-        """Let a person use single sign-on whom its provider knows by `subject`."""
+        """Let the person `name` use single sign-on.
+
+        `subject` is the claim `sub` by which the provider identifies them.
+        """
         return self._client.request("PUT", _path("people", name, "subject"), {"subject": subject})
 
     def tokens(self, person: str) -> list[TokenRecord]:
-        """Return a person's tokens, without their secrets."""
+        """Return the tokens of a person, without their secrets."""
         return self._client.request("GET", _path("people", person, "tokens"))
 
     def issue_token(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewTokenRecord:
-        """Make a token, for 90 days unless `expires_at` says otherwise; its secret is nowhere but in the answer."""
+        """Make a token for `person` and return it with its secret, which cannot be read again.
+
+        `label` is a name for lists of tokens. `expires_at` is the time at which the token ends, in seconds since 1970;
+        None stands for the days that the operator has set, 90 by default.
+        """
         body = {"label": label, "expires_at": expires_at}
         return self._client.request("POST", _path("people", person, "tokens"), body)
 
     def revoke_token(self, person: str, token: str) -> TokenRecord:
-        """End a token by its id, and the browser sessions that began with it."""
+        """Revoke the token of `person` with the id `token`, and end the browser sessions that were opened with it."""
         return self._client.request("DELETE", _path("people", person, "tokens", token))
 
     def register_dataset(
@@ -278,11 +113,20 @@ class Steward:
         csv: Mapping[str, object] | None = None,
         engine: str = "duckdb",
         apart: str = "",
+        unit: str = "user",
     ) -> DatasetRecord:
-        """Register a table: its user column, and the columns that may be items, added up or filtered by.
+        """Register a table as a data set, and return its record.
 
-        `types` says which columns of a CSV file are not text, `csv` how it is written (separator, encoding, header,
-        columns, skip_lines, format), and `public` which tables without users SQL may join, by name.
+        `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table.
+        `user` is the column that identifies the user of each row. Questions may group by the columns `items`, aggregate
+        `values` and filter by `filters`. `contributions` is the most groups in which one user counts (None for no
+        bound), and `per_item` the most that a user adds to one group. `types` has the kinds of CSV columns that are not
+        text, and `csv` says how the file is written (separator, encoding, header, columns, skip_lines, format).
+        `public` has the tables without users that SQL may join, by name. `apart` is the reason why the data set does
+        not share the cap of other data sets on the same table ("" if it does). `unit` is the unit of privacy of all
+        accounts on the data set: "user", or a part of a user such as "user,day", which is a far weaker promise.
+
+        Raises `NameTaken`, `UnknownColumn`, `UnsuitableTable` or `InvalidParameter`.
         """
         body = {
             "name": name,
@@ -298,8 +142,23 @@ class Steward:
             "public": dict(public or {}),
             "csv": None if csv is None else dict(csv),
             "apart": apart,
+            "unit": unit,
         }
         return self._client.request("POST", "/datasets", body)
+
+    def export_catalog(self) -> CatalogRecord:
+        """Return all data sets as a catalog: its TOML `text`, which the command line reads, and their names."""
+        return self._client.request("GET", "/catalog")
+
+    def import_catalog(self, text: str, *, apart: str = "") -> CatalogRecord:
+        """Register each table of a catalog, given as TOML text, as a data set; return the catalog of all data sets.
+
+        Tables that are already registered with the same definition are skipped. `apart` is the reason why the new data
+        sets do not share the cap of other data sets on the same tables ("" if they do).
+
+        Raises `InvalidParameter`, `UnsuitableTable`, `UnknownColumn` or `NameTaken`, and then registers nothing.
+        """
+        return self._client.request("PUT", "/catalog", {"text": text, "apart": apart})
 
     def set_cap(
         self,
@@ -309,17 +168,32 @@ class Steward:
         delta: float,
         rule: Rule = "wallet",
         failure_share: float | None = None,
+        keep: Keep = "either",
     ) -> CapRecord:
-        """Limit all accounts on a data set together, for good; set once, before the first account is opened."""
-        body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share}
+        """Limit what all accounts on `dataset` may spend together to one budget (epsilon, delta).
+
+        Return this cap's record. A cap is set once, before the first account is opened, and cannot be changed. `rule`
+        says how charges add up: "wallet", or "zcdp" for uses of which only the zCDP parameters are known.
+        `failure_share` is the share of delta that is set aside for the failure probabilities of uses; None means the
+        default of the rule. `keep` says how charges are paid: from a Gaussian wallet ("wallet"), as a sum of epsilons
+        ("sum"), or by both until a charge fits only one of them ("either").
+        """
+        body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
 
     def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
-        """Give back to a cap what accounts hold of it, of those without a charge for `idle_hours`."""
+        """Take the slices of the cap of `dataset` that idle accounts have reserved and not spent back into the cap.
+
+        Returns the number of these accounts. The cap is the joint budget of all accounts on the data set. An account is
+        idle if its ledger got no entry, such as a charge, for `idle_hours` hours.
+        """
         return self._client.request("POST", _path("datasets", dataset, "cap", "reclaim"), {"idle_hours": idle_hours})
 
     def joint(self, dataset: str, *, periods: int = 1) -> JointRecord:
-        """Return what all accounts on a data set promise together, should their analysts collude."""
+        """Return the (epsilon, delta) of all accounts on `dataset` together, even if their analysts collude.
+
+        An account whose budget is renewed is counted with the budgets of `periods` calendar periods.
+        """
         return self._client.request("GET", f"{_path('datasets', dataset, 'joint')}?periods={periods}")
 
     def open_setwise(
@@ -334,14 +208,16 @@ class Steward:
         wallet: float = 0.0,
         failure: float = 0.0,
     ) -> AccountRecord:
-        """Open an account that draws from registered uses, such as "bounded-range:0.1x50", in any order.
+        """Open the account `name`, which pays with `uses` registered in advance, such as "bounded-range:0.1x50".
 
-        With `wallet`, a mu, uses of other parameters are paid from a Gaussian wallet of that mu beside them, and may
-        fail outright with probability `failure` in all.
+        The account belongs to `analyst`, who may spend the uses in any order on questions to `dataset`. Their overall
+        epsilon is certified at `delta`. A `wallet` above 0 is the mu of a Gaussian wallet that pays for uses which are
+        not registered; the failure probabilities of those uses may add up to `failure`. `every` is the calendar period
+        after which the account has all its uses again; None means never.
         """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
         body |= {"wallet": wallet, "failure": failure}
-        return self._opened(body, analyst=analyst, dataset=dataset, delta=delta, every=every)
+        return self._open(body, analyst=analyst, dataset=dataset, delta=delta, every=every)
 
     def open_filter(
         self,
@@ -352,72 +228,97 @@ class Steward:
         epsilon: float,
         delta: float,
         every: Every | None = None,
-        rule: Rule = "wallet",
+        rule: AccountRule = "wallet",
         failure_share: float | None = None,
+        menu: Sequence[str] = (),
     ) -> AccountRecord:
-        """Open an account with a total, for uses of any parameters.
+        """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) that pays for each use.
 
-        `failure_share` of delta is set aside for outright failures. The rule "zcdp" takes uses of which only their
-        zCDP is known.
+        `rule` says how charges add up: by a Gaussian wallet ("wallet"), by the costs of a fixed `menu` of pure and
+        bounded-range uses ("menu"), which takes only these uses but more of them, or "zcdp" for uses of which only the
+        zCDP parameters are known. `failure_share` is the share of delta that is set aside for the failure probabilities
+        of uses; None means the default of the rule. `every` is the calendar period after which the account has its
+        whole budget again; None means never.
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
-        body |= {"rule": rule, "failure_share": failure_share}
-        return self._opened(body, analyst=analyst, dataset=dataset, delta=delta, every=every)
+        body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})
+        return self._open(body, analyst=analyst, dataset=dataset, delta=delta, every=every)
 
     def freeze(self, account: str, *, reason: str = "") -> AccountRecord:
-        """Let an account pay for nothing until it is opened again."""
+        """Stop `account` from paying for questions until `thaw` opens it again; the audit log records the `reason`."""
         return self._set_state(account, "frozen", reason)
 
     def thaw(self, account: str, *, reason: str = "") -> AccountRecord:
-        """Open a frozen account again."""
+        """Let the frozen `account` pay for questions again; `reason` is recorded in the audit log."""
         return self._set_state(account, "open", reason)
 
     def close_account(self, account: str, *, reason: str = "") -> AccountRecord:
-        """Close an account for good."""
+        """Close `account` for good: it pays for no further question. `reason` is recorded in the audit log."""
         return self._set_state(account, "closed", reason)
 
     def question_budget(self, account: str) -> QuestionBudgetRecord:
-        """Return what a statement of this account costs that names no budget, as BI tools send them."""
+        """Return the default budget of `account`, which SQL over PostgreSQL's protocol spends if it states no budget.
+
+        BI tools send such statements.
+        """
         return self._client.request("GET", _path("accounts", account, "question-budget"))
 
     def set_question_budget(
         self, account: str, *, epsilon: float, delta: float = 1e-9, fresh_hours: float = 24.0
     ) -> QuestionBudgetRecord:
-        """Set what such a statement costs, and after how many hours the same statement is a new question."""
+        """Set the default budget (epsilon, delta) of `account` for SQL statements over PostgreSQL's protocol.
+
+        It is spent by statements that state no budget, such as those of BI tools. For at most `fresh_hours` hours,
+        repeating such a statement returns the stored answer; later it is charged again.
+        """
         body = {"epsilon": epsilon, "delta": delta, "fresh_hours": fresh_hours}
         return self._client.request("PUT", _path("accounts", account, "question-budget"), body)
 
     def account(self, name: str) -> AccountRecord:
-        """Return the status of an account, with its odometer."""
+        """Return the status of the account `name`, with its odometers: bounds on the privacy loss of its answers."""
         return self._client.request("GET", _path("accounts", name))
 
     def history(self, account: str, *, after: int = 0) -> Iterator[EntryRecord]:
-        """Yield the entries of an account in order, from the one after number `after` on."""
-        yield from self._paged(_path("accounts", account, "history"), "entry", after)
+        """Yield the ledger entries of an account in order, from the one after the number `after`."""
+        yield from self._pages(_path("accounts", account, "history"), "entry", after)
 
     def audit(self) -> AuditRecord:
-        """Recompute the whole ledger, and return every fault."""
+        """Have the service verify the whole ledger; return the result, with a sentence for every fault."""
         return self._client.request("GET", "/audit")
 
     def trail(self, *, after: int = 0) -> Iterator[ActRecord]:
-        """Yield what stewards and operators did, in order, from the one after number `after` on."""
-        yield from self._paged("/trail", "number", after)
+        """Yield the events of the audit log in order, from the one after the number `after`."""
+        yield from self._pages("/trail", "number", after)
 
-    def _opened(
+    def _open(
         self, body: dict[str, object], *, analyst: str, dataset: str, delta: float, every: Every | None
     ) -> AccountRecord:
+        """Open an account of `analyst` on `dataset` whose kind and budget are in `body`; return its status.
+
+        `delta` is the delta of the account's guarantee, and `every` the calendar period after which the account has its
+        whole budget again (None for never).
+        """
         body |= {"analyst": analyst, "dataset": dataset, "delta": delta, "every": every}
         return self._client.request("POST", "/accounts", body)
 
     def _set_state(self, account: str, state: State, reason: str) -> AccountRecord:
+        """Set an account's state to "open", "frozen" or "closed", and return the account's status.
+
+        `reason` is recorded in the audit log.
+        """
         return self._client.request("PUT", _path("accounts", account, "state"), {"state": state, "reason": reason})
 
-    def _paged(self, path: str, number: str, after: int) -> Iterator[Any]:
-        while found := self._client.request("GET", f"{path}?after={after}&most={_PAGE}"):
-            yield from found
-            after = found[-1][number]
+    def _pages(self, path: str, number: str, after: int) -> Iterator[Any]:
+        """Yield the records of the list at the route `path`, which the service returns in pages.
+
+        `number` is the integer field that orders the records; only records with a larger number than `after` are
+        yielded.
+        """
+        while page := self._client.request("GET", f"{path}?after={after}&most={_PAGE}"):
+            yield from page
+            after = page[-1][number]
 
 
 def _path(*parts: str) -> str:
-    """Return the address of a route, names quoted."""
+    """Return the path of a route of the service: its `parts`, each URL-quoted, joined by slashes."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)

@@ -1,4 +1,4 @@
-"""The application: routes, limits and error answers around one replica's parts, and the description of its API."""
+"""The FastAPI application of one replica: its routes, limits, error responses and OpenAPI document."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,27 +10,30 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from setwise.service.api import accounts, calculators, datasets, live, operations, people, queries
+from setwise.contract import ProblemRecord
+from setwise.service.api import accounts, calculators, catalog, datasets, live, operations, people, queries
 from setwise.service.api.schemas import QuestionBody
 from setwise.service.auth.permissions import API, API_ROUTES, Access, Permission, check_routes, methods_at
 from setwise.service.pages import PAGE_ROUTERS
 from setwise.service.pages.rendering import error_page
-from setwise.service.postgres.door import postgres_door
-from setwise.service.problems import MEDIA_TYPE, Problem, ProblemView, error_response
+from setwise.service.postgres.listener import postgres_door
+from setwise.service.problems import MEDIA_TYPE, Problem, error_response
 from setwise.service.replica import Service, open_service
 from setwise.service.route import BodyLimit, ResponseHeaders
 from setwise.service.settings import Settings
 from setwise.service.telemetry import RequestIds
 
 ROUTERS = (
+    queries.router,  # first, because the framework compares a path with the routers in this order
     operations.router,
     people.router,
     datasets.router,
+    catalog.router,
     accounts.router,
-    queries.router,
     live.router,
     calculators.router,
     *PAGE_ROUTERS,
@@ -38,11 +41,16 @@ ROUTERS = (
 
 
 def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI:
-    """Return the application of one replica; it opens its stores now and closes them when it shuts down."""
+    """Return the ASGI application of one replica of the service.
+
+    Databases and pools are opened now, by `settings`, and closed when the application shuts down. Tests may give an
+    open `service` instead.
+    """
     parts = service or open_service(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        """Run the heartbeat, the scheduled work and the PostgreSQL listener for as long as the application runs."""
         running = [asyncio.create_task(parts.runner.beat()), asyncio.create_task(parts.upkeep.run())]
         async with postgres_door(parts) as address:
             app.state.postgres_address = address
@@ -56,7 +64,7 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
         version=version("setwise"),
         lifespan=lifespan,
         openapi_url=f"{API}/openapi.json",
-        docs_url=None,  # the ready-made page would fetch scripts from elsewhere
+        docs_url=None,  # FastAPI's own page would fetch scripts from another site
         redoc_url=None,
         # The framework would answer /ask/ with a redirect to an address made of the request's Host header, which a
         # caller chooses: a cache or a link could lead people to another site.
@@ -77,12 +85,16 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
 
 
 def _error_response(request: Request, error: Exception) -> Response:
-    """Return the response for an error: a problem document for the API, a page for a browser."""
+    """Return the HTTP response for `error`: an RFC 9457 problem document for an API path, otherwise an HTML page."""
     problem = error_response(error)
     return problem if request.url.path.startswith("/api/") else error_page(request, error, problem)
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
+    """Return the error response for an unknown path or method.
+
+    If the path exists for other methods, the response has an Allow header that lists them.
+    """
     response = _error_response(request, error)
     if allowed := methods_at(request.url.path):
         response.headers["Allow"] = ", ".join(sorted(allowed))
@@ -95,7 +107,7 @@ DESCRIPTION = (
     "request at fault."
 )
 
-_WHEN = {
+_ERROR_DESCRIPTIONS = {
     401: ("NotSignedIn", "No token, or one that is unknown, expired or revoked.", "give a token"),
     402: ("BudgetExhausted", "The account cannot pay for this.", "the account has too little left for this"),
     403: ("Forbidden", "This person may not do this.", "only stewards may do this; ask one of them"),
@@ -120,7 +132,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas.pop("ValidationError", None)
     question = QuestionBody.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas |= question.pop("$defs") | {"QuestionBody": question}
-    schemas["Problem"] = ProblemView.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas["Problem"] = TypeAdapter(ProblemRecord).json_schema()
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for (method, path), permission in API_ROUTES.items():
         operation = document["paths"][path][method.lower()]
@@ -128,30 +140,35 @@ def describe(app: FastAPI) -> dict[str, Any]:
         operation["security"] = [] if permission.access is Access.ANYONE else [{"token": []}]
         operation["responses"].pop("422", None)
         for status in _problems(permission, operation):
-            operation["responses"][str(status)] = _described(status)
+            operation["responses"][str(status)] = _describe_error(status)
     return document
 
 
 def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
-    """Return the statuses of the problems that an operation can answer with."""
-    found = {503, *permission.problems}
+    """Return the HTTP error statuses that an API operation can respond with, in rising order, for the OpenAPI document.
+
+    They follow from the route's `permission` (whom it admits, and its own errors), and from whether the OpenAPI
+    `operation` has a request body or parameters.
+    """
+    statuses = {503, *permission.problems}
     match permission.access:
         case Access.HOLDER:
-            found |= {401, 429}
+            statuses |= {401, 429}
         case Access.PERSON | Access.STEWARD:
-            found |= {401, 403, 429}
+            statuses |= {401, 403, 429}
     if "requestBody" in operation:
-        found |= {408, 413, 422}
+        statuses |= {408, 413, 422}
     if "parameters" in operation:
-        found.add(422)
-    return sorted(found)
+        statuses.add(422)
+    return sorted(statuses)
 
 
-def _described(status: int) -> dict[str, Any]:
-    name, description, detail = _WHEN[status]
+def _describe_error(status: int) -> dict[str, Any]:
+    """Return the OpenAPI description of the error response with this HTTP status."""
+    name, description, detail = _ERROR_DESCRIPTIONS[status]
     example = Problem(name=name, status=status, detail=detail).document()
     content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
-    found: dict[str, Any] = {"description": description, "content": {MEDIA_TYPE: content}}
+    response: dict[str, Any] = {"description": description, "content": {MEDIA_TYPE: content}}
     if status == 429:
-        found["headers"] = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
-    return found
+        response["headers"] = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
+    return response

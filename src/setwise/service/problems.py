@@ -1,6 +1,6 @@
-"""Errors as application/problem+json: one status and one type per error of the tree.
+"""Errors as application/problem+json (RFC 9457): each error class has an HTTP status and a problem type.
 
-A response says nothing that the caller did not need; what the operator should know of an error is logged.
+A response contains only what the caller needs; other details of an error are logged for the operator.
 """
 
 import logging
@@ -8,15 +8,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from setwise import errors
 from setwise.analytics.query import SHAPES
+from setwise.contract import ProblemRecord
 from setwise.errors import FIELD_NOTE, PROBLEM_TYPE, BadRequest, NotSignedIn, SetwiseError, StoreFailed, TooManyRequests
 
 MEDIA_TYPE = "application/problem+json"
@@ -35,67 +34,73 @@ STATUS: dict[type[SetwiseError], int] = {
     errors.TooManyRequests: 429,
     errors.Unavailable: 503,
 }
-"""The status of an error is that of its nearest ancestor here."""
+"""HTTP status per error class; a class that is missing has the status of its nearest ancestor here."""
 
 _NO_DATABASE = "a database of the service did not answer; try again in a moment"
-"""Said for every `StoreFailed`: the ledger's own words name its address and what its driver said."""
+"""The message for every `StoreFailed`: the error's own message has the database's address and its driver's text."""
 
 ONE, SEVERAL = "one", "several"
-"""What tells a value from a list of them."""
+"""Tags that tell a single value (`ONE`) from a list of values (`SEVERAL`) in a request body."""
 
 _TAGS = {
     ONE, SEVERAL, *SHAPES, "sql", "draws", "total", "setwise", "filter", "constrained-str", "constrained-int",
 }  # fmt: skip
-"""What tells the kinds of a part apart; validators put these into the place, but no request has them as names."""
+"""Tags by which validators choose among several forms of a field.
+
+Validators include the tags in the location of an error, but no request has fields of these names.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem document. `name` is the error's class in the tree; `field` the part of the request at fault."""
+    """A problem document (RFC 9457): the JSON body of an error response.
+
+    `name` is the class of the error, `status` the HTTP status, `detail` a sentence, and `field` the field of the
+    request that is at fault, or None.
+    """
 
     name: str
     status: int
     detail: str
     field: str | None = None
 
-    def document(self) -> dict[str, Any]:
-        """Return the JSON object.
+    def document(self) -> ProblemRecord:
+        """Return the problem document as a JSON object.
 
         >>> Problem(name="KeyConflict", status=409, detail="the key was used before").document()["type"]
         'urn:setwise:problem:key-conflict'
         """
         words = re.findall("[A-Z][a-z]*", self.name)
-        found: dict[str, Any] = {
+        document: ProblemRecord = {
             "type": PROBLEM_TYPE + "-".join(words).lower(),
             "title": " ".join(words).capitalize(),
             "status": self.status,
             "detail": self.detail,
         }
-        return found if self.field is None else found | {"field": self.field}
-
-
-class ProblemView(BaseModel):
-    """application/problem+json: what went wrong and how to mend it."""
-
-    type: str = Field(examples=["urn:setwise:problem:invalid-parameter"])
-    title: str = Field(examples=["Invalid parameter"])
-    status: int = Field(examples=[422])
-    detail: str = Field(examples=["k: Input should be greater than or equal to 1"])
-    field: str | None = Field(default=None, examples=["query.k"], description="the part of the request at fault")
+        if self.field is not None:
+            document["field"] = self.field
+        return document
 
 
 def problem_of(error: SetwiseError) -> Problem:
-    """Return the problem document of an error of the tree."""
+    """Return the problem document of a `SetwiseError`.
+
+    Its `field` is the one that `at_field` noted on the error. The message of a `StoreFailed` is replaced, because it
+    names the database's address.
+    """
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     notes: list[str] = getattr(error, "__notes__", [])
-    named = [note.removeprefix(FIELD_NOTE) for note in notes if note.startswith(FIELD_NOTE)]
-    says = _NO_DATABASE if isinstance(error, errors.StoreFailed) else " ".join(str(error).split())
-    return Problem(name=type(error).__name__, status=status, detail=says, field=named[0] if named else None)
+    fields = [note.removeprefix(FIELD_NOTE) for note in notes if note.startswith(FIELD_NOTE)]
+    detail = _NO_DATABASE if isinstance(error, errors.StoreFailed) else " ".join(str(error).split())
+    return Problem(name=type(error).__name__, status=status, detail=detail, field=fields[0] if fields else None)
 
 
 @contextmanager
 def at_field(field: str) -> Iterator[None]:
-    """Name the part of the request that is at fault when the block refuses it; the innermost name stays."""
+    """Context manager that names `field` as the request field at fault in a `BadRequest` raised in its `with` block.
+
+    The name is a note on the error. An error that already has a note, from an inner `at_field`, keeps only that one.
+    """
     try:
         yield
     except BadRequest as error:
@@ -105,7 +110,7 @@ def at_field(field: str) -> Iterator[None]:
 
 
 def field_of(location: tuple[int | str, ...]) -> str:
-    """Return the name of a part of a request from where a validator found it.
+    """Return the name of a request's field from the `location` in a validator's error.
 
     >>> field_of(("body", "uses", 0))
     'uses.0'
@@ -118,7 +123,8 @@ def field_of(location: tuple[int | str, ...]) -> str:
     """
     places = {"body", "query", "path", "header", "cookie"}
     parts = location[1:] if location and location[0] in places and len(location) > 1 else location
-    # A kind stands in the location after the field it decides; the field `query` has a kind of the same name.
+    # A tag comes after the field whose form it selects. The field `query` has a tag of the same name, so the field
+    # is kept here and the tag dropped below.
     named = [part for part in parts[:1] if part == "query"]
     return ".".join(map(str, [*named, *(part for part in parts if part not in _TAGS and "[" not in str(part))]))
 
@@ -126,7 +132,7 @@ def field_of(location: tuple[int | str, ...]) -> str:
 _log = logging.getLogger("setwise.service")
 
 _LONGEST_FIELD = 200
-"""Characters of the longest name of a field that is repeated: an unknown one may have a megabyte."""
+"""Characters after which the name of a field is cut in an error: an unknown field's name may have a megabyte."""
 
 _UNREADABLE = "the body cannot be read; send one JSON object in UTF-8"
 
@@ -138,7 +144,7 @@ _DETAILS = {
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """Return the response for an error; what the operator should know of it is logged."""
+    """Return the HTTP response for `error`, as a problem document, and log details that only operators should see."""
     headers: dict[str, str] = {}
     match error:
         case SetwiseError():
@@ -150,22 +156,25 @@ def error_response(error: Exception) -> JSONResponse:
             elif isinstance(error, StoreFailed):
                 log_store_failure(error)
         case RequestValidationError():
-            problem = _invalid(error)
+            problem = _validation_problem(error)
         case HTTPException():
-            problem, headers = _refused(error), dict(error.headers or {})
+            problem, headers = _framework_problem(error), dict(error.headers or {})
         case _:
             problem = defect(error)
     return JSONResponse(problem.document(), problem.status, headers, MEDIA_TYPE)
 
 
 def log_store_failure(error: StoreFailed) -> None:
-    """Tell the operator what a database said, which the caller is not told; passwords in addresses are left out."""
-    said = re.sub(r"(://[^/@\s:]*):[^@\s]*@", r"\1:***@", " ".join(str(error).split()))
-    _log.error("%s", re.sub(r"(password=)\S+", r"\1***", said, flags=re.IGNORECASE))
+    """Log the message of a database error for the operator, without passwords. The caller never sees this message."""
+    message = re.sub(r"(://[^/@\s:]*):[^@\s]*@", r"\1:***@", " ".join(str(error).split()))
+    _log.error("%s", re.sub(r"(password=)\S+", r"\1***", message, flags=re.IGNORECASE))
 
 
 def defect(error: Exception) -> Problem:
-    """Return the problem of a defect of ours; the log names its kind and place, not its words, which may be data."""
+    """Return the problem document of an unexpected error, with status 500, and log the error.
+
+    The log gets the type of the error and the place in the code, but not its message, which may contain private data.
+    """
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -175,23 +184,23 @@ def defect(error: Exception) -> Problem:
     return Problem(name="InternalError", status=500, detail=detail)
 
 
-def _invalid(error: RequestValidationError) -> Problem:
-    """Return the problem of a malformed request: the first field at fault and what it should be.
+def _validation_problem(error: RequestValidationError) -> Problem:
+    """Return the problem document of a malformed request: the first field at fault in `error`, and what it expects.
 
-    What was given is never repeated: it may be a secret in the wrong place.
+    The value that was sent is never repeated, because it may be a secret in the wrong place.
     """
     first = error.errors()[0]
     field = field_of(tuple(first["loc"]))[:_LONGEST_FIELD] or "body"
-    says = first["msg"].removeprefix("Value error, ")
+    detail = first["msg"].removeprefix("Value error, ")
     if first["type"] == "union_tag_invalid":
-        says = f"{first['ctx']['discriminator']} should be one of {first['ctx']['expected_tags']}"
+        detail = f"{first['ctx']['discriminator']} should be one of {first['ctx']['expected_tags']}"
     if first["type"] == "json_invalid" or (field == "body" and first["type"].startswith(("model_", "missing"))):
-        field, says = "body", "send one JSON object in UTF-8 with Content-Type: application/json"
-    return Problem(name="InvalidParameter", status=422, detail=f"{field}: {says}", field=field)
+        field, detail = "body", "send one JSON object in UTF-8 with Content-Type: application/json"
+    return Problem(name="InvalidParameter", status=422, detail=f"{field}: {detail}", field=field)
 
 
-def _refused(error: HTTPException) -> Problem:
-    """Return the problem of what the framework itself refuses: an unknown address or method, or a body."""
+def _framework_problem(error: HTTPException) -> Problem:
+    """Return the problem document of a web framework's error: an unknown path or method, or a body it cannot read."""
     if error.status_code == 400:
         return Problem(name="InvalidParameter", status=422, detail=_UNREADABLE, field="body")
     detail = error.detail if error.status_code in {408, 413} else _DETAILS.get(error.status_code, _UNREADABLE)

@@ -1,7 +1,7 @@
-"""Comparison of the service's own tables with the ledger: answers shown, roles of people, where data sets point.
+"""Compares the service's own tables with the ledger: stored answers, roles of people, definitions of data sets.
 
-Whoever can write to the database could change these tables. What they should hold is recorded in the ledger, under its
-hashes: the answer of each query, each change of a role, and each registration of a data set.
+Anybody who can write to the database could change these tables. The ledger has their right contents under its hashes:
+the answer of each query, each change of a role, and each registration of a data set.
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sqlalchemy import select
 
 from setwise.errors import SetwiseError, UnknownAccount
-from setwise.ledger.audit.chain import Fault
+from setwise.ledger.audit.chain_check import Fault
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import digest
 from setwise.service.queries.engine_pool import Engines
@@ -21,18 +21,18 @@ from setwise.service.storage.datasets import Dataset, Datasets
 _log = logging.getLogger("setwise.service")
 
 _FIRST_STEWARD = "steward"
-"""The person whom the first start makes; no record of the ledger names a role for them."""
+"""The person whom the first start creates; the ledger has no record of their role."""
 
 
 def table_faults(ledger: Ledger, database: Database, datasets: Datasets) -> Iterator[Fault]:
-    """Yield what the service's tables hold that the ledger does not bear out."""
+    """Yield a `Fault` for each answer, role and data set in the service's tables that differs from the ledger."""
     yield from _answer_faults(ledger, database)
     yield from _role_faults(ledger, database)
     yield from _dataset_faults(ledger, datasets)
 
 
 def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
-    """Compare every answer that a query shows with the one that its account stored under the query's key."""
+    """Yield a `Fault` for every query whose answer in the service's tables differs from the answer in the ledger."""
     columns = (schema.jobs.c.account, schema.jobs.c.key, schema.jobs.c.answer)
     shown = select(*columns).where(schema.jobs.c.answer.is_not(None)).order_by(schema.jobs.c.account)
     with database.reading() as connection:
@@ -52,12 +52,12 @@ def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 
 
 def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
-    """Compare every person's role, and whether they were removed, with the events that gave and took it."""
+    """Yield a `Fault` for every person whose role or removal in `database` differs from the audit log in `ledger`."""
     roles: dict[str, str | None] = {_FIRST_STEWARD: "steward"}
     for record in ledger.acts():
         event = record.event
         if event.action in ("person.added", "person.role"):
-            # Somebody who has lost all groups of the provider is recorded without a role, and is an analyst.
+            # A person who has lost all groups of the provider is recorded with an empty role, which means analyst.
             roles[event.subject] = str(event.details.get("role", "")) or "analyst"
         elif event.action == "person.removed":
             roles[event.subject] = None
@@ -71,7 +71,10 @@ def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 
 
 def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
-    """Compare the definition of every data set with the one that was recorded when it was registered."""
+    """Yield a `Fault` for every data set whose definition differs from the one that the ledger recorded.
+
+    A data set without a recorded definition is a fault too.
+    """
     for name, definition in datasets.definitions().items():
         recorded = _recorded_definitions(ledger, name)
         if not recorded:
@@ -81,32 +84,40 @@ def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
 
 
 def has_definition(ledger: Ledger, name: str) -> bool:
-    """Return whether the ledger records what a data set reads, and by which definition."""
+    """Return whether the ledger has recorded the definition of the data set called `name`."""
     return bool(_recorded_definitions(ledger, name))
 
 
 def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
-    """Return the digests of the definitions that were recorded for a data set, oldest first."""
+    """Return the digests of the definitions that the ledger has recorded for the data set `name`, oldest first."""
     events = ledger.registrations(name)
     return [str(event.details["definition"]) for event in events if "definition" in event.details]
 
 
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
-    """Record in the ledger what every data set reads, or those of these `names`; what is recorded already stays.
+    """Record in the ledger which files or tables each data set reads, and keep earlier records.
 
-    Data sets that an earlier version registered have no such record, and a folder may hold other files by now. One
-    that cannot be recorded, because its table is gone or because it reads what is under another cap, is logged, and
-    verification names it.
+    `names` limits this to data sets of these names; None means all. Data sets that an earlier version registered have
+    no such record, and the files in a folder may have changed since. A data set that cannot be recorded (its table is
+    gone, or it reads data under another cap) is logged, and verification of the ledger reports it.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:
             continue
         records, recorded = ledger.registrations(name), _recorded_definitions(ledger, name)
         if recorded and recorded[-1] != digest(definition):
-            continue  # the definition was changed since: recording it would attest the change
+            continue  # the definition was changed after its registration; recording it would hide the change
         apart = str(records[-1].details["apart"]) if records else ""
         try:
-            source = engines.source(Dataset.read(definition))
-            ledger.register_dataset(name, reads=source.reads, within=source.within, definition=definition, apart=apart)
+            dataset = Dataset.read(definition)
+            source = engines.source(dataset)
+            ledger.register_dataset(
+                name,
+                reads=source.reads,
+                within=source.within,
+                definition=definition,
+                apart=apart,
+                unit=dataset.unit,
+            )
         except (SetwiseError, OSError, ValueError, TypeError) as error:
             _log.error("what the data set %s reads cannot be recorded: %s", name, type(error).__name__)

@@ -1,4 +1,4 @@
-"""Everything a replica holds while it runs."""
+"""The parts of a running replica (a process of the service): stores, threads, worker processes and services."""
 
 import secrets
 import time
@@ -17,7 +17,7 @@ from setwise.service.queries.runner import Runner
 from setwise.service.queries.series import SeriesService
 from setwise.service.reconciliation import has_definition, record_sources, table_faults
 from setwise.service.settings import Settings
-from setwise.service.shares import PersonalLimit, Threads
+from setwise.service.slots import PersonalLimit, Threads
 from setwise.service.storage.database import Database, DatabaseProbe, open_database
 from setwise.service.storage.datasets import Datasets
 from setwise.service.storage.question_budgets import QuestionBudgets
@@ -27,17 +27,17 @@ from setwise.service.upkeep import Upkeep
 from setwise.service.workers.pool import WorkerPool
 
 _STORE_THREADS = 8
-"""Threads for short work with the stores; half of them may work for one person."""
+"""Threads for short work with the stores; at most half of them work for one person."""
 
 _RENDERING_THREADS = 2
 _RENDERINGS_WAITING = 8
-"""Threads that write large answers and pages, one for each person at a time, and how many of a person's may wait.
+"""Threads that write large answers and pages, one per person at a time, and the most that may wait per person.
 
-Two threads take no more than two turns of the interpreter between two turns of the event loop, some 10 ms.
+Between two turns of the event loop, two threads hold the interpreter lock at most twice, for about 10 ms.
 """
 
 _UNSENT_RESPONSES = 4
-"""Large responses of one person that may wait for their reader."""
+"""The most large responses of one person that may wait for their reader."""
 
 _FEWER_USES = "ask for fewer or more equal uses"
 _SMALLER_ANSWER = "ask for fewer groups, or compute less of the released rows"
@@ -46,7 +46,15 @@ _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or na
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The parts of one replica; routes and pages find it as `app.state.service`."""
+    """The stores, pools and settings of one replica; routes and pages get it from the application by `service_of`.
+
+    `threads` run short work with the database, and `rendering` the work of making large responses. `unsent` limits how
+    many large responses one person may have that are not sent yet, and `probe` tests whether the database answers. The
+    worker processes `calculators` compose uses, `planners` plan questions, and `renderers` compute rows of large
+    answers. `questions`, `series` and `runner` answer questions, live series and running queries; `jobs` stores the
+    charged queries, and `upkeep` runs scheduled tasks. `sign_on` is None without single sign-on. The other fields are
+    named after what they hold.
+    """
 
     settings: Settings
     database: Database
@@ -73,8 +81,9 @@ class Service:
     upkeep: Upkeep
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Stop all work of this replica, and close its processes, threads and connections."""
         await self.runner.close()
+        await self.series.close_updates()
         self.upkeep.close()
         if self.sign_on is not None:
             await self.sign_on.provider.close()
@@ -89,7 +98,11 @@ class Service:
 
 
 def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
-    """Open the stores and put the parts together."""
+    """Open the databases and start the pools that `settings` name, and return the replica's parts.
+
+    `clock` returns the time in seconds since 1970. Data sets that an earlier version registered, without recording in
+    the ledger which tables they read, are recorded now.
+    """
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)
     threads = Threads(_STORE_THREADS, "setwise-store", each=_STORE_THREADS // 2)
@@ -141,7 +154,11 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
 
 
 def _workers(settings: Settings, remedy: str, *, remember: bool = True) -> WorkerPool:
-    """Return processes for one kind of calculation, so that plans hold up only plans."""
+    """Return a pool of worker processes for one kind of calculation, so that no kind delays the others.
+
+    `settings` have the number of processes and the limits of time and memory of one calculation. `remedy` is the advice
+    at the end of the error for a calculation that exceeds a limit. With `remember`, results are cached.
+    """
     return WorkerPool(
         processes=settings.calculators,
         seconds=settings.calculator_seconds,

@@ -1,6 +1,6 @@
-"""What holds for every request: a limit on its body, headers that keep browsers in bounds, and the guard of its route.
+"""Middleware and the route class of every request: body limits, security headers, authentication and metrics.
 
-Who asks is settled before the body is read, and the answer is counted.
+The caller is identified before the body is read.
 """
 
 import asyncio
@@ -19,12 +19,15 @@ from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import ROUTES
 from setwise.service.problems import error_response
 from setwise.service.replica import Service
-from setwise.service.shares import PersonalLimit, current_person
+from setwise.service.slots import PersonalLimit, current_person
 from setwise.service.telemetry import log_request, request_span
 
 
 class BodyLimit:
-    """Answers 413 to a body of more than `most` bytes, by its header or as it arrives; 408 after `seconds`."""
+    """ASGI middleware that limits request bodies: status 413 above `most` bytes, and 408 if one takes over `seconds`.
+
+    The size is checked by the Content-Length header, and again as the body arrives.
+    """
 
     def __init__(self, app: ASGIApp, most: int, seconds: float) -> None:
         self._app = app
@@ -34,7 +37,7 @@ class BodyLimit:
         self._detail = f"the body may have at most {most} bytes; send less"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, counting its bytes."""
+        """Pass the request on to the application, counting the bytes of its body; respond 413 or 408 beyond a limit."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -46,8 +49,12 @@ class BodyLimit:
         until = asyncio.get_running_loop().time() + self._seconds
 
         async def counted() -> Message:
+            """Return the next message of the request, as ASGI's `receive` does.
+
+            Raises `HTTPException` if the body is too large (413) or arrives too slowly (408).
+            """
             nonlocal received, complete
-            if complete:  # what comes now is that the caller has gone
+            if complete:  # the only message after the body is that the caller has disconnected
                 return await receive()
             try:
                 async with asyncio.timeout_at(until):
@@ -68,7 +75,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data: blob:",  # a chart becomes a picture by way of a data address
+        "img-src 'self' data: blob:",  # charts are saved as pictures through data: addresses
         "connect-src 'self'",
         "form-action 'self'",
         "frame-ancestors 'none'",
@@ -89,17 +96,22 @@ _HEADERS = {
 
 
 class ResponseHeaders:
-    """Adds the headers to every answer that does not set them itself; with `tls`, browsers are told to insist on it."""
+    """ASGI middleware that adds each security header to every response that does not set it itself.
+
+    With `tls`, browsers are told to use TLS only (Strict-Transport-Security).
+    """
 
     def __init__(self, app: ASGIApp, *, tls: bool) -> None:
         self._app = app
         self._headers = _HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and its answer back with the headers."""
-        await self._app(scope, receive, self._adding(send) if scope["type"] == "http" else send)
+        """Pass the request on to the application, and its response back with the security headers added."""
+        await self._app(scope, receive, self._add_headers(send) if scope["type"] == "http" else send)
 
-    def _adding(self, send: Send) -> Callable[[Message], Awaitable[None]]:
+    def _add_headers(self, send: Send) -> Callable[[Message], Awaitable[None]]:
+        """Return an ASGI `send` function that adds the security headers to the first message of the response."""
+
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -111,15 +123,15 @@ class ResponseHeaders:
 
 
 _PIECE = 64 * 1024
-"""Bytes handed to the connection at a time."""
+"""Bytes of a large body that are sent at a time."""
 
 
 class PacedResponse(Response):
-    """A response whose body is handed to the connection in pieces, as fast as its reader takes them.
+    """A response whose large body is sent in pieces, as fast as its reader takes them.
 
-    A person may have a few such responses unsent: without that limit, a reader who asks for many large answers and
-    takes none of them would fill the memory of the replica. Beyond it, 429 is sent instead. A reader who takes nothing
-    for `seconds` is cut off.
+    A person may have only a few such responses unsent (`limit`); beyond that, status 429 is sent instead. Without this
+    limit, a reader who requests many large answers and reads none of them would fill the replica's memory. A reader who
+    takes no data for `seconds` is disconnected.
     """
 
     def __init__(self, content: str | bytes, media_type: str, *, limit: PersonalLimit, seconds: float) -> None:
@@ -128,7 +140,10 @@ class PacedResponse(Response):
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response; a small one at once."""
+        """Send the response: a body of at most 64 KiB at once, and a larger one in pieces.
+
+        Sends status 429 instead if the person has too many large responses unsent.
+        """
         if len(self.body) <= _PIECE:
             await super().__call__(scope, receive, send)
             return
@@ -140,6 +155,7 @@ class PacedResponse(Response):
             await error_response(error)(scope, receive, send)
 
     async def _send_in_pieces(self, send: Send) -> None:
+        """Send the response's body in pieces of 64 KiB; raise `TimeoutError` if the reader is too slow for one."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         for begin in range(0, len(self.body), _PIECE):
             piece = self.body[begin : begin + _PIECE]
@@ -150,32 +166,39 @@ class PacedResponse(Response):
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 ErrorResponse = Callable[[Request, Exception], Response]
-"""Tells what went wrong: as a problem document, or as a page to a browser. Kept as `app.state.error_response`."""
+"""A function that returns the response for an error; kept as `app.state.error_response`.
+
+It is a problem document for the API, or a page for a browser.
+"""
 
 
 class GuardedRoute(APIRoute):
-    """A route of the table of permissions; one that is missing there cannot be made."""
+    """A route that admits callers by the table of permissions (`ROUTES`).
+
+    A route that the table lacks cannot be created.
+    """
 
     def get_route_handler(self) -> Handler:
-        """Return the handler: admit, then answer, then count."""
+        """Return the request handler: it identifies the caller, calls the route's function and records metrics."""
         answer = super().get_route_handler()
         assert self.methods is not None
         (method,) = self.methods
         access, path = ROUTES[method, self.path].access, self.path
 
         async def guarded(request: Request) -> Response:
+            """Identify the caller, respond to one request, and record its status and time in metrics, log and trace."""
             started = time.monotonic()
             service = service_of(request)
             with request_span(method, path, request.headers) as span:
                 try:
                     identity = request.state.identity = await service.authenticator.admit(request, access)
                     if identity is not None:
-                        current_person.set(identity.person.name)  # each request has a context of its own
+                        current_person.set(identity.person.name)  # seen by this request only: each has its own context
                         service.authenticator.count_body(identity, len(await request.body()))
                     response = await answer(request)
                 except Exception as error:
-                    tell: ErrorResponse = request.app.state.error_response
-                    response = tell(request, error)
+                    error_response_of: ErrorResponse = request.app.state.error_response
+                    response = error_response_of(request, error)
                 span.set_attribute("http.response.status_code", response.status_code)
             seconds = time.monotonic() - started
             service.metrics.request(method, path, response.status_code, seconds)
@@ -186,16 +209,19 @@ class GuardedRoute(APIRoute):
 
 
 def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
-    """Return a response that may be large."""
+    """Return a response with `content` of this `media_type`; a large content is sent as fast as its reader takes it.
+
+    While it is unsent, it counts against the number of large responses that one person may have.
+    """
     service = service_of(request)
     return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)
 
 
 def service_of(request: Request) -> Service:
-    """Return the service that this application was made with."""
+    """Return the parts of the replica that serves `request`: its stores, pools and settings."""
     return cast(Service, request.app.state.service)
 
 
 def caller(request: Request) -> Identity:
-    """Return who asks, as the guard has recognised them."""
+    """Return the identity of the person who makes the request, which the route has established."""
     return cast(Identity, request.state.identity)

@@ -1,4 +1,4 @@
-"""The HTTP server of a replica: where it listens, which proxy it believes, and how long a connection may be silent."""
+"""The HTTP server of a replica: its sockets, the proxies it trusts, and limits on connections and their idle time."""
 
 import asyncio
 import gc
@@ -16,51 +16,62 @@ from setwise.errors import InvalidParameter
 from setwise.service.settings import Settings
 
 _SWITCH_SECONDS = 0.001
-"""Seconds after which a thread that computes lets another run: the event loop waits for each of them in turn."""
+"""Seconds after which a computing thread must let another run: the event loop waits for each of them in turn."""
 
 _COLLECTIONS = (100_000, 50, 50)
-"""Allocations between collections of garbage, and collections of one generation between those of the next.
+"""Thresholds of Python's garbage collector, one per generation.
 
-An answer with 100,000 items makes a million objects. With Python's own 700, dozens of collections go through all of
-them, and each keeps every thread waiting for some tenths of a second.
+An answer with 100,000 items creates a million objects. With Python's default of 700 allocations, dozens of collections
+go through all of them, and each stops every thread for some tenths of a second.
 """
 
 _AT_ONCE = 32
-"""Connections accepted in one turn of the event loop."""
+"""The most connections that are accepted in one iteration of the event loop."""
 
 _TURNS = 3
-"""Turns from accepting a connection to closing the one that makes room for it, with connections accepted in each."""
+"""Event-loop iterations between accepting a connection and closing the one that makes room for it.
+
+Further connections are accepted in each of these iterations.
+"""
 
 _QUEUE = 2048
-"""Connections that the system keeps for the next turns; beyond them callers try again after a second or more."""
+"""Connections that the kernel queues for the next iterations; callers beyond them retry after a second or more."""
 
 _OWN_FILES = 256
-"""Open files that are left to databases, tables and worker processes."""
+"""Open files reserved for databases, tables and worker processes."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, or raise `InvalidParameter` when the address is taken or not this machine's."""
+    """Return a socket that listens at `host` and `port`.
+
+    Raises `InvalidParameter` if the address is in use, or not an address of this machine.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_QUEUE)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise InvalidParameter(f"port {port} of {host} cannot be listened on ({why}): give another --port") from None
-    # The event loop has connections send at once only where the socket names its protocol; otherwise every answer waits
-    # for the caller's acknowledgement of its headers, 40 ms and more.
+    # The event loop sets TCP_NODELAY only if the socket's protocol is IPPROTO_TCP, which `create_server` leaves at 0.
+    # Without it the body of every response waits 40 ms or more for the acknowledgement of its headers.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
 
 
 def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
-    """Return the server of an application; run it with the sockets that it listens on."""
-    gc.freeze()  # modules and routes stay for as long as the process: no collection has to look at them again
+    """Return a uvicorn server for the application `app`; the caller runs it with its listening sockets.
+
+    `settings` have the trusted proxies, and the limits on connections and their idle time. Also tunes the garbage
+    collector and the thread switching of this process.
+    """
+    gc.freeze()  # modules and routes live as long as the process, so that no collection need look at them again
     gc.set_threshold(*_COLLECTIONS)
     sys.setswitchinterval(_SWITCH_SECONDS)
     waiting: OrderedDict[Connection, None] = OrderedDict()
     limit = settings.connections or most_connections()
 
-    def connection(*given: Any, **named: Any) -> Connection:  # noqa: ANN401 - as the server calls it
-        return Connection(*given, **named, waiting=waiting, limit=limit, header_seconds=settings.header_seconds)
+    def connection(*arguments: Any, **options: Any) -> Connection:  # noqa: ANN401 - as the server calls it
+        """Return the protocol object of a new HTTP connection, with the limits of the replica's settings."""
+        return Connection(*arguments, **options, waiting=waiting, limit=limit, header_seconds=settings.header_seconds)
 
     config = uvicorn.Config(
         app,
@@ -77,19 +88,22 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
 
 
 class _Server(uvicorn.Server):
-    """A server that accepts few connections at once, so that each is counted, and has the system keep many."""
+    """A uvicorn server that accepts few connections per iteration of the event loop, while the kernel queues many more.
+
+    Accepting few at a time lets each connection be counted against the limit before many more are accepted.
+    """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and lengthen the queue that starting has set to what is accepted at once."""
+        """Start the server, then lengthen the kernel's queue of connections, which uvicorn sets to `_AT_ONCE`."""
         await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(_QUEUE)
+        for listening in sockets or ():
+            listening.listen(_QUEUE)
 
 
 def most_connections() -> int:
-    """Return the number of connections for which open files are left, having asked the system for all it allows.
+    """Return how many connections fit below the process's limit on open files, which is first raised to its maximum.
 
-    Were the limit ever reached, no connection could be accepted, and none of the replica's own files opened.
+    Some files are reserved for the replica itself: at the limit it could accept no connection and open no table.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -97,10 +111,10 @@ def most_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """A connection that must send its headers within `header_seconds`, counted from when a request may begin.
+    """An HTTP connection that must send the headers of its next request within `header_seconds`.
 
-    `waiting` holds the connections that are between requests, longest first. Beyond `limit` connections the one that
-    has waited longest is ended for a new one; when all of them have requests, the new one is.
+    `waiting` has the connections that are between requests, the longest waiting first. Above `limit` connections, the
+    one that has waited longest is closed to make room for a new one; if none is waiting, the new one is closed.
     """
 
     def __init__(
@@ -118,7 +132,10 @@ class Connection(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room, and wait for the headers of the first request."""
+        """Start a new HTTP connection, and the deadline for the headers of its first request.
+
+        If there are too many connections, the one that has waited longest for a request is closed.
+        """
         super().connection_made(transport)
         if len(self.connections) > self._limit:
             longest = next(iter(self._waiting), self)
@@ -129,7 +146,11 @@ class Connection(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Stop waiting when the headers of a request are complete."""
+        """Process bytes that the HTTP client sent.
+
+        The deadline for headers starts with the first bytes of a further request, and ends when its headers are
+        complete.
+        """
         if self in self._waiting and self._deadline is None:  # the first bytes of a further request
             self._deadline = self.loop.call_later(self._header_seconds, self.transport.abort)
         super().data_received(data)
@@ -137,20 +158,22 @@ class Connection(H11Protocol):
             self._stop_waiting()
 
     def on_response_complete(self) -> None:
-        """Wait for a further request: idle at first, which the server itself ends in time."""
+        """Count the HTTP connection as waiting for a request again. The server closes it if it stays idle."""
         self._waiting[self] = None
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Stop counting a closed HTTP connection among those that wait for a request."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
+        """Count the HTTP connection among those that wait for a request, and start the deadline for its headers."""
         self._waiting[self] = None
         self._deadline = self.loop.call_later(self._header_seconds, self.transport.abort)
 
     def _stop_waiting(self) -> None:
+        """Stop counting the HTTP connection among those that wait for a request, and cancel its deadline."""
         self._waiting.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()

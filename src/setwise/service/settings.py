@@ -1,4 +1,4 @@
-"""The settings of a replica: each a field here, an environment variable, and often an option of `setwise serve`."""
+"""The settings of a replica: each is a field, an environment variable, and for many an option of `setwise serve`."""
 
 from enum import StrEnum
 from ipaddress import ip_network
@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from setwise.analytics.engines.object_store import is_stored, split_address
+from setwise.analytics.engines.registry import engine_type
 from setwise.errors import InvalidParameter
 from setwise.service.telemetry import LogFormat
 
@@ -21,7 +23,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class EngineKind(StrEnum):
-    """What reads tables; which of them a replica has is for whoever starts it to say."""
+    """The kinds of engines that read tables; the operator chooses which of them a replica has."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
@@ -30,26 +32,17 @@ class EngineKind(StrEnum):
 
     @staticmethod
     def of(address: str) -> "EngineKind | None":
-        """Return the kind of the engine at an address, or None when it is none that we know.
+        """Return the kind of the engine at the URL or name `address`; None if it is of no known kind.
 
         >>> EngineKind.of("chdb:///data")
         <EngineKind.CLICKHOUSE: 'clickhouse'>
         """
-        if address == "duckdb":
-            return EngineKind.DUCKDB
-        return next((kind for kind, begins in _ADDRESSES.items() if address.startswith(begins)), None)
-
-
-_ADDRESSES = {
-    EngineKind.SPARK: ("spark", "local"),
-    EngineKind.POSTGRESQL: ("postgresql://", "postgres://"),
-    EngineKind.CLICKHOUSE: ("clickhouse://", "chdb://"),
-}
-"""How the addresses of engines begin."""
+        known = engine_type(address)
+        return None if known is None else EngineKind(known.name)
 
 
 def is_safe_address(address: object) -> bool:
-    """Whether an address is encrypted on its way, or leads to this machine.
+    """Return whether `address` is a URL that uses TLS, or plain HTTP to this machine.
 
     >>> is_safe_address("https://id.example"), is_safe_address("http://id.example"), is_safe_address("http://[::1]:9")
     (True, False, True)
@@ -62,9 +55,12 @@ def is_safe_address(address: object) -> bool:
 
 
 class Settings(BaseSettings):
-    """What a replica is started with; what is not given is read from the environment, then taken by default.
+    """The settings with which a replica is started.
 
-    Addresses may carry passwords and are kept out of `repr`.
+    A setting that is not given is read from its environment variable, or else has its default. Addresses may contain
+    passwords and are kept out of `repr`.
+
+    Raises `InvalidParameter` for a wrong value.
 
     >>> Settings(ledger="setwise.db").workers
     2
@@ -91,10 +87,16 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path(), description="the folder of the tables that DuckDB may read; nothing outside it can be registered"
     )
+    store: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="a prefix of an object store, `s3://BUCKET/FOLDER`, under which tables that DuckDB reads may be "
+        "registered; credentials and endpoint come from the AWS_ variables of the environment; the option may be "
+        "repeated, the variable separates by spaces",
+    )
     live_dir: Path | None = Field(
         None,
         description="the folder for the private state of live series on files, for its owner alone; replicas share it. "
-        "Without it series can be opened on PostgreSQL only, whose tables hold their state",
+        "Series on PostgreSQL, ClickHouse and Spark keep their state there and do not need it",
     )
     engine: Annotated[tuple[str, ...], NoDecode] = Field(
         ("duckdb",),
@@ -211,17 +213,31 @@ class Settings(BaseSettings):
 
     @property
     def requests_at_once(self) -> int:
-        """Requests that each person may make at once, per replica."""
+        """The number of requests that each person may make in one burst on this replica."""
         return self.burst or max(1, round(2 * self.requests_per_second))
 
-    @field_validator("engine", "trusted_proxy", "oidc_scopes", mode="before")
+    @field_validator("engine", "store", "trusted_proxy", "oidc_scopes", mode="before")
     @classmethod
-    def _separated(cls, given: object) -> object:
-        return tuple(given.split()) if isinstance(given, str) else given
+    def _split_at_spaces(cls, value: object) -> object:
+        """Return the value of a setting that may have several: a text is split at spaces, others stay unchanged."""
+        return tuple(value.split()) if isinstance(value, str) else value
+
+    @field_validator("store")
+    @classmethod
+    def _check_stores(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in prefixes:
+            if not is_stored(prefix):
+                raise ValueError("a prefix of an object store begins with s3://")
+            try:
+                split_address(prefix)
+            except InvalidParameter as error:  # its sentence does not quote the prefix, which may hold a password
+                raise ValueError(str(error)) from None
+        return prefixes
 
     @field_validator("trusted_proxy")
     @classmethod
-    def _addresses(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the trusted proxies if each is an IP address or network; raise `ValueError` otherwise."""
         for proxy in proxies:
             try:
                 ip_network(proxy)
@@ -231,21 +247,26 @@ class Settings(BaseSettings):
 
     @field_validator("oidc_issuer")
     @classmethod
-    def _complete(cls, issuer: str | None, found: ValidationInfo) -> str | None:
+    def _check_sign_on(cls, issuer: str | None, info: ValidationInfo) -> str | None:
+        """Return the issuer of single sign-on, if the other settings that it needs are given and addresses use TLS.
+
+        Raises `ValueError` if not. None stays None and means that there is no single sign-on.
+        """
         if issuer is None:
             return None
-        if lacking := [name for name in ("public_url", "oidc_client_id", "oidc_roles") if not found.data.get(name)]:
+        if lacking := [name for name in ("public_url", "oidc_client_id", "oidc_roles") if not info.data.get(name)]:
             raise ValueError(f"single sign-on needs {', '.join(lacking)} too")
-        if "openid" not in found.data["oidc_scopes"]:
+        if "openid" not in info.data["oidc_scopes"]:
             raise ValueError("oidc_scopes must have openid among them")
-        for address in (issuer, found.data["public_url"]):
+        for address in (issuer, info.data["public_url"]):
             if not is_safe_address(address):
                 raise ValueError("a provider and public_url begin with https://, or http:// on this machine alone")
         return issuer
 
     @field_validator("engine")
     @classmethod
-    def _known(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_engines(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the URLs of the engines if each is of a known kind; raise `ValueError` otherwise."""
         for engine in engines:
             if EngineKind.of(engine) is None:
                 kind = engine.partition(":")[0]

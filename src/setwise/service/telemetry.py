@@ -1,7 +1,7 @@
-"""What an operator sees of a replica: a log, metrics for Prometheus, and traces by OpenTelemetry.
+"""Logs, Prometheus metrics and OpenTelemetry traces of a replica, for its operator.
 
-None of them has a count, a filter, a label, a token, a person or a name from an address: routes are named as they are
-declared. Times are padded before they are measured, or do not depend on data.
+None of them contains a count, a filter, a label, a token, a person, or a name from a URL: a route is named by its
+declared pattern. Measured times either do not depend on data or are padded.
 """
 
 import json
@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 LogFormat = Literal["text", "json"]
 HEADER = "X-Request-Id"
 METRICS_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""The media type of what `Metrics` returns."""
+"""The media type of the texts that `Metrics` returns."""
 
 _log = logging.getLogger("setwise.service")
 _request: ContextVar[str] = ContextVar("request", default="")
@@ -33,7 +33,11 @@ _MEASURED = ("method", "route", "status", "seconds")
 
 
 def configure(log_format: LogFormat) -> None:
-    """Send warnings and errors to standard error; with JSON, a line for every request too."""
+    """Configure the service's log, which goes to standard error.
+
+    With the format "text" it has warnings and errors only. With "json" every record is a line of JSON, and each request
+    has a line too.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if log_format == "json" else logging.Formatter("%(levelname)s: %(message)s"))
     _log.handlers = [handler]
@@ -42,27 +46,36 @@ def configure(log_format: LogFormat) -> None:
 
 
 def log_request(method: str, route: str, status: int, seconds: float) -> None:
-    """Log a request that was answered; times of answers are padded before they are measured."""
+    """Log a request with the HTTP `method` to `route` that got the HTTP `status` after `seconds` seconds.
+
+    The time is that of the padded response, so the log does not reveal how long the engine took.
+    """
     measured = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
     _log.info("request", extra=measured)
 
 
 class RequestIds:
-    """Gives every request an id, the caller's own if it is plain, which its log lines and its answer carry."""
+    """ASGI middleware that gives every request an id, which its log lines and its response carry.
+
+    The X-Request-Id header of the request is used if it is a plain word and does not look like a token.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on under its id."""
+        """Give the request an id and pass it on to the application; log lines and the response carry the id."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(HEADER.lower().encode(), b"")
-        id_ = given.decode() if _GIVEN.fullmatch(given) and not given.startswith(b"setwise_") else secrets.token_hex(8)
+        header = dict(scope["headers"]).get(HEADER.lower().encode(), b"")
+        id_ = (
+            header.decode() if _GIVEN.fullmatch(header) and not header.startswith(b"setwise_") else secrets.token_hex(8)
+        )
         _request.set(id_)
 
         async def sending(message: Message) -> None:
+            """Send a message of the response, with the request's id among the response headers."""
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[HEADER] = id_
             await send(message)
@@ -71,7 +84,10 @@ class RequestIds:
 
 
 class _Json(logging.Formatter):
+    """Formats a log record as one line of JSON."""
+
     def format(self, record: logging.LogRecord) -> str:
+        """Return a log record as one line of JSON: time, level, message, request id, and a request's measurements."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -82,13 +98,13 @@ class _Json(logging.Formatter):
 
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Upper ends in seconds; the times of answers are padded before they are measured."""
+"""Upper ends of the histogram's buckets, in seconds; the times of answers are padded before they are measured."""
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """What one replica has done since it started, and what it is doing.
+    """Prometheus counters and gauges of one replica since it started.
 
     >>> metrics = Metrics()
     >>> metrics.request("GET", "/api/v1/health", 200, 0.001)
@@ -126,22 +142,29 @@ class Metrics:
         self._accounts = Gauge("setwise_accounts", "Accounts on a data set, by state.", states, registry=budget)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Count a request with the HTTP `method` to `route` by its `status`, and record its duration in `seconds`."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
     def query(self, outcome: str) -> None:
-        """Count a query that ended in the given way."""
+        """Count a query that ended with `outcome`: done, failed, cancelled or refused."""
         self._queries.labels(outcome).inc()
 
     def audited(self, faults: int, at: float) -> None:
-        """Note what an audit found, and when."""
+        """Record that a verification of the ledger at the time `at`, in seconds since 1970, found so many `faults`.
+
+        If there are none, `at` is also recorded as the time of the last verification without faults.
+        """
         self._faults.set(faults)
         if not faults:
             self._verified.set(at)
 
     def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]], at: float) -> None:
-        """Note the shares left of caps by data set, and of accounts, each as data set, state and share, and when."""
+        """Set the gauges of remaining budgets, each a share from 0 to 1; `at` is the time, in seconds since 1970.
+
+        `caps` has the remaining share of each data set's cap, by data set. `accounts` has for each account its data
+        set, its state and its remaining share.
+        """
         self.budget_at = at
         for gauge in (self._cap_left, self._accounts, self._lowest_left):
             gauge.clear()
@@ -156,11 +179,14 @@ class Metrics:
             self._lowest_left.labels(dataset).set(share)
 
     def text(self) -> str:
-        """Return everything but the budgets, in the text format of Prometheus."""
+        """Return all metrics of the replica except those of budgets, in the text format of Prometheus."""
         return generate_latest(self._registry).decode()
 
     def text_of_budgets(self) -> str:
-        """Return the budgets, which are for stewards: what comes back to an account depends on data."""
+        """Return the metrics of budgets in the text format of Prometheus.
+
+        They are for stewards and monitors only, because the refunds of an account depend on private data.
+        """
         return generate_latest(self._budget).decode()
 
 
@@ -169,20 +195,23 @@ _tracer = trace.get_tracer("setwise.service")
 
 @contextmanager
 def request_span(method: str, route: str, headers: Mapping[str, str]) -> Iterator[trace.Span]:
-    """Open the span of a request, below the caller's if the headers name one."""
+    """Context manager that opens the trace span of a request with the HTTP `method` to `route`.
+
+    It is a child of the caller's span if the request's `headers` name one.
+    """
     attributes = {"http.request.method": method, "http.route": route}
     with _tracer.start_as_current_span(
         f"{method} {route}",
         context=propagate.extract(headers),
         kind=trace.SpanKind.SERVER,
         attributes=attributes,
-        record_exception=False,  # its words may hold data
+        record_exception=False,  # the message of an exception may contain private data
     ) as span:
         yield span
 
 
 @contextmanager
 def stage_span(name: str) -> Iterator[None]:
-    """Open the span of a stage of a query, below that of its request."""
+    """Context manager that opens the trace span of one stage of a query, such as "plan", below the request's span."""
     with _tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False):
         yield

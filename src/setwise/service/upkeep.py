@@ -1,4 +1,4 @@
-"""Scheduled work of a replica: signing heads of the ledger, verifying it, and deleting rows of old queries."""
+"""Scheduled tasks of a replica: sign a head of the ledger, verify the ledger, and delete rows of old queries."""
 
 import asyncio
 import logging
@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from setwise.errors import SetwiseError, StoreFailed
-from setwise.ledger.audit.chain import Fault
+from setwise.ledger.audit.chain_check import Fault
 from setwise.ledger.audit.heads import CLOCK_SLACK, HeadFile, read_key
 from setwise.ledger.audit.verification import Verification
 from setwise.ledger.ledger import Ledger
 from setwise.service.problems import log_store_failure
 from setwise.service.queries.jobs import Jobs
 from setwise.service.settings import Settings
-from setwise.service.shares import Threads
+from setwise.service.slots import Threads
 from setwise.service.storage.schema import Clock
 from setwise.service.telemetry import Metrics
 
@@ -26,10 +26,11 @@ _FORGET_SECONDS = 3600.0
 
 
 class Upkeep:
-    """Runs each scheduled duty of the settings when it is due, in one thread, for as long as the replica runs.
+    """Runs the scheduled tasks of a replica (sign a head, verify the ledger, delete old queries) in one thread.
 
-    Replicas share the signing: a recent head that another replica signed counts. Each replica deletes old queries and
-    verifies the ledger for itself. `table_faults` compares the service's own tables with the ledger.
+    A head is a signed record of where every account's hash chain ends. A head that another replica signed recently is
+    enough for all; but each replica verifies the ledger and deletes old queries by itself. `table_faults` compares the
+    service's own tables with the ledger.
     """
 
     def __init__(
@@ -56,13 +57,13 @@ class Upkeep:
         self._signed_at = self._verified_at = self._forgotten_at = float("-inf")
 
     async def run(self) -> None:
-        """Do what is due, and look again every 30 seconds, until cancelled."""
+        """Run the scheduled tasks that are due, and check again every 30 seconds, until the coroutine is cancelled."""
         while True:
             await self._threads.run(self.do_what_is_due)
             await asyncio.sleep(_TICK_SECONDS)
 
     def do_what_is_due(self) -> None:
-        """Do every duty that is due; a duty that fails is logged and tried again at the next tick."""
+        """Run every scheduled task that is due. A task that fails is logged and tried again at the next call."""
         duties: list[Callable[[], None]] = [self._sign, self._verify, self._forget]
         for duty in duties:
             try:
@@ -73,26 +74,31 @@ class Upkeep:
                 _log.error("upkeep failed: %s", type(error).__name__)
 
     def close(self) -> None:
-        """Wait for the duty that is running."""
+        """Wait for the scheduled task that is running, and start no more."""
         self._threads.close()
 
     def verify(self, *, head: str | None = None) -> Verification:
-        """Verify the ledger and the service's tables with everything that this replica knows.
+        """Verify the ledger and the service's tables, and return the result with every fault.
 
-        With a key that is: every head is signed with the key, the last within twice the hours between signatures, and
-        the ledger still has the head that is kept outside the database. With `head`, nothing may be new since then.
+        With a signing key, every head (a signed record of where each account's hash chain ends) must be signed with
+        that key, the latest at most twice `head_hours` ago, and the ledger must still contain the head that is kept in
+        a file outside the database. If `head` is given, the digest that an earlier verification returned, a change of
+        any entry that existed then is a fault.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
-        found = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)
-        return replace(found, faults=(*found.faults, *self._table_faults()))
+        verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)
+        return replace(verification, faults=(*verification.faults, *self._table_faults()))
 
     def _sign(self) -> None:
-        """Sign a head unless some replica did recently; either way check the ledger against the head kept outside."""
+        """Sign a head of the ledger (a record of where each account's hash chain ends), unless one was signed recently.
+
+        In both cases the ledger is compared with the last head, which is kept in a file outside the database.
+        """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:
             return
-        stamps = [record.moment.timestamp() for record in self._ledger.acts() if record.kind == "head"]
-        recent = [stamp for stamp in stamps if now - seconds < stamp <= now + CLOCK_SLACK.total_seconds()]
+        head_times = [record.moment.timestamp() for record in self._ledger.acts() if record.kind == "head"]
+        recent = [stamp for stamp in head_times if now - seconds < stamp <= now + CLOCK_SLACK.total_seconds()]
         within = timedelta(seconds=2.0 * seconds)
         try:
             if recent:
@@ -107,16 +113,18 @@ class Upkeep:
         self._metrics.signed.set(max(recent))
 
     def _verify(self) -> None:
+        """Verify the ledger if this is due, record the number of faults in the metrics, and log it if there are any."""
         hours = self._settings.verify_hours
         if hours is None or self._clock() < self._verified_at + 3600.0 * hours:
             return
-        found = self.verify()
+        verification = self.verify()
         self._verified_at = self._clock()
-        self._metrics.audited(len(found.faults), self._verified_at)
-        if found.faults:
-            _log.error("the ledger has %d faults; GET /api/v1/audit names them", len(found.faults))
+        self._metrics.audited(len(verification.faults), self._verified_at)
+        if verification.faults:
+            _log.error("the ledger has %d faults; GET /api/v1/audit names them", len(verification.faults))
 
     def _forget(self) -> None:
+        """Delete the rows of ended queries that were asked more than `query_days` days ago, at most once an hour."""
         days, now = self._settings.query_days, self._clock()
         if days is None or now < self._forgotten_at + _FORGET_SECONDS:
             return
@@ -125,7 +133,10 @@ class Upkeep:
 
 
 def _head_file(settings: Settings) -> HeadFile | None:
-    """Return the file that keeps the last signed head: the one of the settings, else the one beside the key."""
+    """Return the file that keeps the last signed head: the one in the settings, or one beside the signing key.
+
+    A head is a record of where every account's hash chain ends. Returns None if the settings have no key.
+    """
     if settings.head_key is None:
         return None
     return HeadFile.beside(settings.head_key) if settings.head_file is None else HeadFile(settings.head_file)

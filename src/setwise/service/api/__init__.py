@@ -1,1 +1,1 @@
-"""REST: each module has routes, the bodies that they take and the shapes of their answers."""
+"""The REST API: each module has routes, the classes of their request bodies, and builders of their responses."""

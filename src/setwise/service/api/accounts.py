@@ -1,24 +1,25 @@
-"""Accounts: stewards open them, their analysts see what is left and what was charged."""
+"""Routes for accounts: stewards open them, and analysts see their remaining budgets and charges."""
 
 import json
+from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Literal, assert_never
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi import Body as JsonBody
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from setwise.contract import AccountRecord, EntryRecord, Every, QuestionBudgetRecord
 from setwise.ledger.status import AccountStatus
-from setwise.ledger.terms import Terms, filter_terms
+from setwise.ledger.terms import Terms
 from setwise.service.api.schemas import (
     MOST_USES,
+    AccountRule,
     Body,
-    BracketView,
     Delta,
     Epsilon,
     FailureShare,
     Name,
-    Rule,
     ShortText,
     Use,
 )
@@ -27,19 +28,26 @@ from setwise.service.problems import at_field
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
 from setwise.service.storage.question_budgets import QuestionBudget
-from setwise.service.workers.tasks import CertifyTerms, ShowStatus
+from setwise.service.workers.tasks import CertifyBudget, CertifyTerms, ShowStatus
 
 router = APIRouter(prefix=API, tags=["accounts"], route_class=GuardedRoute)
 
 AccountName = Annotated[Name, Path(examples=["ada-events"])]
-_PAGE_BYTES = 1 << 20
-"""Characters after which a page of the history ends: the text of one entry may have ten megabytes."""
 
-Every = Literal["day", "week", "month", "quarter", "year"]
+_PAGE_CHARACTERS = 1 << 20
+"""Characters after which a page of the history ends, because the text of one entry may have ten megabytes."""
 
 
 class SetwiseAccountBody(Body):
-    """An account that draws from registered uses, in any order."""
+    """Request to open an account that pays with mechanism uses registered in advance, which it may spend in any order.
+
+    The account is called `name` and lets the person `analyst` ask about `dataset`. `uses` lists the registered uses in
+    the notation KIND:PARAMETERSxCOUNT: "pure:0.1x25" are 25 uses of a 0.1-DP mechanism. The overall epsilon of all uses
+    is certified at `delta`. With `every` the uses are renewed after each such calendar period; without it they are for
+    the account's whole life. `wallet` is the mu of a Gaussian wallet that pays for uses which are not registered, and
+    `failure` the most that the failure probabilities of those uses may add up to; both are 0 for an account without a
+    wallet.
+    """
 
     kind: Literal["setwise"]
     name: Name
@@ -48,14 +56,23 @@ class SetwiseAccountBody(Body):
     uses: Annotated[list[Use], Field(min_length=1, max_length=MOST_USES)]
     delta: Delta
     every: Every | None = None
-    wallet: Annotated[float, Field(ge=0.0, le=100.0, description="mu of a Gaussian wallet beside, for other uses")] = (
-        0.0
-    )
-    failure: Annotated[float, Field(ge=0.0, lt=1.0, description="what the wallet's uses may fail with")] = 0.0
+    wallet: Annotated[
+        float, Field(ge=0.0, le=100.0, description="mu of a Gaussian wallet that pays for uses not registered")
+    ] = 0.0
+    failure: Annotated[
+        float, Field(ge=0.0, lt=1.0, description="the most that failures of the wallet's uses add up to")
+    ] = 0.0
 
 
 class FilterAccountBody(Body):
-    """An account with a total, for uses of any parameters."""
+    """Request to open an account with a budget (epsilon, delta), from which each use pays its price when it is made.
+
+    The account is called `name` and lets the person `analyst` ask about `dataset`. `rule` says how prices add up, and
+    so which uses the account takes: "wallet" and "zcdp" take uses of any parameters, and "menu" takes only the uses
+    listed in `menu`. `failure_share` is the share of delta that is set aside for outright failures (events in which
+    everything may be revealed); None is the default of the rule. With `every` the account has its whole budget again
+    after each such calendar period.
+    """
 
     kind: Literal["filter"]
     name: Name
@@ -64,8 +81,11 @@ class FilterAccountBody(Body):
     epsilon: Epsilon
     delta: Delta
     every: Every | None = None
-    rule: Rule = "wallet"
+    rule: AccountRule = "wallet"
     failure_share: FailureShare | None = None
+    menu: Annotated[list[Use], Field(max_length=8, description="the uses that an account of the rule menu takes")] = (
+        Field(default_factory=list)
+    )
 
 
 AccountBody = Annotated[
@@ -95,69 +115,7 @@ AccountBody = Annotated[
 ]
 
 
-class PathView(BaseModel):
-    """The odometer on the path; its upper end is null where failures leave nothing of delta for it."""
-
-    lower: float = Field(examples=[0.4])
-    upper: float | None = Field(examples=[1.2])
-
-
-class AccountView(BaseModel):
-    """An account's status. The upper end of `epsilon` is the promise at `delta`; `odometer` is what is used of it."""
-
-    account: str = Field(examples=["ada-events"])
-    kind: Literal["setwise", "filter", "cap"] = Field(examples=["setwise"])
-    analyst: str = Field(examples=["ada"])
-    dataset: str = Field(examples=["events"])
-    epsilon: BracketView
-    delta: float = Field(examples=[1e-6])
-    method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
-    left: list[str] = Field(examples=[["bounded-range:0.1x15", "pure:0.1x15"]])
-    spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
-    share_left: float = Field(examples=[0.6])
-    odometer: BracketView | None = Field(
-        description="the epsilon so far, as a stopping rule: if no further question is asked, all answers together are "
-        "private at its upper end and `delta`; null in lists, where it is not computed"
-    )
-    path_odometer: PathView | None = Field(
-        None, description="what the privacy loss on the path of answers passes only with probability `delta`"
-    )
-    epsilon_left: float | None = Field(
-        None, examples=[2.6], description="the largest epsilon of one further question; null for registered uses"
-    )
-    more_like_last: int | None = Field(
-        None, examples=[14], description="how many more questions like the last one fit; null before the first"
-    )
-    charges: int = Field(examples=[1])
-    state: Literal["open", "frozen", "closed"] = Field(examples=["open"])
-    every: str | None = Field(examples=[None], description="the calendar period after which the budget is fresh")
-    period: str | None = Field(examples=[None], description="the present period, of an account that has periods")
-
-
-class EntryView(BaseModel):
-    """An entry of an account.
-
-    A charge with what was asked, a settlement with the answer and the draws returned, a slice (units taken of the data
-    set's cap or given back), or a release: a part, such as a day of a live series, that an earlier charge has paid for.
-    """
-
-    entry: int = Field(examples=[1], description="its number in the account")
-    at: str = Field(examples=["2026-11-15T12:00:00+00:00"])
-    kind: Literal["charge", "settle", "slice", "release"] = Field(examples=["charge"])
-    key: str = Field(examples=["monday-top-ten"])
-    period: str | None = Field(examples=[None])
-    uses: list[str] = Field(
-        examples=[["bounded-range:0.1x10"]], description="drawn by a charge, returned by a settlement"
-    )
-    text: str = Field(
-        examples=['{"query":{"kind":"top-k"}}'],
-        description="as it was written: what was asked, what was answered, or the units of a slice; JSON",
-    )
-    hash: str = Field(examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])
-
-
-@router.get("/accounts", response_model=list[AccountView])
+@router.get("/accounts", response_model=list[AccountRecord])
 async def list_accounts(
     request: Request,
     after: Annotated[
@@ -165,20 +123,23 @@ async def list_accounts(
     ] = "",
     most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 1000,
 ) -> Response:
-    """List one's own accounts by name; a steward sees all."""
+    """List the caller's own accounts by name; a steward sees every account.
+
+    A page has at most `most` accounts, those whose names come after `after`.
+    """
     service, identity = service_of(request), caller(request)
 
-    def rendered() -> str:
+    def render() -> str:
         statuses = service.accounts.all_visible(identity, after=after, most=most)
-        return json.dumps([status.summary() | {"odometer": None} for status in statuses], ensure_ascii=False)
+        return json.dumps([{**status.summary(), "odometer": None} for status in statuses], ensure_ascii=False)
 
-    return paced(request, await service.rendering.run(rendered))
+    return paced(request, await service.rendering.run(render))
 
 
-@router.post("/accounts", status_code=201, response_model=AccountView)
-async def open_account(request: Request, body: AccountBody) -> dict[str, object]:
-    """Open an account for an analyst on a data set; its overall guarantee is certified now and never changes."""
-    service, by = service_of(request), caller(request).person.name
+@router.post("/accounts", status_code=201)
+async def open_account(request: Request, body: AccountBody) -> AccountRecord:
+    """Open an account for an analyst on a data set. Its overall guarantee is certified now and never changes."""
+    service, steward = service_of(request), caller(request).person.name
     await service.threads.run(_check_names, service, body)
     match body:
         case SetwiseAccountBody():
@@ -196,119 +157,135 @@ async def open_account(request: Request, body: AccountBody) -> dict[str, object]
                     )
                 )
         case FilterAccountBody():
-            with at_field("epsilon"):
-                terms = filter_terms(
-                    body.name,
-                    epsilon=body.epsilon,
-                    delta=body.delta,
-                    analyst=body.analyst,
-                    dataset=body.dataset,
-                    period=body.every,
-                    rule=body.rule,
-                    failure_share=body.failure_share,
+            with at_field("menu" if body.menu or body.rule == "menu" else "epsilon"):
+                terms = await service.calculators.run(
+                    CertifyBudget(
+                        name=body.name,
+                        analyst=body.analyst,
+                        dataset=body.dataset,
+                        epsilon=body.epsilon,
+                        delta=body.delta,
+                        period=body.every,
+                        rule=body.rule,
+                        failure_share=body.failure_share,
+                        menu=tuple(body.menu),
+                    )
                 )
         case _:
             assert_never(body)
-    return await show_status(service, await service.threads.run(_open, service, terms, by))
+    return await show_status(service, await service.threads.run(_open, service, terms, steward))
 
 
-@router.get("/accounts/{account}", response_model=AccountView)
-async def show_account(request: Request, account: AccountName) -> dict[str, object]:
-    """Show the status of an account."""
+@router.get("/accounts/{account}")
+async def show_account(request: Request, account: AccountName) -> AccountRecord:
+    """Return the status of an account, with its odometers: bounds on the privacy loss of all its answers so far."""
     service, identity = service_of(request), caller(request)
     return await show_status(
         service, await service.threads.run(lambda: service.accounts.visible(identity, account).status_by_entries())
     )
 
 
-async def show_status(service: Service, status: AccountStatus) -> dict[str, object]:
-    """Return the status of an account; a worker process computes the odometers of one that was charged."""
+async def show_status(service: Service, status: AccountStatus) -> AccountRecord:
+    """Return an account's `status` as the JSON object of the API.
+
+    If the account was ever charged, a worker process computes its odometers (bounds on the privacy loss of all answers
+    so far) and adds them, because this computation would block the event loop.
+    """
     return await service.calculators.run(ShowStatus(status=status)) if status.charges else status.to_dict()
 
 
-@router.get("/accounts/{account}/history", response_model=list[EntryView])
+@router.get("/accounts/{account}/history", response_model=list[EntryRecord])
 async def history(
     request: Request,
     account: AccountName,
-    after: Annotated[int, Query(ge=0, le=2**53, examples=[0], description="the last entry already seen")] = 0,
+    after: Annotated[
+        int, Query(ge=0, le=2**53, examples=[0], description="the number of the last entry already seen")
+    ] = 0,
     most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
 ) -> Response:
-    """List the charges of an account and what each bought, in order; fewer than `most` where answers are large."""
+    """List the ledger entries of an account (such as charges and settlements) after the position `after`, in order.
+
+    A page has at most `most` entries. It ends earlier once its JSON text has a million characters.
+    """
     service, identity = service_of(request), caller(request)
 
-    def rendered() -> str:
+    def render() -> str:
         service.accounts.visible(identity, account)
         entries: list[str] = []
         size = 0
         for entry in islice(service.ledger.history(account, after=after), most):
             entries.append(json.dumps(entry.to_dict(), ensure_ascii=False))
             size += len(entries[-1])
-            if size >= _PAGE_BYTES:
+            if size >= _PAGE_CHARACTERS:
                 break
         return f"[{','.join(entries)}]"
 
-    return paced(request, await service.rendering.run(rendered))
+    return paced(request, await service.rendering.run(render))
 
 
 class StateBody(Body):
-    """What an account may do: `open`, `frozen` (pays for nothing until it is opened again) or `closed` (for good)."""
+    """The new state of an account: `open`, `frozen` (not charged until it is opened again) or `closed` (for good).
+
+    `reason` is recorded in the audit log.
+    """
 
     state: Literal["open", "frozen", "closed"]
     reason: ShortText = ""
 
 
-@router.put("/accounts/{account}/state", response_model=AccountView)
+@router.put("/accounts/{account}/state")
 async def set_state(
     request: Request,
     account: AccountName,
     body: Annotated[StateBody, JsonBody(examples=[{"state": "frozen", "reason": "the contract has ended"}])],
-) -> dict[str, object]:
-    """Freeze an account, open it again, or close it for good; what was charged before may still be answered."""
+) -> AccountRecord:
+    """Freeze an account, open a frozen account again, or close an account for good.
+
+    A question that was charged before the change may still be answered.
+    """
     service, identity = service_of(request), caller(request)
 
-    def changed() -> AccountStatus:
-        found = service.accounts.visible(identity, account)
+    def change_state() -> AccountStatus:
+        changed = service.accounts.visible(identity, account)
         ledger = service.ledger
-        act = {"open": ledger.thaw, "frozen": ledger.freeze, "closed": ledger.close_account}[body.state]
-        if found.status().state != body.state:
+        change = {"open": ledger.thaw, "frozen": ledger.freeze, "closed": ledger.close_account}[body.state]
+        if changed.status().state != body.state:
             with at_field("state"):
-                act(account, by=identity.person.name, reason=body.reason)
-        return found.status()
+                change(account, by=identity.person.name, reason=body.reason)
+        return changed.status()
 
-    return await show_status(service, await service.threads.run(changed))
+    return await show_status(service, await service.threads.run(change_state))
 
 
 class QuestionBudgetBody(Body):
-    """What a statement without a budget of its own costs, and after how many hours it is a new question."""
+    """An account's default budget (`epsilon`, `delta`): SQL over PostgreSQL's protocol spends it if it states none.
+
+    If the same statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    """
 
     epsilon: Epsilon
     delta: Delta = 1e-9
     fresh_hours: Annotated[float, Field(gt=0.0, le=8784.0, description="at most a year")] = 24.0
 
 
-class QuestionBudgetView(BaseModel):
-    """The question budget of an account, for statements over PostgreSQL's protocol."""
+@router.get("/accounts/{account}/question-budget")
+async def show_question_budget(request: Request, account: AccountName) -> QuestionBudgetRecord:
+    """Return an account's default budget: it is spent by SQL over PostgreSQL's protocol that states no budget.
 
-    epsilon: float = Field(examples=[0.1])
-    delta: float = Field(examples=[1e-9])
-    fresh_hours: float = Field(examples=[24.0])
-
-
-@router.get("/accounts/{account}/question-budget", response_model=QuestionBudgetView)
-async def show_question_budget(request: Request, account: AccountName) -> dict[str, float]:
-    """Show what a statement costs that names no budget, and after how long it is a new question."""
+    If the same statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
     return (await service.threads.run(service.question_budgets.of, account)).to_dict()
 
 
-@router.put("/accounts/{account}/question-budget", response_model=QuestionBudgetView)
+@router.put("/accounts/{account}/question-budget")
 async def set_question_budget(
     request: Request,
     account: AccountName,
     body: Annotated[QuestionBudgetBody, JsonBody(examples=[{"epsilon": 0.1, "delta": 1e-9, "fresh_hours": 24}])],
-) -> dict[str, float]:
-    """Set what a statement costs that names no budget; it holds for statements from now on."""
+) -> QuestionBudgetRecord:
+    """Set an account's default budget: later SQL over PostgreSQL's protocol spends it if it states no budget."""
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
     budget = QuestionBudget(**body.model_dump())
@@ -317,7 +294,10 @@ async def set_question_budget(
 
 
 def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:
-    """Raise `UnknownName` or `AccountExists` before anything is computed."""
+    """Check the names in `body`, a request to open an account: analyst and data set exist, and the account does not.
+
+    Raises `UnknownName` for an unknown analyst or data set, and `AccountExists` if the account's name is taken.
+    """
     with at_field("analyst"):
         service.people.person(body.analyst)
     with at_field("dataset"):
@@ -326,9 +306,14 @@ def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody)
         service.accounts.check_free(body.name)
 
 
-def _open(service: Service, terms: Terms, by: str) -> AccountStatus:
-    """Open an account on its terms, and record who did."""
+def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
+    """Open an account on `terms` in the ledger, and return its status. `steward` is the person who opens it.
+
+    The account protects the unit of privacy of its data set, which replaces `terms.unit`. The audit log records the
+    opening under the steward's name.
+    """
+    protecting = replace(terms, unit=service.datasets.get(terms.dataset).unit)
     with at_field("name"):
-        status = service.ledger.open_account(terms)
-    service.ledger.record("account.opened", by=by, subject=terms.name)
+        status = service.ledger.open_account(protecting)
+    service.ledger.record("account.opened", by=steward, subject=terms.name)
     return status

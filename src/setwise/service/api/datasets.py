@@ -1,24 +1,23 @@
-"""Data sets: stewards register tables, everybody sees what may be asked of them."""
+"""Routes for data sets: stewards register tables and set caps; everybody sees the columns that questions may use."""
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
-from setwise.accounting.brackets import Interaction
+from setwise.accounting.notation import check_unit
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.schema import Column as TableColumn
 from setwise.analytics.schema import Kind
+from setwise.contract import CapRecord, ColumnRecord, DatasetRecord, JointRecord, Keep, ReclaimedRecord
 from setwise.errors import InvalidParameter
-from setwise.service.api.accounts import AccountView
 from setwise.service.api.schemas import (
     PLAIN_TEXT,
     Body,
     Bound,
-    BracketView,
     Column,
     Delta,
     Epsilon,
@@ -42,9 +41,16 @@ DatasetName = Annotated[Name, Path(examples=["events"])]
 
 
 class CsvBody(Body):
-    """How CSV files are written, where their names and first lines do not tell: the options of `setwise.open`."""
+    """How the CSV files of a table are written: the same options as those of `setwise.open`.
 
-    separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] | None = None
+    `encoding` is that of the text, such as utf-8 or cp1252. A `separator` or `format` (such as csv.gz) that is left out
+    is taken from the endings of the files' names. Files without a header need `columns`, the names of their columns;
+    `header` true says that the first line is a header even if it looks like a row. `skip_lines` is the number of lines
+    above the header or the first row. `decimal` and `thousands` are the separators within numbers, `date_format` is the
+    format of dates, such as `%d.%m.%Y`, and `null` lists words that mean an empty cell, such as NA.
+    """
+
+    separator: Annotated[str, StringConstraints(min_length=1, max_length=8)] | None = None
     encoding: Annotated[str, StringConstraints(min_length=1, max_length=40), PLAIN_TEXT] = "utf-8"
     header: bool | None = None
     columns: Annotated[list[Column], Field(min_length=1, max_length=1000)] | None = None
@@ -59,18 +65,33 @@ class CsvBody(Body):
     ]
 
 
-def _check_size(given: object) -> object:
-    """Return an object of at most 100 fields, or raise before each of the fields of a larger one is looked at."""
-    if isinstance(given, dict) and len(given) > 100:
-        raise InvalidParameter("should have at most 100 fields")
-    return given
+_MOST_FIELDS = 100
+"""The most fields of the JSON objects `types` and `public` in a request."""
+
+
+def _check_size(value: object) -> object:
+    """Return `value`, a field of a request body, unchanged if it is small enough to be validated.
+
+    Raises `InvalidParameter` for a JSON object of more than 100 fields. Pydantic calls this before it validates the
+    object's fields, so that a body of many thousand fields is refused at once.
+    """
+    if isinstance(value, dict) and len(value) > _MOST_FIELDS:
+        raise InvalidParameter(f"should have at most {_MOST_FIELDS} fields")
+    return value
 
 
 class DatasetBody(Body):
-    """A table to register. For DuckDB `table` is a path in the service's data folder, else the table's name.
+    """A table to register: where it is, whose privacy it protects, and the columns and bounds that questions may use.
 
-    What `setwise prepare` made is a table too, and repeated questions to it run much quicker. Data sets that read the
-    same table share its cap and joint promise, unless `apart` says why not.
+    For DuckDB `table` is a path in the service's data folder, for other engines the name of a table. It may be a folder
+    that `setwise prepare` has written; questions to it are then answered faster. `user` is the column that identifies
+    users. Questions may group by the columns `items`, aggregate `values` and filter by `filters`. `contributions` is
+    the most groups in which one user counts, and `per_item` the most that a user adds to one group; no question may ask
+    for more. Data sets on the same table share its cap and joint guarantee, unless `apart` gives a reason why not.
+    `unit` is the unit of privacy: "user", or with "user,day" each single day of a user, which is a far weaker promise.
+    Data sets that share a cap have the same unit. `types` has the kinds (integer, date, ...) of CSV columns that are
+    not text, `csv` says how the CSV files are written, and `public` has the names and places of tables without users
+    that SQL may join.
     """
 
     name: Name
@@ -83,6 +104,12 @@ class DatasetBody(Body):
     contributions: Bound | None = None
     per_item: Bound = 1
     apart: ShortText = ""
+    unit: Annotated[
+        str,
+        StringConstraints(min_length=4, max_length=200),
+        PLAIN_TEXT,
+        Field(description="the unit of privacy: `user`, or a part of a user such as `user,day`, a far weaker promise"),
+    ] = "user"
     types: Annotated[
         dict[Column, Annotated[Kind, Field(strict=False)]],
         BeforeValidator(_check_size),
@@ -97,87 +124,43 @@ class DatasetBody(Body):
 
 
 class CapBody(Body):
-    """A total for all accounts on the data set together."""
+    """A cap: the budget (epsilon, delta) that all accounts on a data set may spend together.
+
+    `rule` says how the prices of uses add up, and `failure_share` is the share of delta that is set aside for outright
+    failures (events in which everything may be revealed); None is the default of the rule. `keep` says by which rule
+    questions pay the cap: "wallet" (any noise), "sum" (a sum of epsilons, for pure noise only), or "either", until a
+    question fits only one of the two and thereby ends the other for all accounts.
+    """
 
     epsilon: Epsilon
     delta: Delta
     rule: Rule = "wallet"
     failure_share: FailureShare | None = None
-    keep: Literal["either", "wallet", "sum"] = Field(
+    keep: Keep = Field(
         "either",
-        description="which way to pay the cap keeps: `wallet` (any noise), `sum` (of epsilons, pure noise only), or "
+        description="by which rule the cap is paid: `wallet` (any noise), `sum` (of epsilons, pure noise only), or "
         "`either`, until a question fits one of them only and ends the other for everybody",
     )
 
 
-class ColumnView(BaseModel):
-    """A column that may be named in questions."""
-
-    name: str = Field(examples=["word"])
-    kind: Kind = Field(examples=["text"])
-
-
-class DatasetView(BaseModel):
-    """What may be asked of a data set; where its table is remains with the stewards."""
-
-    name: str = Field(examples=["events"])
-    engine: EngineKind = Field(examples=["duckdb"])
-    user: str = Field(examples=["user_id"])
-    items: list[ColumnView]
-    values: list[ColumnView]
-    filters: list[ColumnView]
-    contributions: int | None = Field(examples=[10])
-    per_item: int = Field(examples=[1])
-    public: dict[str, list[ColumnView]] = Field(
-        default={},
-        examples=[{"countries": [{"name": "region", "kind": "text"}]}],
-        description="tables without users that SQL may join",
-    )
-
-
-class CapView(BaseModel):
-    """The cap of a data set."""
-
-    dataset: str = Field(examples=["events"])
-    epsilon: float = Field(examples=[10.0])
-    delta: float = Field(examples=[1e-5])
-
-
 class ReclaimBody(Body):
-    """From which accounts to take back what they hold of a cap: those without a charge for `idle_hours`."""
+    """Request to take slices of a cap back: an account loses its slice after `idle_hours` hours without a ledger entry.
+
+    A slice is the part of the cap that the account has reserved; only its unspent part is taken back. Charges are
+    ledger entries, for example.
+    """
 
     idle_hours: Annotated[float, Field(ge=0.0, le=24.0 * 366.0 * 100.0)] = 0.0
 
 
-class ReclaimedView(BaseModel):
-    """How many accounts gave back what they held of a cap."""
-
-    dataset: str = Field(examples=["events"])
-    accounts: int = Field(examples=[3])
-
-
-class JointView(BaseModel):
-    """What the accounts on a data set promise together, over some periods of each."""
-
-    dataset: str = Field(examples=["events"])
-    accounts: list[str] = Field(examples=[["ada-events", "bob-events"]])
-    periods: int = Field(examples=[1])
-    epsilon: BracketView
-    delta: float = Field(examples=[2e-6])
-    interaction: Interaction = Field(examples=["setwise"])
-    method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
-    cap: AccountView | None = Field(description="the data set's cap, if it has one")
-
-
-@router.get("/datasets", response_model=list[DatasetView])
-async def list_datasets(request: Request) -> list[dict[str, Any]]:
-    """List what can be asked about."""
+@router.get("/datasets")
+async def list_datasets(request: Request) -> list[DatasetRecord]:
+    """List the data sets, each with the columns that questions may use."""
     service = service_of(request)
-    return await service.threads.run(lambda: [shown(service, dataset) for dataset in service.datasets.all()])
+    return await service.threads.run(lambda: [dataset_record(service, dataset) for dataset in service.datasets.all()])
 
 
-@router.post("/datasets", status_code=201, response_model=DatasetView)
+@router.post("/datasets", status_code=201)
 async def register_dataset(
     request: Request,
     body: Annotated[
@@ -196,17 +179,17 @@ async def register_dataset(
             ]
         ),
     ],
-) -> dict[str, Any]:
-    """Register a table; its columns are looked up now, its rows are not read."""
+) -> DatasetRecord:
+    """Register a table as a data set. The names and types of its columns are looked up now; no row is read."""
     service = service_of(request)
-    return await service.threads.run(_registered, service, body, caller(request).person.name)
+    return await service.threads.run(_register, service, body, caller(request).person.name)
 
 
-@router.get("/datasets/{dataset}", response_model=DatasetView)
-async def show_dataset(request: Request, dataset: DatasetName) -> dict[str, Any]:
-    """Show what may be asked of a data set."""
+@router.get("/datasets/{dataset}")
+async def show_dataset(request: Request, dataset: DatasetName) -> DatasetRecord:
+    """Return a data set: its contribution bounds, and the columns that questions may use."""
     service = service_of(request)
-    return await service.threads.run(lambda: shown(service, service.datasets.get(dataset)))
+    return await service.threads.run(lambda: dataset_record(service, service.datasets.get(dataset)))
 
 
 @router.put("/datasets/{dataset}/cap")
@@ -214,11 +197,14 @@ async def set_cap(
     request: Request,
     dataset: DatasetName,
     body: Annotated[CapBody, JsonBody(examples=[{"epsilon": 10.0, "delta": 1e-5}])],
-) -> CapView:
-    """Limit all accounts on a data set together, for good; set once, before the first account is opened."""
-    service, by = service_of(request), caller(request).person.name
+) -> CapRecord:
+    """Limit what all accounts on a data set may spend together. A cap is set once, before the first account is opened.
 
-    def capped() -> None:
+    A cap cannot be changed or removed.
+    """
+    service, steward = service_of(request), caller(request).person.name
+
+    def set_cap_of_dataset() -> None:
         with at_field("dataset"):
             service.datasets.get(dataset)
             service.ledger.set_cap(
@@ -228,50 +214,62 @@ async def set_cap(
                 rule=body.rule,
                 failure_share=body.failure_share,
                 keep=body.keep,
+                unit=service.datasets.get(dataset).unit,
             )
         details = {"epsilon": body.epsilon, "delta": body.delta, "rule": body.rule, "keep": body.keep}
-        service.ledger.record("cap.set", by=by, subject=dataset, details=details)
+        service.ledger.record("cap.set", by=steward, subject=dataset, details=details)
 
-    await service.threads.run(capped)
-    return CapView(dataset=dataset, epsilon=body.epsilon, delta=body.delta)
+    await service.threads.run(set_cap_of_dataset)
+    return {"dataset": dataset, "epsilon": body.epsilon, "delta": body.delta}
 
 
 @router.post("/datasets/{dataset}/cap/reclaim")
 async def reclaim(
     request: Request, dataset: DatasetName, body: Annotated[ReclaimBody, JsonBody(examples=[{"idle_hours": 24.0}])]
-) -> ReclaimedView:
-    """Give back to the cap what accounts hold of it and did not use; they take of it again when they need it."""
-    service, by = service_of(request), caller(request).person.name
+) -> ReclaimedRecord:
+    """Take the slices of a cap that idle accounts have reserved and not spent back into the cap.
 
-    def reclaimed() -> ReclaimedView:
+    Returns the number of these accounts. An account reserves a slice again when a charge needs one.
+    """
+    service, steward = service_of(request), caller(request).person.name
+
+    def reclaim_shares() -> ReclaimedRecord:
         with at_field("dataset"):
             service.datasets.get(dataset)
             count = service.ledger.reclaim(dataset, idle=timedelta(hours=body.idle_hours))
         details = {"idle_hours": body.idle_hours, "accounts": count}
-        service.ledger.record("cap.reclaimed", by=by, subject=dataset, details=details)
-        return ReclaimedView(dataset=dataset, accounts=count)
+        service.ledger.record("cap.reclaimed", by=steward, subject=dataset, details=details)
+        return {"dataset": dataset, "accounts": count}
 
-    return await service.threads.run(reclaimed)
+    return await service.threads.run(reclaim_shares)
 
 
-@router.get("/datasets/{dataset}/joint", response_model=JointView)
+@router.get("/datasets/{dataset}/joint")
 async def joint(
     request: Request,
     dataset: DatasetName,
     periods: Annotated[int, Query(ge=1, le=1000, examples=[1], description="calendar periods to cover")] = 1,
-) -> dict[str, object]:
-    """Say what all accounts on a data set promise together, should their analysts collude."""
+) -> JointRecord:
+    """Return the (epsilon, delta) that holds for all accounts on a data set together, even if their analysts collude.
+
+    Accounts whose budgets are renewed are counted with the budgets of `periods` calendar periods.
+    """
     service = service_of(request)
 
-    def opened() -> JointPromise:
+    def read_terms() -> JointPromise:
         service.datasets.get(dataset)
         ledger = service.ledger
         return JointPromise(dataset=dataset, terms=ledger.terms_on(dataset), cap=ledger.cap(dataset), periods=periods)
 
-    return await service.calculators.run(await service.threads.run(opened))
+    return await service.calculators.run(await service.threads.run(read_terms))
 
 
-def _registered(service: Service, body: DatasetBody, by: str) -> dict[str, Any]:
+def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecord:
+    """Register the table of `body` in the ledger and in the store of data sets, and return its JSON record.
+
+    The audit log records `steward` as the person who registered it. Raises `InvalidParameter`, `UnknownColumn` or
+    `UnsuitableTable` with the name of the field at fault, and `NameTaken` if there is a data set of that name.
+    """
     given: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
         "types": tuple(body.types.items()),
         "public": tuple(body.public.items()),
@@ -280,9 +278,22 @@ def _registered(service: Service, body: DatasetBody, by: str) -> dict[str, Any]:
         columns = None if body.csv.columns is None else tuple(body.csv.columns)
         with at_field("csv"):
             given["csv"] = CsvOptions(**body.csv.model_dump(exclude={"columns"}), columns=columns)
+    with at_field("unit"):
+        check_unit(body.unit)
     with at_field("items"):
         dataset = Dataset(**given)
     service.engines.check(dataset)
+    return register(service, dataset, steward, body.apart)
+
+
+def register(service: Service, dataset: Dataset, steward: str, apart: str) -> DatasetRecord:
+    """Register `dataset` in the ledger and in the store of data sets, and return its JSON record.
+
+    Requires: `Engines.check` has accepted the data set. `steward` is the person who registers it. `apart` is the reason
+    why the data set does not share the cap of other data sets on the same table; "" if it does share it.
+
+    Raises `NameTaken` if there is a data set of that name.
+    """
     with at_field("name"):
         service.datasets.check_free(dataset.name)
     with at_field("apart"):
@@ -293,21 +304,26 @@ def _registered(service: Service, body: DatasetBody, by: str) -> dict[str, Any]:
             reads=source.reads,
             within=source.within,
             definition=dataset.text(),
-            by=by,
-            apart=body.apart,
+            by=steward,
+            apart=apart,
+            unit=dataset.unit,
         )
     with at_field("name"):
-        return shown(service, service.datasets.add(dataset, by=by))
+        return dataset_record(service, service.datasets.add(dataset, by=steward))
 
 
-def shown(service: Service, dataset: Dataset) -> dict[str, Any]:
-    """Return what a data set is shown as: its bounds, and the columns that may be named, each with its kind."""
+def dataset_record(service: Service, dataset: Dataset) -> DatasetRecord:
+    """Return the JSON record of `dataset`: its contribution bounds, and the columns that questions may use.
+
+    Each column has its name and its kind, such as text or integer.
+    """
     schema = service.engines.schema(dataset)
     public = service.engines.public_schemas(dataset)
     return {
         "name": dataset.name,
         "engine": str(dataset.engine),
         "user": dataset.user,
+        "unit": dataset.unit,
         "items": _columns(map(schema.column, dataset.items)),
         "values": _columns(map(schema.column, dataset.values)),
         "filters": _columns(map(schema.column, dataset.filters)),
@@ -317,5 +333,6 @@ def shown(service: Service, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _columns(columns: Iterable[TableColumn]) -> list[dict[str, str]]:
+def _columns(columns: Iterable[TableColumn]) -> list[ColumnRecord]:
+    """Return the JSON records of columns: the name and the kind (text, integer, ...) of each."""
     return [{"name": column.name, "kind": str(column.kind)} for column in columns]

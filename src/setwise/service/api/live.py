@@ -1,19 +1,18 @@
-"""Live series: opened once, updated as periods end, shown as often as anybody likes."""
+"""Routes for live series: opened and charged once, updated as periods end, and shown as often as anybody likes."""
 
-import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from setwise.accounting.notation import format_use
+from setwise.contract import CancelledRecord, ReleasedRecord, SeriesRecord, SeriesValuesRecord
 from setwise.live.series import LiveSeries
 from setwise.live.view import CONFIDENCE
 from setwise.service.api.schemas import (
     PLAIN_TEXT,
     Body,
-    BracketView,
     Column,
     Delta,
     Epsilon,
@@ -32,7 +31,17 @@ Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
 
 class SeriesBody(Body):
-    """A series to open. The account pays `epsilon` and `delta`, or draws `counts` and, for private items, `delta`."""
+    """A live series to open: the running number of users in each group of the column `item`, at the end of each period.
+
+    The series is called `name`, counts rows of `dataset` and is paid by `account`. The column `at` has the time of each
+    row. A period is one `every` (day, week or month); the first begins on the day `start`, and the series has `periods`
+    of them. Only rows that the filter `where` keeps count, and a user counts in at most `contributions` groups.
+    `domain` lists the groups if they are public. `purpose` says which of the numbers shall have the smallest error:
+    running totals, single periods, or windows of `window` periods. An update reads the `late_days` days before its
+    first unreleased period again, for rows that arrived late. An account with a budget pays `epsilon` and `delta` once
+    for the whole series. An account with registered uses pays with the use `counts` instead and, if the groups are
+    private, with a failure probability `delta`.
+    """
 
     name: Name
     dataset: Name
@@ -69,118 +78,89 @@ _EXAMPLE = {
 
 
 class UpdateBody(Body):
-    """Up to which day to release; today (UTC) if left out."""
+    """The day `until`, up to which the periods that have ended are released; today (UTC) if it is left out."""
 
     until: Day | None = None
 
 
-class SeriesSummaryView(BaseModel):
-    """A series: what it counts, what it cost, and how close its numbers are."""
-
-    name: str = Field(examples=["reach"])
-    dataset: str = Field(examples=["events"])
-    account: str = Field(examples=["ada-events"])
-    item: str = Field(examples=["word"])
-    every: str = Field(examples=["day"])
-    start: str = Field(examples=["2026-01-01"])
-    periods: int = Field(examples=[365])
-    unit: str = Field(examples=["user"], description="what is protected: each user")
-    contributions: int = Field(examples=[5])
-    spent: list[str] = Field(examples=[["gaussian:4.3", "approx:0.0,3e-07"]])
-    within: float = Field(examples=[54.2], description="how far a total may be off, 95 times in 100")
-    shown_from: float | None = Field(examples=[170.4], description="from how many users on a private item is shown")
-    matrix: str = Field(examples=["the square root of the prefix sums"])
-    closed: bool = Field(examples=[False])
-
-
-class LineView(BaseModel):
-    """One item over time."""
-
-    item: str | int = Field(examples=["tea"])
-    values: list[int] = Field(examples=[[120, 180]])
-    intervals: list[tuple[int, int]] = Field(examples=[[(90, 150), (140, 220)]])
-
-
-class SeriesValuesView(BaseModel):
-    """The released numbers of a series, as totals or as windows."""
-
-    name: str = Field(examples=["reach"])
-    every: str = Field(examples=["day"])
-    unit: str = Field(examples=["user"])
-    measure: str = Field(examples=["users from the first period up to each period"])
-    left_out: str = Field(examples=["Of each user at most 5 items count, the first in order of time."])
-    periods: list[str] = Field(examples=[["2026-01-01", "2026-01-02"]])
-    remaining: int = Field(examples=[363])
-    series: list[LineView]
-    epsilon: BracketView
-    delta: float = Field(examples=[1e-6])
-    spent: list[str] = Field(examples=[["gaussian:4.3", "approx:0.0,3e-07"]])
-    promise: str = Field(examples=["Each user is protected, with all of their rows."])
-
-
-class ReleasedView(BaseModel):
-    """The periods that an update has released, by their first days."""
-
-    name: str = Field(examples=["reach"])
-    released: list[str] = Field(examples=[["2026-01-01", "2026-01-02"]])
-
-
-@router.get("/live", response_model=list[SeriesSummaryView])
-async def list_series(request: Request) -> list[dict[str, object]]:
-    """List the series that one's own accounts have paid for; a steward sees all."""
+@router.get("/live")
+async def list_series(request: Request) -> list[SeriesRecord]:
+    """List the live series that the caller's accounts have paid for; a steward sees every series."""
     service, identity = service_of(request), caller(request)
     return await service.threads.run(
-        lambda: [summary(service, series) for series in service.series.all_visible(identity)]
+        lambda: [series_record(service, series) for series in service.series.all_visible(identity)]
     )
 
 
-@router.post("/live", response_model=SeriesSummaryView, status_code=201)
-async def open_series(
-    request: Request, body: Annotated[SeriesBody, JsonBody(examples=[_EXAMPLE])]
-) -> dict[str, object]:
-    """Open a series and charge it, once for all of its periods; opening it again with the same words is free."""
+@router.post("/live", status_code=201)
+async def open_series(request: Request, body: Annotated[SeriesBody, JsonBody(examples=[_EXAMPLE])]) -> SeriesRecord:
+    """Open a live series, and charge its account once for all of its periods.
+
+    Repeating the request with the same body is free.
+    """
     service, identity = service_of(request), caller(request)
     words: dict[str, Any] = body.model_dump()
-    return await asyncio.to_thread(lambda: summary(service, service.series.open(identity, words)))
+    return await service.threads.run(lambda: series_record(service, service.series.open(identity, words)))
 
 
-@router.get("/live/{series}", response_model=SeriesValuesView)
+@router.get("/live/{series}")
 async def show_series(
     request: Request,
     series: SeriesName,
     window: Annotated[
-        int | None, Query(ge=1, le=4000, examples=[7], description="new users of so many periods instead of totals")
+        int | None,
+        Query(ge=1, le=4000, examples=[7], description="new users over this many periods, instead of totals"),
     ] = None,
     item: Annotated[
         list[Annotated[str, StringConstraints(max_length=1000), PLAIN_TEXT]] | None,
         Query(max_length=100, examples=[["tea"]], description="these items only"),
     ] = None,
-) -> dict[str, object]:
-    """Show what was released: nothing is charged, and no data is touched."""
+    top: Annotated[
+        int | None, Query(ge=1, le=100_000, examples=[3], description="only this many items, the largest first")
+    ] = None,
+    on: Annotated[
+        Day | None, Query(examples=["2026-01-15"], description="the first day of the period by which `top` ranks")
+    ] = None,
+) -> SeriesValuesRecord:
+    """Return the released numbers of a live series. Nothing is charged, and no row is read."""
     service, identity = service_of(request), caller(request)
-    view = await asyncio.to_thread(lambda: service.series.view(identity, series, window, item or []))
+    view = await service.threads.run(lambda: service.series.view(identity, series, window, item or [], top, on))
     return view.to_dict()
 
 
-@router.post("/live/{series}/update", response_model=ReleasedView)
+@router.post("/live/{series}/update")
 async def update_series(
     request: Request, series: SeriesName, body: Annotated[UpdateBody, JsonBody(examples=[{"until": "2026-02-01"}])]
-) -> dict[str, object]:
-    """Release every period that has ended and was not released; nothing is charged, and repeating changes nothing."""
+) -> ReleasedRecord:
+    """Release the numbers of every period that has ended and was not released before.
+
+    Nothing is charged, so the request may be repeated. Only one update of a series runs at a time.
+    """
     service, identity = service_of(request), caller(request)
-    released = await asyncio.to_thread(lambda: service.series.update(identity, series, body.until))
+    released = await service.series.update(identity, series, body.until, service.threads)
     return {"name": series, "released": list(released)}
 
 
-@router.delete("/live/{series}", response_model=SeriesSummaryView)
-async def close_series(request: Request, series: SeriesName) -> dict[str, object]:
-    """End a series for good and remove its private state; what was released stays."""
+@router.delete("/live/{series}/update")
+async def cancel_update(request: Request, series: SeriesName) -> CancelledRecord:
+    """Stop the running update of a live series. The next update releases the same numbers as this one would have."""
     service, identity = service_of(request), caller(request)
-    return await asyncio.to_thread(lambda: summary(service, service.series.close(identity, series)))
+    return {"name": series, "cancelled": await service.series.cancel_update(identity, series, service.threads)}
 
 
-def summary(service: Service, series: LiveSeries) -> dict[str, object]:
-    """Return what a list of series shows of one."""
+@router.delete("/live/{series}")
+async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
+    """End a live series for good and delete its private state. Numbers that were released can still be shown."""
+    service, identity = service_of(request), caller(request)
+    return await service.threads.run(lambda: series_record(service, service.series.close(identity, series)))
+
+
+def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
+    """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
+
+    `within` is the half-width of the intervals in the last period, and `shown_from` the noisy count above which a
+    private group is shown in that period (None if the groups are public); both are numbers of users.
+    """
     terms, totals = series.terms, series.totals
     return {
         "name": terms.name,

@@ -1,26 +1,23 @@
-"""Previews and queries: ask under a key, wait or poll, cancel."""
+"""Routes for queries: preview a question, ask it under an idempotency key, poll for its answer, cancel it."""
 
 import json
 import re
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from setwise.accounting.brackets import Interaction
 from setwise.accounting.notation import format_use, use_in_words
-from setwise.analytics.answer import EARLIER_NOTE
-from setwise.service.api.schemas import EXAMPLES, BracketView, QuestionBody
+from setwise.contract import PreviewRecord, QueryRecord
+from setwise.service.api.schemas import EXAMPLES, QuestionBody
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
-from setwise.service.problems import MEDIA_TYPE, ProblemView
+from setwise.service.problems import MEDIA_TYPE
 from setwise.service.queries.jobs import Job, JobState
-from setwise.service.queries.runner import QueryRequest, Question, RunningQuery
+from setwise.service.queries.runner import Question
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
-from setwise.service.workers.answers import StoredAnswer, WriteRows, make
 
 router = APIRouter(prefix=API, tags=["queries"], route_class=GuardedRoute)
 
@@ -43,10 +40,10 @@ QUESTION_IN_BODY = {
         },
     }
 }
-"""How the API's description shows the body of a question, which the routes read themselves."""
+"""The body of a question in the OpenAPI document. The routes parse the body themselves, large bodies in a thread."""
 
 _LARGE = 64 * 1024
-"""Characters of a request and its answer beyond which they are written in a thread of their own."""
+"""Characters of a request with its answer above which the response is rendered in a thread."""
 
 _ID = {"query": "$response.body#/id"}
 _LINKS = {
@@ -55,170 +52,60 @@ _LINKS = {
 }
 
 
-class PreviewView(BaseModel):
-    """What a question would cost at most, and how far off its answer may be. Free; no data was touched.
+def parse_question(content: bytes | str) -> Question:
+    """Return the question in `content`, the JSON body of a request.
 
-    With probability `confidence`: a count is off by at most `radius`, an item that leads by `detectable` is found, and
-    no pick misses the best item left by more than `shortfall`. null where the mechanism has no such number.
+    Raises `RequestValidationError` that names a field of a wrong type or a missing field, and `InvalidParameter` if the
+    query or the budget is not valid.
     """
-
-    mechanism: str = Field(examples=["unknown_gumbel"])
-    why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
-    uses: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10", "approx:0.0,1e-09"]])
-    interaction: Interaction = Field(examples=["setwise"])
-    epsilon: BracketView
-    delta: float = Field(examples=[1e-6])
-    method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
-    expected_error: float | None = Field(examples=[9.99])
-    radius: int | None = Field(examples=[30])
-    detectable: int | None = Field(examples=[None])
-    shortfall: int | None = Field(examples=[214])
-    confidence: float = Field(examples=[0.95])
-    alone: dict[str, float] | None = Field(examples=[None], description="epsilon and delta of the question by itself")
-    left: list[str] = Field(examples=[["bounded-range:0.1x50", "pure:0.1x50"]])
-    words: list[str] = Field(examples=[["10 picks at ε 0.1"]], description="`uses` as pages show them, in order")
+    try:
+        body = QuestionBody.model_validate_json(content)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in errors]) from None
+    return body.question()
 
 
-class AnswerItemView(BaseModel):
-    """One item, the whole number to report, an interval around it, and the noisy count as it was drawn.
+async def _read_question(request: Request) -> Question:
+    """Return the question in the JSON body of a request.
 
-    `interval_note` of the answer says what its intervals promise. `noisy` may be negative and is there to be added up.
-    Answers about other statistics have, under the name of each, its `value` and `interval` instead.
+    A body of more than 64 KiB is parsed in a thread, so that it does not block the event loop. Raises
+    `RequestValidationError` if the Content-Type is not JSON, and the errors of `parse_question`.
     """
-
-    model_config = ConfigDict(extra="allow")
-
-    item: str | int | dict[str, str | int] = Field(examples=["the"], description="by column where there are several")
-    count: int | None = Field(default=None, examples=[731])
-    interval: tuple[int, int] | None = Field(default=None, examples=[[701, 761]])
-    noisy: int | None = Field(default=None, examples=[731])
-
-
-class AnswerView(BaseModel):
-    """A private answer, as it is stored; `alone` is the epsilon and delta of a question to a filter, by itself."""
-
-    kind: str = Field(examples=["top-k"])
-    measure: str = Field(examples=["users"])
-    items: list[AnswerItemView]
-    mechanism: str = Field(examples=["unknown_gumbel"])
-    interaction: Interaction = Field(examples=["setwise"])
-    epsilon: BracketView
-    delta: float = Field(examples=[1e-6])
-    method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
-    spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
-    complete: bool = Field(examples=[True])
-    reason: str = Field(examples=["all 10 items were found"])
-    why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
-    confidence: float = Field(examples=[0.95])
-    interval_note: str = Field(
-        default=EARLIER_NOTE, examples=["Each interval holds the exact number with probability 95%."]
-    )
-    left_out: str = Field(
-        default="", examples=[""], description="which rows the numbers do not include because contributions are bounded"
-    )
-    axes: list[str] = Field(
-        default=[],
-        examples=[["time"]],
-        description="whether the labels of each group column are names, numbers or time",
-    )
-    hint: str = Field(
-        default="", examples=[""], description="what would have shown more, where an answer came out short"
-    )
-    alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
-    groups: list[str] = Field(default=[], examples=[[]], description="the columns of items that have several")
-    statistics: list[str] = Field(default=[], examples=[[]], description="the names of statistics other than one count")
-    found: dict[str, Any] = Field(default={}, examples=[{}], description="bounds that were left to be found, by column")
-
-
-class OutputView(BaseModel):
-    """A column that SQL selects: its name, and which group or statistic of the answer it is."""
-
-    name: str = Field(examples=["users"])
-    group: int | None = Field(default=None, examples=[None])
-    statistic: int | None = Field(default=None, examples=[0])
-    interval: bool = Field(
-        default=False, examples=[False], description="whether a column that is computed of released rows has intervals"
-    )
-
-
-class QueryView(BaseModel):
-    """A query: poll it while it is running; `answer` is there when it is done, `problem` when it failed.
-
-    A question in SQL has its `columns`, and its answer in `rows` as well: by column the cell of a group, or the value
-    and interval of a statistic.
-    """
-
-    id: str = Field(examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])
-    account: str = Field(examples=["ada-events"])
-    key: str = Field(examples=["monday-top-ten"])
-    state: JobState = Field(examples=["done"])
-    progress: float = Field(examples=[1.0])
-    created_at: float = Field(examples=[1760000000.0])
-    asked: dict[str, Any] = Field(examples=[{"dataset": "events", "query": {"kind": "top-k", "item": "word", "k": 10}}])
-    answer: AnswerView | None = None
-    problem: ProblemView | None = None
-    columns: list[OutputView] | None = None
-    rows: list[dict[str, Any]] | None = Field(
-        default=None, examples=[[{"word": "the", "users": {"value": 731, "interval": [701, 761]}}]]
-    )
-    row_problem: str | None = Field(
-        default=None,
-        examples=[None],
-        description="why SQL could not be computed of released rows, which `rows` then are",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ReadQuestion:
-    """A question as its body states it, and the text under which it is stored: the given fields alone, as JSON."""
-
-    question: Question
-    text: str
-
-    @staticmethod
-    def parse(content: bytes | str) -> "ReadQuestion":
-        """Return the question of a body, or raise `RequestValidationError` with the place of what is wrong."""
-        try:
-            body = QuestionBody.model_validate_json(content)
-        except ValidationError as error:
-            errors = error.errors(include_url=False, include_input=False)
-            raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in errors]) from None
-        return ReadQuestion(body.question(), body.model_dump_json(exclude_none=True))
-
-
-async def _read_question(request: Request) -> ReadQuestion:
-    """Return the question of a request; a large body is read in a thread, because 100,000 labels take 0.1 s."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not re.fullmatch(r"application/([\w.-]+\+)?json", kind):
         raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": "", "input": None}])
     content = await request.body()
     if len(content) <= _LARGE:
-        return ReadQuestion.parse(content)
-    return await service_of(request).rendering.run(ReadQuestion.parse, content)
+        return parse_question(content)
+    return await service_of(request).rendering.run(parse_question, content)
 
 
-@router.post("/preview", response_model=PreviewView, openapi_extra=QUESTION_IN_BODY)
-async def preview(request: Request) -> dict[str, object]:
-    """Say what a question would cost and how far off its answer may be; free, and no data is touched."""
+@router.post("/preview", openapi_extra=QUESTION_IN_BODY)
+async def preview(request: Request) -> PreviewRecord:
+    """Return the cost of a question, the planned error of its answer, and whether its account can pay for it.
+
+    A preview charges nothing and reads no rows.
+    """
     service = service_of(request)
-    read = await _read_question(request)
-    plan, left = await service.questions.preview(caller(request), read.question, service.threads)
-    return plan.to_dict() | {
-        "left": [format_use(use) for use in left],
-        "words": [use_in_words(use) for use in plan.uses],
+    found = await service.questions.preview(caller(request), await _read_question(request), service.threads)
+    return {
+        **found.plan.to_dict(),
+        "left": [format_use(use) for use in found.left],
+        "words": [use_in_words(use) for use in found.plan.uses],
+        "shortage": found.shortage,
+        "warning": found.warning,
     }
 
 
 @router.post(
     "/queries",
-    response_model=QueryView,
+    response_model=QueryRecord,
     responses={
         200: {"links": _LINKS},
         202: {
             "links": _LINKS,
-            "model": QueryView,
+            "model": QueryRecord,
             "description": "Accepted; poll the address in Location.",
             "headers": {"Location": {"description": "where to poll", "schema": {"type": "string"}}},
         },
@@ -226,9 +113,12 @@ async def preview(request: Request) -> dict[str, object]:
     openapi_extra=QUESTION_IN_BODY,
 )
 async def ask(request: Request, idempotency_key: Key) -> Response:
-    """Ask a question. Quick ones are answered here; others are accepted with a location to poll."""
-    service, identity = service_of(request), caller(request)
-    job = await service.runner.answered(start_query(service, identity, await _read_question(request), idempotency_key))
+    """Ask a question. The response has the answer if it is ready soon; otherwise status 202 and a Location to poll.
+
+    Repeating the request under the same idempotency key returns the same answer and is not charged again.
+    """
+    service, question = service_of(request), await _read_question(request)
+    job = await service.runner.answered(service.runner.start(caller(request), question, idempotency_key))
     if job.state is JobState.FAILED:
         assert job.problem is not None
         return Response(job.problem, json.loads(job.problem)["status"], media_type=MEDIA_TYPE)
@@ -239,7 +129,7 @@ async def ask(request: Request, idempotency_key: Key) -> Response:
     return response
 
 
-@router.get("/queries", response_model=list[QueryView])
+@router.get("/queries", response_model=list[QueryRecord])
 async def list_queries(
     request: Request,
     most: Annotated[int, Query(ge=1, le=200, examples=[50])] = 50,
@@ -252,31 +142,41 @@ async def list_queries(
         ),
     ] = None,
 ) -> Response:
-    """List one's own latest queries, newest first; fewer than `most` where their answers are large."""
+    """List the caller's queries, newest first.
+
+    A page has at most `most` queries that are older than the query with the id `after`, and fewer if their answers are
+    large.
+    """
     service, identity = service_of(request), caller(request)
 
-    def rendered() -> str:
+    def render() -> str:
         seen = None if after is None else service.jobs.visible(identity, after)
         jobs = service.jobs.of(identity.person.name, most, after=seen)
         return f"[{','.join(render_query(service, job) for job in jobs)}]"
 
-    return paced(request, await service.rendering.run(rendered))
+    return paced(request, await service.rendering.run(render))
 
 
-@router.get("/queries/{query}", operation_id="show_query", response_model=QueryView)
+@router.get("/queries/{query}", operation_id="show_query", response_model=QueryRecord)
 async def show_query(request: Request, query: QueryId) -> Response:
-    """Show a query; one whose replica has died is taken up again."""
+    """Return a query with its state and, if it is ready, its answer.
+
+    If the replica that ran the query has died, this replica runs it again, at no further charge.
+    """
     service = service_of(request)
     job = await service.threads.run(service.jobs.visible, caller(request), query)
     if service.jobs.is_lost(job):  # run it as the person who asked it
         person = await service.threads.run(service.people.person, job.person)
-        start_query(service, Identity(person=person, token=""), ReadQuestion.parse(job.request), job.key)
+        service.runner.start(Identity(person=person, token=""), parse_question(job.request), job.key)
     return await _response(request, job)
 
 
-@router.delete("/queries/{query}", operation_id="cancel_query", response_model=QueryView)
+@router.delete("/queries/{query}", operation_id="cancel_query", response_model=QueryRecord)
 async def cancel_query(request: Request, query: QueryId) -> Response:
-    """Stop a query that runs; what it was charged stays, and the same key runs it again at no further charge."""
+    """Stop a running query.
+
+    The account stays charged, and asking again under the same key runs the query free of charge.
+    """
     service, identity = service_of(request), caller(request)
     job = await service.threads.run(service.jobs.visible, identity, query)
     job = await service.threads.run(service.jobs.cancel, job, by=identity.person.name)
@@ -284,43 +184,45 @@ async def cancel_query(request: Request, query: QueryId) -> Response:
     return await _response(request, job)
 
 
-def start_query(service: Service, identity: Identity, read: ReadQuestion, key: str) -> RunningQuery:
-    """Start a query under a key, or return the one that runs under it; every door of the service asks through this."""
-    return service.runner.start(QueryRequest(identity=identity, question=read.question, key=key, text=read.text))
-
-
 async def _response(request: Request, job: Job) -> Response:
-    """Return a query as JSON, written in a thread if that takes time: for SQL, which is parsed, and large answers."""
+    """Return the query `job` as a JSON response.
+
+    Questions in SQL and large answers are rendered in a thread, so that they do not block the event loop.
+    """
     service = service_of(request)
-    large = len(job.request) + len(job.answer or "") > _LARGE
-    if large or _is_sql(job):
+    is_large = len(job.request) + len(job.answer or "") > _LARGE
+    if is_large or _is_sql(job):
         return paced(request, await service.rendering.run(render_query, service, job))
     return paced(request, render_query(service, job))
 
 
 def _is_sql(job: Job) -> bool:
+    """Return whether the question of the stored query `job` was asked in SQL.
+
+    A search in its JSON text is enough, because stored JSON has no spaces between tokens, and quotes within a string
+    are escaped.
+    """
     return '"kind":"sql"' in job.request
 
 
 def render_query(service: Service, job: Job) -> str:
-    """Return the JSON text of a query, around the texts of its request and answer, which are stored as JSON.
+    """Return the query `job` as the JSON text of a `QueryRecord`.
 
-    Columns and rows are added where it was asked in SQL.
+    The request, the answer and the error are stored as JSON texts and are inserted unchanged. For a question in SQL,
+    the columns and rows of its result are computed from the stored answer.
     """
-    shown = {"id": job.id, "account": job.account, "key": job.key, "state": job.state, "progress": job.progress}
     parts = {
-        **{name: json.dumps(value) for name, value in shown.items()},
+        "id": json.dumps(job.id),
+        "account": json.dumps(job.account),
+        "key": json.dumps(job.key),
+        "state": json.dumps(job.state),
+        "progress": json.dumps(job.progress),
         "created_at": json.dumps(job.created_at),
         "asked": job.request,
         "answer": job.answer or "null",
         "problem": job.problem or "null",
+        **(service.questions.render_rows(job, service.renderers) if _is_sql(job) else {}),
     }
-    statement = service.questions.statement(json.loads(job.request)) if _is_sql(job) else None
-    if statement is not None and job.answer is not None:
-        stored = StoredAnswer(text=job.answer, statement=statement)
-        parts |= make(WriteRows(stored), stored, service.renderers)
-    elif statement is not None:
-        parts["columns"] = json.dumps([asdict(output) for output in statement.outputs], ensure_ascii=False)
-    for name in ("columns", "rows", "row_problem"):
+    for name in ("columns", "rows", "row_problem", "row_notes"):
         parts.setdefault(name, "null")
     return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"

@@ -1,4 +1,8 @@
-"""The bodies of questions, and the fields that requests share: names, numbers and uses that refuse what cannot be."""
+"""Request bodies of questions, generated from the parameters of each kind of query, and field types of all bodies.
+
+A body class checks the JSON type and the size of each field, with the limits of numbers that the query itself has.
+Rules about several fields together are checked once, when `QuestionBody.question` builds the query.
+"""
 
 import re
 from dataclasses import dataclass
@@ -24,67 +28,66 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from setwise.accounting import calibrate
 from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
-from setwise.analytics.budget import Draws, Within
-from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, Count, Statistic, parameters_of
+from setwise.analytics.budget import LARGEST_WITHIN, Draws, Within
+from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, Query, parameters_of
 from setwise.analytics.sql.syntax import LONGEST as LONGEST_SQL
+from setwise.analytics.statistics.statistic import LARGEST_NUMBER
 from setwise.errors import InvalidParameter
+from setwise.mechanisms.parameters import LARGEST_TAU
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
-from setwise.service.problems import ONE, SEVERAL
-from setwise.service.queries.runner import Question
+from setwise.service.problems import ONE, SEVERAL, at_field
+from setwise.service.queries.runner import Question, SqlSelect
 from setwise.service.storage.schema import NAME, NAME_IN_WORDS
 
 NO_CONTROL = r"^[^\u0000-\u001f\u007f]*$"
 
 MOST_USES = 50
-"""The most different uses in one request."""
+"""The most different mechanism uses in one request."""
 
 MOST_COLUMNS = 16
-"""The most columns that groups are made of."""
+"""The most columns by which one query may group."""
 
 LARGEST_COUNT = 100_000
-"""The most uses of one kind in one request."""
+"""The largest count of one mechanism use in a request."""
 
 _KINDS = f"({'|'.join(KINDS)})"
 
 
 class Body(BaseModel):
-    """What a request may hold: exactly the named fields, of exactly their kinds."""
+    """The base class of all request bodies: an unknown field, or a value of the wrong JSON type, is refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _keep_one_unknown_field(cls, given: object) -> object:
-        """Drop all unknown fields but the first, which is then refused by name.
+    def _keep_one_unknown_field(cls, body: object) -> object:
+        """Return the request body with only the first of its unknown fields, which pydantic then refuses by name.
 
-        A megabyte of unknown fields would otherwise be as many errors, and take seconds and hundreds of megabytes.
+        Without this, pydantic would make one error for each unknown field, and a body of a megabyte of them would take
+        seconds and hundreds of megabytes.
         """
-        if not isinstance(given, dict) or len(given) <= len(cls.model_fields):
-            return given
-        known = {name: given[name] for name in cls.model_fields if name in given}
-        unknown = next((name for name in given if name not in cls.model_fields), None)
+        if not isinstance(body, dict) or len(body) <= len(cls.model_fields):
+            return body
+        known = {name: body[name] for name in cls.model_fields if name in body}
+        unknown = next((name for name in body if name not in cls.model_fields), None)
         return known if unknown is None else {**known, unknown: None}
-
-
-class BracketView(BaseModel):
-    """A certified [lower, upper]; the upper end is promised."""
-
-    lower: float = Field(examples=[2.4319])
-    upper: float = Field(examples=[2.4326])
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """A text that matches a pattern, refused in words: nobody should have to read a regular expression."""
+    """A field type for a text that matches the regular expression `pattern`.
+
+    The error for another text describes the expected form by `words` instead of the pattern.
+    """
 
     pattern: str
     words: str
 
-    def check(self, given: str) -> str:
-        """Return the text, or raise what it should be."""
-        if not re.fullmatch(self.pattern, given):
+    def check(self, text: str) -> str:
+        """Return `text`, or raise `InvalidParameter` if it does not match the pattern."""
+        if not re.fullmatch(self.pattern, text):
             raise InvalidParameter(f"should be {self.words}")
-        return given
+        return text
 
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
@@ -96,16 +99,24 @@ class Matching:
 PLAIN_TEXT = Matching(NO_CONTROL, "text without control characters")
 
 
-def _use(text: str) -> str:
+def _check_use(text: str) -> str:
+    """Return `text`, a mechanism use such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), if it is valid.
+
+    Raises `InvalidParameter` for invalid parameters, or a count above 100,000.
+    """
     use = parse_use(text)
     if use.count > LARGEST_COUNT:
         raise InvalidParameter(f"a use must count at most {LARGEST_COUNT:,}, not {use.count:,}")
     return text
 
 
-def _planned_use(text: str) -> str:
+def _check_planned_use(text: str) -> str:
+    """Return `text`, a mechanism use such as "gaussian:?x25" in which "?" may stand for one parameter, if it is valid.
+
+    Raises `InvalidParameter` if it is not.
+    """
     if "?" not in text:
-        return _use(text)
+        return _check_use(text)
     calibrate.parse_plan([text])
     return text
 
@@ -121,18 +132,25 @@ _PLANNED_USE = Matching(
     rf"^{_KINDS}:[0-9.,eE+x?-]+$",
     f"a use such as gaussian:?x10, pure:0.1x? or pure:0.1x25, of one of the kinds {', '.join(KINDS)}",
 )
-Use = Annotated[str, StringConstraints(min_length=1, max_length=100), _USE, AfterValidator(_use)]
-PlannedUse = Annotated[str, StringConstraints(min_length=1, max_length=100), _PLANNED_USE, AfterValidator(_planned_use)]
+Use = Annotated[str, StringConstraints(min_length=1, max_length=100), _USE, AfterValidator(_check_use)]
+PlannedUse = Annotated[
+    str, StringConstraints(min_length=1, max_length=100), _PLANNED_USE, AfterValidator(_check_planned_use)
+]
 Epsilon = Annotated[float, Field(gt=0.0, le=100.0, description="a privacy loss, at most 100")]
 Delta = Annotated[float, Field(gt=0.0, lt=1.0, description="a probability strictly between 0 and 1")]
 FailureShare = Annotated[float, Field(ge=0.0, lt=1.0, description="the share of delta for outright failures")]
 Rule = Annotated[
-    Literal["wallet", "zcdp"], Field(description="how uses add up: zcdp takes those of which only their zCDP is known")
+    Literal["wallet", "zcdp"],
+    Field(description="how uses add up: zcdp also takes uses of which only the zCDP is known"),
+]
+AccountRule = Annotated[
+    Literal["wallet", "menu", "zcdp"],
+    Field(
+        description="how uses add up: menu takes only uses of a menu, zcdp also uses of which only the zCDP is known"
+    ),
 ]
 
-_LARGEST_BOUND = 2**40
-
-Bound = Annotated[int, Field(ge=1, le=_LARGEST_BOUND)]
+Bound = Annotated[int, Field(ge=1, le=LARGEST_TAU)]
 Filter = Annotated[
     str,
     StringConstraints(min_length=1, max_length=4000),
@@ -148,35 +166,45 @@ Label = (
     Annotated[str, StringConstraints(max_length=1000), PLAIN_TEXT] | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 )
 _MOST_LABELS = 100_000
+"""The most public group labels of one query."""
+
 _LONGEST_LABEL = 1000
+"""The most characters of one group label."""
 
 
 _CONTROL = re.compile(r"[\u0000-\u001f\u007f]")
 
 
-def _check_domain(given: object) -> list[Any]:
-    """Return public labels, each a text, a whole number or a list of these, or raise for the first that is none.
+def _check_domain(domain: object) -> list[Any]:
+    """Return `domain`, the public group labels of a query, unchanged if all of them are valid.
 
-    All labels are checked at once, in place of validators for each, which took half a second for 70,000 pairs.
+    A label is a text, a whole number or, for groups of several columns, a list of these. All labels are checked in one
+    pass, because one pydantic validator per label took half a second for 70,000 pairs.
+
+    Raises `InvalidParameter` for a list that is too long, and `ValidationError` with the position of the first invalid
+    label.
     """
-    if not isinstance(given, list) or not 1 <= len(given) <= _MOST_LABELS:
+    if not isinstance(domain, list) or not 1 <= len(domain) <= _MOST_LABELS:
         raise InvalidParameter(f"should be a list of 1 to {_MOST_LABELS:,} labels")
-    if any(type(label) is list and not 1 <= len(label) <= MOST_COLUMNS for label in given):
+    if any(type(label) is list and not 1 <= len(label) <= MOST_COLUMNS for label in domain):
         raise InvalidParameter(f"a label of several columns should have 1 to {MOST_COLUMNS} of them")
-    if not _are_labels([cell for label in given for cell in (label if type(label) is list else (label,))]):
+    if not _are_labels([cell for label in domain for cell in (label if type(label) is list else (label,))]):
         place = next(
-            place for place, label in enumerate(given) if not _are_labels(label if type(label) is list else [label])
+            place for place, label in enumerate(domain) if not _are_labels(label if type(label) is list else [label])
         )
         error = PydanticCustomError("label", _NO_LABEL)
         raise ValidationError.from_exception_data("domain", [{"type": error, "loc": (place,), "input": None}])
-    return given
+    return domain
 
 
 _NO_LABEL = f"should be text of at most {_LONGEST_LABEL:,} plain characters, or a whole number of 64 bits"
 
 
 def _are_labels(cells: list[Any]) -> bool:
-    """Whether each cell is a text without control characters or a whole number of 64 bits."""
+    """Return whether each of `cells` is a valid part of a group label.
+
+    A valid part is a 64-bit integer, or a text without control characters of at most `_LONGEST_LABEL` characters.
+    """
     texts = [cell for cell in cells if type(cell) is str]
     numbers = [cell for cell in cells if type(cell) is int]
     return (
@@ -194,14 +222,14 @@ _Labels = Annotated[
 ]
 Domain = Annotated[list[Any], PlainValidator(_check_domain, json_schema_input_type=_Labels)]
 _ONE_OR_SEVERAL = Discriminator(lambda given: SEVERAL if isinstance(given, list | tuple) else ONE)
-"""Which of the two was meant, so that a refusal is about that one."""
+"""Distinguishes a single value from a list, so that an error is about the form that was sent."""
 Columns = Annotated[
     Annotated[Column, Tag(ONE)] | Annotated[list[Column], Field(min_length=1, max_length=MOST_COLUMNS), Tag(SEVERAL)],
     _ONE_OR_SEVERAL,
 ]
 K = Annotated[int, Field(ge=1, le=LARGEST_K)]
-Number = Annotated[int | float, Field(ge=-1e15, le=1e15)]
-Step = Annotated[int | float, Field(gt=0, le=1e15)]
+Number = Annotated[int | float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Step = Annotated[int | float, Field(gt=0, le=LARGEST_NUMBER)]
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 Shares = Annotated[
     Annotated[Share, Tag(ONE)] | Annotated[list[Share], Field(min_length=1, max_length=99), Tag(SEVERAL)],
@@ -213,46 +241,22 @@ Auto = Literal["auto"]
 
 
 class GroupingBody(Body):
-    """Which groups there are, and how far one user reaches; bounds that are left out are the data set's.
+    """The fields that all queries with groups share: public groups, a filter, and how much one user counts.
 
-    A group is a column or a bin of one, as in `age by 10` or `month of at`. Contributions that are `auto` are found.
+    A group key is a column, or a bin of a column as in `age by 10` or `month of at`. `contributions` is the most groups
+    in which one user counts; None takes the data set's bound, and "auto" finds a bound privately, with at most a tenth
+    of epsilon. `domain` lists the public group labels, and `limit` is how many of the largest private groups take part.
+    `where` filters rows, and `null_item` is the label of rows whose group is null, which are left out without it.
     """
 
     contributions: Bound | Auto | None = None
     domain: Domain | None = None
     where: Filter | None = None
     null_item: Label | None = None
-    limit: Annotated[int, Field(ge=1, le=10 * LARGEST_K)] | None = None
+    limit: Bound | None = None
 
 
-class TopKBody(GroupingBody):
-    """The k items that most users have, or with the highest sum of `value`, highest first."""
-
-    kind: Literal["top-k"]
-    item: Columns
-    k: K
-    per_item: Bound | None = None
-    value: Column | None = None
-
-
-class HistogramBody(GroupingBody):
-    """How many users, or what sum of `value`, every item has."""
-
-    kind: Literal["histogram"]
-    item: Columns
-    per_item: Bound | None = None
-    value: Column | None = None
-
-
-class CountBody(Body):
-    """How many users there are; with `per_user` above 1 how many rows, at most that many of a user."""
-
-    kind: Literal["count"]
-    per_user: Bound = 1
-    where: Filter | None = None
-
-
-WORDS: dict[str, Any] = {
+_STATISTIC_TYPES: dict[str, Any] = {
     "value": Column,
     "column": Column,
     "most": Bound,
@@ -265,50 +269,72 @@ WORDS: dict[str, Any] = {
     "step": Step,
     "item": Columns,
 }
-"""What each word of a statistic may be in a request."""
+"""The JSON type of each parameter of a statistic."""
 
-
-def _body_of(statistic: type[Statistic]) -> type[Body]:
-    """Return the body of a query for one statistic: its own words, and those of its groups."""
-    words = {name: word for name, word in parameters_of(SHAPES[statistic.kind]).items() if name in WORDS}
-    fields: dict[str, Any] = {"kind": (Literal[statistic.kind], ...)}
-    fields |= {
-        name: (WORDS[name], ...) if word.default is word.empty else (WORDS[name] | None, word.default)
-        for name, word in words.items()
-    }
-    return create_model(
-        f"{statistic.__name__}Body",
-        __base__=GroupingBody,
-        __doc__=statistic.__doc__,
-        **fields,
-    )
-
-
-MEASURED = tuple(_body_of(statistic) for statistic in STATISTICS.values() if statistic is not Count)
-"""The bodies of queries for one statistic of a column, from the table of statistics."""
-
-_STATISTIC: dict[str, Any] = {"statistic": (Literal[tuple(STATISTICS)], ...)}
-_STATISTIC |= {name: (WORDS[name] | None, None) for kind in STATISTICS.values() for name in parameters_of(kind)}
+_STATISTIC_FIELDS: dict[str, Any] = {"statistic": (Literal[tuple(STATISTICS)], ...)} | {
+    name: (_STATISTIC_TYPES[name] | None, None) for kind in STATISTICS.values() for name in parameters_of(kind)
+}
 
 StatisticBody = create_model(
     "StatisticBody",
     __base__=Body,
-    __doc__="One of several statistics: its name, and the words that it has.",
-    **_STATISTIC,
+    __doc__="One of several statistics: its name, and the parameters that this statistic has.",
+    **_STATISTIC_FIELDS,
 )
 
+PARAMETER_TYPES: dict[str, Any] = {
+    **_STATISTIC_TYPES,
+    "k": K,
+    "per_item": Bound,
+    "where": Filter,
+    "statistics": Annotated[list[StatisticBody], Field(min_length=1, max_length=16)],  # type: ignore[valid-type]
+}
+"""The JSON type of each parameter of a query, besides those of `GroupingBody`."""
 
-class StatisticsBody(GroupingBody):
-    """Several statistics of the same groups; with `k` of the k groups with the most users."""
+_OLD_DEFAULTS = {("count", "per_user"): 1}
+"""Defaults of request bodies where the query itself has None, so that the text of stored requests does not change."""
 
-    kind: Literal["query"]
-    statistics: Annotated[list[StatisticBody], Field(min_length=1, max_length=16)]  # type: ignore[valid-type]
-    item: Columns | None = None
-    k: K | None = None
+
+def _body_of(kind: str) -> type[Body]:
+    """Return the class of request bodies for a `kind` of query (as "top-k"); its fields are the query's parameters."""
+    parameters = parameters_of(SHAPES[kind])
+    is_grouped = set(GroupingBody.model_fields) <= set(parameters)
+    base = GroupingBody if is_grouped else Body
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    for name, parameter in parameters.items():
+        if name in base.model_fields:
+            continue
+        json_type = PARAMETER_TYPES[name]
+        default = _OLD_DEFAULTS.get((kind, name), parameter.default)
+        if default is parameter.empty:
+            fields[name] = (json_type, ...)
+        else:
+            fields[name] = (json_type if (kind, name) in _OLD_DEFAULTS else json_type | None, default)
+    name = "".join(part.capitalize() for part in kind.split("-"))
+    return create_model(f"{name}Body", __base__=base, __doc__=_description_of(kind), **fields)
+
+
+def _description_of(kind: str) -> str:
+    """Return the sentence that describes one `kind` of query in the OpenAPI document: what it computes."""
+    words = {
+        "top-k": "The k items that most users have, or with the highest sum of `value`, highest first.",
+        "histogram": "How many users, or what sum of `value`, every item has.",
+        "count": "How many users there are; with `per_user` above 1 how many rows, at most that many of a user.",
+        "query": "Several statistics of the same groups; with `k` of the k groups with the most users.",
+    }
+    return words[kind] if kind in words else STATISTICS[kind].__doc__ or ""
+
+
+QUERY_BODIES = {kind: _body_of(kind) for kind in SHAPES}
+"""The class of request bodies of each kind of query except SQL, made from the query's parameters."""
 
 
 class SqlBody(Body):
-    """One SELECT from the data set, read into the query that the other kinds state; nothing of it reaches an engine."""
+    """One SELECT from the data set, as `text`. The service parses it into a query; an engine never gets this text.
+
+    `contributions` is the most groups in which one user counts; None takes the bound of the SQL or of the data set, and
+    "auto" finds a bound privately. `domain` lists the public groups, or is left out.
+    """
 
     kind: Literal["sql"]
     text: SqlText
@@ -317,7 +343,11 @@ class SqlBody(Body):
 
 
 class DrawsBody(Body):
-    """What to draw from the account: for each pick, for each count, and for the threshold of an unknown domain."""
+    """The budget of a question as registered mechanism uses that it takes from its account.
+
+    The question takes one use `discover` for each group that the exponential mechanism picks, one use `counts` for each
+    noisy count and, if the groups are private, one failure probability `threshold_delta`.
+    """
 
     kind: Literal["draws"]
     discover: Use | None = None
@@ -325,13 +355,17 @@ class DrawsBody(Body):
     threshold_delta: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
 
     @model_validator(mode="after")
-    def _something_is_drawn(self) -> "DrawsBody":
+    def _check_something_is_drawn(self) -> "DrawsBody":
+        """Return the request body, or raise `InvalidParameter` if it has neither `discover` nor `counts`."""
         if self.discover is None and self.counts is None:
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
         return self
 
-    def spending(self) -> Draws:
-        """Return the record, or raise what is wrong with it."""
+    def budget(self) -> Draws:
+        """Return the uses that the request body takes from its account, as `Draws`.
+
+        Raises `InvalidParameter` if they are not valid.
+        """
         return Draws(
             discover=self.discover,  # type: ignore[arg-type]  # written forms do as well
             counts=self.counts,  # type: ignore[arg-type]
@@ -340,42 +374,51 @@ class DrawsBody(Body):
 
 
 class TotalBody(Body):
-    """A total for this question alone, for accounts that are filters; the planner splits it.
+    """The budget of one question to an account with an (epsilon, delta) budget; the planner splits it among mechanisms.
 
-    `within` in place of epsilon is half the width that planned 95% intervals may have (of means over 1,000 users; of
-    quantiles in users of rank): the least epsilon is found. An
-    epsilon beside it must reach it.
+    `epsilon` is what the question spends. If `within` is given, the question spends the least epsilon for which the
+    planned 95% interval has at most this half-width; `epsilon` is then the most that may be spent. The half-width is in
+    the unit of the statistic; for a mean it is planned for 1,000 users, and for a quantile it is in ranks (numbers of
+    users). Only SQL may leave `delta` out: with private groups it is then 1e-6, or a tenth of what the account sets
+    aside for failures if that is less; with public groups it is 0. `counts` names the kind of noise that is added to
+    counts, and `mechanism` the mechanism that answers the question; the planner chooses those that are left out.
     """
 
     kind: Literal["total"]
     epsilon: Epsilon | None = None
-    within: Annotated[float, Field(gt=0.0, le=1e15)] | None = None
-    delta: Annotated[float, Field(ge=0.0, lt=1.0)]
+    within: Annotated[float, Field(gt=0.0, le=float(LARGEST_WITHIN))] | None = None
+    delta: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
     counts: Annotated[CountNoise, Field(strict=False)] = CountNoise.BEST
     mechanism: Annotated[MechanismName, Field(strict=False)] | None = None
 
     @model_validator(mode="after")
-    def _something_is_spent(self) -> "TotalBody":
+    def _check_something_is_spent(self) -> "TotalBody":
+        """Return the request body, or raise `InvalidParameter` if it has neither an epsilon nor `within`."""
         if self.epsilon is None and self.within is None:
             raise InvalidParameter("say what to spend: epsilon, or within how much the answer should be")
         return self
 
-    def spending(self) -> Total | Within:
-        """Return the record, or raise what is wrong with it."""
-        given = self.model_dump(exclude={"kind", "within"})
-        return Total(**given) if self.within is None else Within(within=self.within, **given)  # type: ignore[arg-type]
+    def budget(self) -> Total | Within:
+        """Return the budget that the request body states: a `Within` if it has `within`, otherwise a `Total`.
+
+        Raises `InvalidParameter` if it is not valid.
+        """
+        words = self.model_dump(exclude={"kind", "within"}) | {"delta": self.delta or 0.0}
+        return Total(**words) if self.within is None else Within(within=self.within, **words)  # type: ignore[arg-type]
 
 
 if TYPE_CHECKING:
     AskedQuery = Body
-else:  # the bodies of statistics come from their table, which no type checker reads
-    _BODIES = (TopKBody, HistogramBody, CountBody, *MEASURED, StatisticsBody, SqlBody)
-    AskedQuery = Annotated[Union[_BODIES], Field(discriminator="kind")]  # noqa: UP007
+else:  # the bodies are generated, which a type checker cannot follow
+    AskedQuery = Annotated[Union[(*QUERY_BODIES.values(), SqlBody)], Field(discriminator="kind")]
 AskedSpending = Annotated[DrawsBody | TotalBody, Field(discriminator="kind")]
 
 
 class QuestionBody(Body):
-    """A question to a data set, the account that pays, and what to spend, unless the OPTIONS of its SQL say so."""
+    """A question: the `query` to ask of `dataset`, the `account` that pays, and the budget `spend`.
+
+    A question in SQL may state its budget in the OPTIONS of the statement instead; `spend` is then left out.
+    """
 
     dataset: Name
     account: Name
@@ -383,12 +426,27 @@ class QuestionBody(Body):
     spend: AskedSpending | None = None
 
     def question(self) -> Question:
-        """Return what is asked, still to be checked."""
+        """Return the question of this request body, with its query and budget built and checked.
+
+        Raises `InvalidParameter` with the name of the field at fault. Whether the columns, the account and the data set
+        exist is checked later.
+        """
+        words = self.query.model_dump(exclude_none=True)
+        with at_field("query"):
+            query = SqlSelect.from_dict(words) if isinstance(self.query, SqlBody) else Query.from_dict(words)
+        with at_field("spend"):
+            is_delta_open = isinstance(self.spend, TotalBody) and self.spend.delta is None
+            if is_delta_open and not isinstance(query, SqlSelect):
+                with at_field("spend.delta"):
+                    raise InvalidParameter("say which delta to spend: 0 if the groups are public, else such as 1e-9")
+            budget = None if self.spend is None else self.spend.budget()
         return Question(
             dataset=self.dataset,
             account=self.account,
-            query=self.query.model_dump(exclude_none=True),
-            spending=None if self.spend is None else self.spend.spending,
+            query=query,
+            budget=budget,
+            text=self.model_dump_json(exclude_none=True),
+            is_delta_open=is_delta_open,
         )
 
 

@@ -1,1 +1,1 @@
-"""People, tokens and sessions, single sign-on, permissions, rate limits."""
+"""People, their tokens and sessions, single sign-on, permissions and rate limits."""

@@ -1,6 +1,6 @@
-"""Who asks, by a bearer token or the pages' cookie, and whether the table of routes admits them.
+"""Authentication: finds out who makes a request, by bearer token or session cookie, and whether the route admits them.
 
-A browser exchanges a token for a session: a cookie that leads to the same person and ends with the token.
+A browser exchanges a token for a session: a cookie that identifies the same person and expires with the token.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from setwise.service.auth.people import PRESENT, Identity, Person, Role, digest
 from setwise.service.auth.permissions import Access
 from setwise.service.auth.rate_limit import Buckets
 from setwise.service.settings import Settings
-from setwise.service.shares import Threads
+from setwise.service.slots import Threads
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
 from setwise.service.storage.schema import Clock
@@ -28,25 +28,31 @@ CSRF_HEADER = "X-CSRF-Token"
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 _MOST_REMEMBERED = 10_000
 _BYTES_PER_REQUEST = 16 * 1024
-"""Bytes of a body that count as one request: checking 16 KiB of labels takes about a millisecond."""
+"""Bytes of a request body that count as one request: checking 16 KiB of labels takes about a millisecond."""
 
 _MOST_PEOPLE = 1_000_000
-"""Stewards add people, strangers cannot: their rates are kept apart from those of addresses."""
+"""The most people whose rate limits are kept.
+
+Only stewards can add people, so this limit is large and apart from the one on addresses, which strangers can fill.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A browser session that has just begun: the secret for its cookie, and when it ends in seconds since 1970."""
+    """A browser session that was just started: the secret for its cookie, and when it ends.
+
+    `expires_at` is the end in seconds since 1970.
+    """
 
     secret: str = field(repr=False)
     expires_at: float
 
 
 class Authenticator:
-    """Identifies people and admits them to routes.
+    """Identifies people by token or cookie, admits them to routes, and counts their requests against rate limits.
 
-    Whoever was recognised is remembered for `cache_seconds`, so that most requests do not ask the database. A
-    revocation on this replica takes effect at once, on the others within that time.
+    A recognised token or cookie is cached for `token_cache_seconds`, so that most requests do not ask the database. If
+    a token is revoked on this replica, it is refused here at once and on other replicas within that time.
     """
 
     def __init__(self, database: Database, threads: Threads, settings: Settings, *, clock: Clock) -> None:
@@ -62,7 +68,11 @@ class Authenticator:
         self._forgotten = 0
 
     async def admit(self, request: Request, access: Access) -> Identity | None:
-        """Return who asks, None for a route open to anyone, or raise `NotSignedIn`, `Forbidden`, `TooManyRequests`."""
+        """Return the person who makes the request, if the route's `access` admits them; None if it needs no token.
+
+        Raises `NotSignedIn` without a valid token or cookie, `Forbidden` if the person's role is not admitted, and
+        `TooManyRequests` above the rate limit.
+        """
         match access:
             case Access.ANYONE:
                 return None
@@ -82,14 +92,19 @@ class Authenticator:
                 assert_never(access)
 
     async def identify(self, request: Request) -> Identity:
-        """Return who asks, by token or cookie, and count the request against their rate."""
+        """Return the person whose token or cookie the request has, and count the request against their rate limit.
+
+        Raises `NotSignedIn` without a valid token or cookie (the request then counts against the rate limit of its
+        address), `Forbidden` for a request that changes something by cookie without the page's CSRF value, and
+        `TooManyRequests` above the rate limit.
+        """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         cookie = request.cookies.get(COOKIE)
         try:
             if scheme.lower() == "bearer" and secret.strip():
-                identity = await self._recognise("token", secret.strip())
+                identity = await self._identify_secret("token", secret.strip())
             elif cookie:
-                identity = await self._recognise("cookie", cookie)
+                identity = await self._identify_secret("cookie", cookie)
                 self._check_csrf(request, identity)
             else:
                 raise NotSignedIn("give a token in the header Authorization: Bearer TOKEN")
@@ -99,21 +114,28 @@ class Authenticator:
         self._people_rates.take(identity.person.name)
         return identity
 
-    async def identify_token(self, token: str, address: str) -> Identity:
-        """Return whose token this is, and count the request against their rate; a wrong one counts for its address.
+    async def identify_token(self, token: str, address: str, *, counted: bool = True) -> Identity:
+        """Return the person to whom the `token` belongs.
 
-        Raises: `NotSignedIn`, or `TooManyRequests`.
+        If `counted`, count the request against the person's rate limit. An invalid token counts against the rate limit
+        of the IP `address` instead.
+
+        Raises `NotSignedIn` for an invalid token, and `TooManyRequests` above either rate limit.
         """
         try:
-            identity = await self._recognise("token", token.strip())
+            identity = await self._identify_secret("token", token.strip())
         except NotSignedIn:
             self._address_rates.take(network_of(address))
             raise
-        self._people_rates.take(identity.person.name)
+        if counted:
+            self._people_rates.take(identity.person.name)
         return identity
 
     async def sign_in(self, request: Request, token: str) -> NewSession:
-        """Exchange a token for a browser session; a wrong one counts against the address it came from."""
+        """Exchange a token for a browser session; raise `NotSignedIn` for an invalid token.
+
+        An invalid token counts against the rate limit of the address that the request came from.
+        """
         try:
             return await self._threads.run(self.start_session, token)
         except NotSignedIn:
@@ -121,27 +143,33 @@ class Authenticator:
             raise
 
     async def sign_out(self, secret: str) -> None:
-        """End a browser session, at once on this replica."""
+        """End the browser session whose cookie holds `secret`.
+
+        This replica refuses the cookie at once; others may accept it until their cached copy expires.
+        """
         await self._threads.run(self.end_session, secret)
         self._forgotten += 1
         self._remembered.pop(f"cookie {digest(secret)}", None)
 
     def now(self) -> float:
-        """Return the time by which sessions end."""
+        """Return the current time in seconds since 1970, by the clock that decides when sessions end."""
         return self._clock()
 
     def forget(self, token: str) -> None:
-        """Forget whoever was recognised by this token: it was revoked."""
+        """Drop the revoked token with the id `token`, and its sessions, from the cache: they are refused at once."""
         self._forgotten += 1
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].token != token}
 
     def forget_person(self, name: str) -> None:
-        """Forget a person who was removed."""
+        """Drop a person from the cache, so that their removal or new role takes effect at once."""
         self._forgotten += 1
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].person.name != name}
 
     def check_token(self, secret: str) -> Identity:
-        """Return whose token this is, or raise `NotSignedIn` for one that is unknown, expired or revoked."""
+        """Return the person to whom the token with this `secret` belongs, from the database.
+
+        Raises `NotSignedIn` for a token that is unknown, expired or revoked.
+        """
         query = (
             select(schema.tokens, schema.people.c.role)
             .join(schema.people)
@@ -156,7 +184,10 @@ class Authenticator:
         return Identity(person=person, token=row.id, expires_at=row.expires_at)
 
     def check_cookie(self, secret: str) -> Identity:
-        """Return whose session this is, or raise `NotSignedIn` for one that is unknown or has ended."""
+        """Return the person whose session has this cookie secret, from the database.
+
+        Raises `NotSignedIn` for a session that is unknown or has ended, or whose token was revoked.
+        """
         tokens, sessions = schema.tokens.c, schema.sessions.c
         query = (
             select(sessions.expires_at, tokens.id, tokens.person, schema.people.c.role)
@@ -166,13 +197,16 @@ class Authenticator:
         )
         with self._database.reading() as connection:
             row = connection.execute(query).first()
-        if row is None or self._clock() >= row.expires_at:  # no session outlives its token
+        if row is None or self._clock() >= row.expires_at:  # a session ends no later than its token
             raise NotSignedIn("the session has ended; sign in again")
         person = Person(name=row.person, role=Role(row.role))
         return Identity(person=person, token=row.id, expires_at=row.expires_at, csrf=csrf_value(secret))
 
     def start_session(self, token: str) -> NewSession:
-        """Exchange a token for a session, or raise `NotSignedIn`."""
+        """Exchange a token for a browser session, which ends no later than the token.
+
+        Raises `NotSignedIn` for a token that is unknown, expired or revoked.
+        """
         identity = self.check_token(token)
         now = self._clock()
         new = NewSession(
@@ -186,58 +220,73 @@ class Authenticator:
         return new
 
     def end_session(self, secret: str) -> None:
-        """End a session; one that is gone already stays gone."""
+        """Delete the session with this cookie secret from the database; does nothing if there is none."""
         with self._database.writing() as connection:
             connection.execute(delete(schema.sessions).where(schema.sessions.c.digest == digest(secret)))
 
-    async def _recognise(self, kind: Literal["token", "cookie"], secret: str) -> Identity:
-        key = f"{kind} {digest(secret)}"  # a cookie that is remembered is still no token
-        kept = self._remembered.get(key)
+    async def _identify_secret(self, kind: Literal["token", "cookie"], secret: str) -> Identity:
+        """Return the person to whom a token or session cookie belongs, from the cache if possible.
+
+        `kind` says whether `secret` is that of a token or of a cookie. Raises `NotSignedIn` if the `secret` is unknown,
+        expired or revoked.
+        """
+        key = f"{kind} {digest(secret)}"  # with the kind, so that a cached cookie cannot be used as a token
+        cached = self._remembered.get(key)
         now = self._clock()
-        if kept is not None and now < kept[0] and (kept[1].expires_at is None or now < kept[1].expires_at):
-            return kept[1]
-        before = self._forgotten
+        if cached is not None and now < cached[0] and (cached[1].expires_at is None or now < cached[1].expires_at):
+            return cached[1]
+        forgotten_before = self._forgotten
         identity = await self._threads.run(self.check_token if kind == "token" else self.check_cookie, secret)
-        if before == self._forgotten:  # else this may be what was revoked meanwhile
+        if forgotten_before == self._forgotten:  # otherwise this token may have been revoked since it was looked up
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered = {}
             self._remembered[key] = (now + self._cache_seconds, identity)
         return identity
 
     def count_body(self, identity: Identity, size: int) -> None:
-        """Count a body of `size` bytes against the rate of its sender, or raise `TooManyRequests`.
+        """Count a request body of `size` bytes against the sender's rate limit; raise `TooManyRequests` above it.
 
-        Each 16 KiB count as one more request: reading and checking a large body takes as long as many small requests.
+        Each whole 16 KiB counts as one more request, because reading and checking a large body takes as long as many
+        small requests.
         """
         if size >= _BYTES_PER_REQUEST:
             self._people_rates.take(identity.person.name, size // _BYTES_PER_REQUEST)
 
     def count_attempt(self, request: Request) -> None:
-        """Count a failed sign-in, or one that may fail, against its address, or raise `TooManyRequests`."""
+        """Count a failed sign-in, or one that has yet to succeed, against the rate limit of the request's address.
+
+        Raises `TooManyRequests` above that limit.
+        """
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 
     def _check_csrf(self, request: Request, identity: Identity) -> None:
-        """Raise unless a change made with a cookie repeats the page's token: browsers send cookies for any page."""
+        """Raise `Forbidden` if a request that changes something by cookie lacks the page's CSRF value in its header.
+
+        A browser also sends the cookie with requests that another site starts, so the cookie alone does not show that
+        the request comes from the service's own page.
+        """
         if request.method in _SAFE_METHODS:
             return
-        given = request.headers.get(CSRF_HEADER, "")
-        if identity.csrf is None or not hmac.compare_digest(given.encode(), identity.csrf.encode()):
+        header = request.headers.get(CSRF_HEADER, "")
+        if identity.csrf is None or not hmac.compare_digest(header.encode(), identity.csrf.encode()):
             raise Forbidden(f"a change made with a cookie needs the header {CSRF_HEADER}; reload the page")
 
 
 def csrf_value(secret: str) -> str:
-    """Return the value that proves a form was served to the holder of the cookie: a one-way function of its secret."""
+    """Return the CSRF value of the session with this cookie `secret`: a one-way hash, which its pages contain."""
     return hashlib.sha256(b"csrf:" + secret.encode()).hexdigest()
 
 
 def network_of(address: str) -> str:
-    """Return whose address this is: that of IPv4 itself, and of IPv6 the network of 64 bits that one house has.
+    """Return the key under which an IP address is rate-limited: an IPv4 address itself, or the /64 network of IPv6.
+
+    One household or server usually has a whole /64 network. A text that is not an address is returned unchanged.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4"), network_of("unknown")
     ('192.0.2.7', '2001:db8:1:2::/64', 'unknown')
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip_address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else str(found)
+    return str(ipaddress.ip_network((ip_address, 64), strict=False)) if ip_address.version == 6 else str(ip_address)

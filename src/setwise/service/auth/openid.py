@@ -1,6 +1,7 @@
-"""Single sign-on with an OpenID Connect provider: the authorization code flow with PKCE, and the roles of groups.
+"""Single sign-on with an OpenID Connect provider (authorization code flow with PKCE); the provider's groups give roles.
 
-`OpenIdProvider` says whom the provider has recognised; `SignOn` makes them a person with the role of their groups.
+`OpenIdProvider` verifies the provider's response and returns the claims about a person; `SignOn` stores the person with
+the role of their groups, and starts a session.
 """
 
 import base64
@@ -24,69 +25,74 @@ from setwise.ledger.ledger import Ledger
 from setwise.service.auth.authenticator import Authenticator, NewSession
 from setwise.service.auth.people import People, Role
 from setwise.service.settings import Settings, is_safe_address
-from setwise.service.shares import Threads
+from setwise.service.slots import Threads
 from setwise.service.storage.schema import Clock
 
 _log = logging.getLogger("setwise.service")
 
 CALLBACK = "/sign-on/callback"
-"""Where the provider sends people back to, below the service's public address."""
+"""The path, below the service's public address, to which the provider sends browsers back."""
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-"""Signatures that only the provider can make; `none` and the symmetric ones are never among them."""
+"""Accepted signature algorithms, all asymmetric, so that only the provider can sign; `none` is not among them."""
 
 _LEEWAY = 60
 """Seconds by which the provider's clock may differ from ours."""
 
 _METADATA_SECONDS = 3600.0
-"""How long the provider's own description is kept."""
+"""Seconds for which the provider's metadata and keys are cached."""
 
 _KEYS_SECONDS = 30.0
-"""How long after its keys were fetched an unknown key is refused without asking again."""
+"""Seconds after fetching the provider's keys in which an unknown key is refused without fetching them again."""
 
 _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A sign-on under way, known by one secret that its browser keeps in a cookie.
+    """One sign-on in progress, identified by a secret that the browser keeps in a cookie.
 
-    `state` ties the provider's answer to the browser, `nonce` ties the ID token to it, and `verifier` the code. Each is
-    a one-way function of the secret, so that one seen in an address reveals none of the others.
+    `state` ties the provider's response to this sign-on, `nonce` the ID token and `verifier` the authorization code.
+    Each is a one-way function of the secret, so that somebody who sees one of them in a URL cannot compute the others.
+    Raises `NotSignedIn` for a secret that is not 43 URL-safe characters.
     """
 
     secret: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9_-]{43}", self.secret):  # 256 bits: what could be guessed binds no browser
-            raise _refused("it was not begun in this browser, or too long ago")
+        if not re.fullmatch(r"[A-Za-z0-9_-]{43}", self.secret):  # 256 bits; a secret that can be guessed proves nothing
+            raise _refuse_sign_on("it was not begun in this browser, or too long ago")
 
     @property
     def state(self) -> str:
-        """What the provider must repeat in its answer."""
-        return self._derived("state")
+        """The text that the provider must repeat in its response, which ties the response to this browser."""
+        return self._derive("state")
 
     @property
     def nonce(self) -> str:
-        """What the ID token must repeat."""
-        return self._derived("nonce")
+        """The text that the ID token must contain, which ties the token to this sign-on."""
+        return self._derive("nonce")
 
     @property
     def verifier(self) -> str:
-        """What proves to the provider that the code is ours to redeem (RFC 7636)."""
-        return self._derived("verifier")
+        """The PKCE code verifier, which proves to the provider that this service began the sign-on (RFC 7636)."""
+        return self._derive("verifier")
 
     @property
     def challenge(self) -> str:
-        """What the provider is told of the verifier beforehand."""
-        return _unpadded(hashlib.sha256(self.verifier.encode()).digest())
+        """The PKCE code challenge: the SHA-256 of the verifier, which the provider gets beforehand."""
+        return _unpadded_base64(hashlib.sha256(self.verifier.encode()).digest())
 
-    def _derived(self, purpose: str) -> str:
-        return _unpadded(hmac.digest(self.secret.encode(), purpose.encode(), "sha256"))
+    def _derive(self, purpose: str) -> str:
+        """Return a value for one purpose, such as "nonce": an HMAC of the text `purpose` under the attempt's secret."""
+        return _unpadded_base64(hmac.digest(self.secret.encode(), purpose.encode(), "sha256"))
 
 
 class OpenIdProvider:
-    """The provider as this service sees it; its description and keys are fetched when first needed and then kept."""
+    """Client of the OpenID provider that people sign on with.
+
+    The provider's metadata and signing keys are fetched when first needed and then cached for an hour.
+    """
 
     def __init__(self, settings: Settings, *, clock: Clock) -> None:
         assert settings.oidc_issuer is not None
@@ -100,16 +106,19 @@ class OpenIdProvider:
         self._http = httpx.AsyncClient(timeout=_TIMEOUT, headers={"Accept": "application/json"})
         self._metadata: tuple[dict[str, Any], float] | None = None
         self._keys: tuple[KeySet, float] | None = None
-        """Each with when it was fetched."""
+        """The metadata and the keys, each with the time at which it was fetched, in seconds since 1970."""
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections to the provider."""
         await self._http.aclose()
 
     async def authorization_address(self, attempt: Attempt) -> str:
-        """Return where to send a browser to sign on."""
-        metadata = await self._described()
-        asked = {
+        """Return the URL of the provider's sign-on page, to which the browser is redirected.
+
+        It has the parameters of the sign-on `attempt`: its state, nonce and PKCE challenge.
+        """
+        metadata = await self._fetch_metadata()
+        parameters = {
             "response_type": "code",
             "client_id": self._client_id,
             "redirect_uri": self._redirect_uri,
@@ -120,33 +129,41 @@ class OpenIdProvider:
             "code_challenge_method": "S256",
         }
         address: str = metadata["authorization_endpoint"]
-        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(asked)}"
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
     async def claims(self, attempt: Attempt, answer: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
-        """Return the claims about whoever signed on, or raise `NotSignedIn`; `answer` is what the provider sent back.
+        """Return the verified claims about the person who signed on in `attempt`.
 
-        When the ID token leaves out one that is wanted, the user info endpoint is asked; what the token says wins.
+        `answer` has the query parameters with which the provider sent the browser back. If the ID token lacks one of
+        the `wanted` claims, the provider's user info endpoint is asked too; the token's claims take precedence.
+
+        Raises `NotSignedIn` if the response or the token is not valid, and `Unavailable` if the provider does not
+        answer.
         """
-        if "error" in answer:  # some providers leave out the state then
-            raise _refused("the provider has refused it")
+        if "error" in answer:  # checked before the state, which some providers leave out of an error response
+            raise _refuse_sign_on("the provider has refused it")
         if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
-            raise _refused("it was not begun in this browser, or another was begun since")
-        metadata = await self._described()
+            raise _refuse_sign_on("it was not begun in this browser, or another was begun since")
+        metadata = await self._fetch_metadata()
         issuer = answer.get("iss")  # RFC 9207
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported"):
-            raise _refused("the answer does not say which provider it is from")
+            raise _refuse_sign_on("the answer does not say which provider it is from")
         if issuer is not None and issuer != self._issuer:
-            raise _refused("the answer is from another provider")
+            raise _refuse_sign_on("the answer is from another provider")
         if "code" not in answer:
-            raise _refused("the provider has sent no code")
+            raise _refuse_sign_on("the provider has sent no code")
         tokens = await self._redeem_code(metadata, attempt, answer["code"])
-        claims = await self._verified(metadata, str(tokens.get("id_token", "")), attempt.nonce)
+        claims = await self._verify_id_token(metadata, str(tokens.get("id_token", "")), attempt.nonce)
         if all(name in claims for name in wanted):
             return claims
         return await self._user_info(metadata, str(tokens.get("access_token", "")), claims["sub"]) | claims
 
     async def _redeem_code(self, metadata: dict[str, Any], attempt: Attempt, code: str) -> dict[str, Any]:
-        """Exchange the code for tokens."""
+        """Exchange the authorization `code` of the callback at the provider for tokens, and return its JSON response.
+
+        `metadata` is the provider's configuration document, and `attempt` the sign-on whose PKCE verifier is sent.
+        Raises `NotSignedIn` if the provider does not accept the code.
+        """
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -158,17 +175,20 @@ class OpenIdProvider:
         if self._client_secret is None:
             form["client_id"] = self._client_id
         elif "client_secret_basic" in methods:
-            # Encoded before they are put together: RFC 6749, section 2.3.1.
+            # RFC 6749, section 2.3.1: both parts are URL-encoded before they are joined.
             auth = httpx.BasicAuth(quote(self._client_id, safe=""), quote(self._client_secret, safe=""))
         else:
             form |= {"client_id": self._client_id, "client_secret": self._client_secret}
         response = await self._send("POST", metadata["token_endpoint"], data=form, auth=auth)
         if response.status_code in {400, 401, 403}:
-            raise _refused("the provider did not accept the code, which may be old or used before")
+            raise _refuse_sign_on("the provider did not accept the code, which may be old or used before")
         return _json(response)
 
-    async def _verified(self, metadata: dict[str, Any], token: str, nonce: str) -> dict[str, Any]:
-        """Return the claims of an ID token of the provider, for us, for this attempt and still valid."""
+    async def _verify_id_token(self, metadata: dict[str, Any], token: str, nonce: str) -> dict[str, Any]:
+        """Return the claims of an ID `token`, after checking its signature, issuer, audience, times and `nonce`.
+
+        `metadata` is the provider's configuration document. Raises `NotSignedIn` if a check fails.
+        """
         registry = jwt.JWTClaimsRegistry(
             now=int(self._clock()),
             leeway=_LEEWAY,
@@ -189,36 +209,48 @@ class OpenIdProvider:
             raise _reject_id_token(error) from None
         several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
         if claims.get("azp", None if several else self._client_id) != self._client_id:
-            raise _refused("the ID token was made for another program")
+            raise _refuse_sign_on("the ID token was made for another program")
         return claims
 
     async def _user_info(self, metadata: dict[str, Any], access_token: str, subject: str) -> dict[str, Any]:
-        """Return what the provider says of whoever signed on beside the ID token; {} where it has no such address."""
+        """Return the claims about the person `subject` from the provider's user info endpoint.
+
+        `metadata`, the provider's configuration document, has the address of the endpoint. Returns {} if it has none,
+        or if the provider gave no access token. Raises `NotSignedIn` if the endpoint's
+        claims are about another subject.
+        """
         if "userinfo_endpoint" not in metadata or not access_token:
             return {}
         headers = {"Authorization": f"Bearer {access_token}"}
-        found = _json(await self._send("GET", metadata["userinfo_endpoint"], headers=headers))
-        if found.get("sub") != subject:
-            raise _refused("the user info is about somebody else")
-        return found
+        claims = _json(await self._send("GET", metadata["userinfo_endpoint"], headers=headers))
+        if claims.get("sub") != subject:
+            raise _refuse_sign_on("the user info is about somebody else")
+        return claims
 
-    async def _described(self) -> dict[str, Any]:
-        """Return the provider's own description, or raise `Unavailable`."""
+    async def _fetch_metadata(self) -> dict[str, Any]:
+        """Return the provider's OpenID configuration document, from the cache if it was fetched within the last hour.
+
+        Raises `Unavailable` if it cannot be fetched, names another issuer, or has addresses without TLS.
+        """
         now = self._clock()
         if self._metadata is None or now >= self._metadata[1] + _METADATA_SECONDS:
             address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = _json(await self._send("GET", address))
-            if found.get("issuer") != self._issuer:
+            metadata = _json(await self._send("GET", address))
+            if metadata.get("issuer") != self._issuer:
                 raise _unavailable("calls itself by another name than oidc_issuer")
-            optional = ["userinfo_endpoint"] if "userinfo_endpoint" in found else []
+            optional = ["userinfo_endpoint"] if "userinfo_endpoint" in metadata else []
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", *optional):
-                if not is_safe_address(found.get(name)):
+                if not is_safe_address(metadata.get(name)):
                     raise _unavailable(f"has no {name} with https")
-            self._metadata = found, now
+            self._metadata = metadata, now
         return self._metadata[0]
 
     async def _key_set(self, metadata: dict[str, Any], *, anew: bool = False) -> KeySet:
-        """Return the provider's keys; when a key is unknown they are fetched anew, but not too often."""
+        """Return the public keys with which the provider's signatures are verified. They are cached for an hour.
+
+        `metadata`, the provider's configuration document, has their address. With `anew` they are fetched again, unless
+        they were fetched within the last 30 seconds.
+        """
         now = self._clock()
         if self._keys is None or now >= self._keys[1] + (_KEYS_SECONDS if anew else _METADATA_SECONDS):
             try:
@@ -228,9 +260,14 @@ class OpenIdProvider:
             self._keys = keys, now
         return self._keys[0]
 
-    async def _send(self, method: str, address: str, **given: Any) -> httpx.Response:  # noqa: ANN401 - as httpx takes it
+    async def _send(self, method: str, address: str, **options: Any) -> httpx.Response:  # noqa: ANN401 - as httpx takes it
+        """Send an HTTP request to the provider's URL `address` and return the response.
+
+        `method` is the HTTP method, and `options` are further arguments of the HTTP client, such as headers. Raises
+        `Unavailable` if the provider does not answer, or answers with a redirect or a server error.
+        """
         try:
-            response = await self._http.request(method, address, **given)
+            response = await self._http.request(method, address, **options)
         except httpx.HTTPError as error:
             raise _unavailable(f"did not answer ({type(error).__name__})") from None
         if response.status_code >= 500 or 300 <= response.status_code < 400:
@@ -239,46 +276,61 @@ class OpenIdProvider:
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object in the provider's `response`.
+
+    Raises `Unavailable` if the status is not 200, or the body is not a JSON object.
+    """
     try:
-        found = response.json()
+        document = response.json()
     except ValueError:
-        found = None
-    if response.status_code != 200 or not isinstance(found, dict):
+        document = None
+    if response.status_code != 200 or not isinstance(document, dict):
         raise _unavailable(f"answered with status {response.status_code} and no JSON object")
-    return found
+    return document
 
 
-def _refused(why: str) -> NotSignedIn:
+def _refuse_sign_on(why: str) -> NotSignedIn:
+    """Log `why` a sign-on was refused, and return the `NotSignedIn` error to raise, whose message has it too."""
     _log.warning("single sign-on refused: %s", why)
     return NotSignedIn(f"the sign-on was refused: {why}; begin again")
 
 
 def _reject_id_token(error: Exception) -> NotSignedIn:
-    """An ID token that is not believed; the kind of error has nothing of the token in it, its words may."""
+    """Return the `NotSignedIn` error for an ID token that failed verification.
+
+    Only the type of `error` and the name of the claim at fault are shown and logged, because the error's message may
+    quote the token.
+    """
     claim = getattr(error, "claim", "")
-    return _refused(f"the ID token is not valid ({type(error).__name__}{f' of {claim}' if claim else ''})")
+    return _refuse_sign_on(f"the ID token is not valid ({type(error).__name__}{f' of {claim}' if claim else ''})")
 
 
 def _unavailable(why: str) -> Unavailable:
+    """Log `why` the provider cannot be used, and return the `Unavailable` error to raise, without the reason."""
     _log.error("the provider of single sign-on %s", why)
     return Unavailable(
         "the provider of single sign-on cannot be used at the moment; try again, or sign in with a token"
     )
 
 
-def _unpadded(raw: bytes) -> str:
+def _unpadded_base64(raw: bytes) -> str:
+    """Return the bytes `raw` in URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 BY = "single sign-on"
-"""Who did what the provider's groups brought about, in the trail; no person can have this name."""
+"""The actor under which changes by the provider's groups are recorded in the audit log.
+
+No person can have this name.
+"""
 
 
 class SignOn:
-    """Signs people on with a provider: they appear with their first sign-on, and each one sets their role anew.
+    """Signs people on with an OpenID provider. The first sign-on creates the person, and each sign-on sets their role.
 
-    A role comes from groups alone: whoever is in none that is mapped is refused, and loses all tokens. People are known
-    by what the provider identifies them by, never by a name that it may give to somebody else later.
+    The role comes from the provider's groups alone: a person in no group with a role is refused, and their tokens are
+    revoked. People are identified by the provider's stable subject, never by a name that the provider may later give to
+    somebody else.
     """
 
     def __init__(
@@ -299,12 +351,17 @@ class SignOn:
         self._threads = threads
 
     async def begin(self) -> tuple[Attempt, str]:
-        """Return a new attempt and the provider's address for it."""
+        """Return a new sign-on attempt, and the URL of the provider's sign-on page to redirect the browser to."""
         attempt = Attempt(secrets.token_urlsafe(32))
         return attempt, await self.provider.authorization_address(attempt)
 
     async def finish(self, attempt: Attempt, answer: Mapping[str, str]) -> NewSession:
-        """Return the session of whoever signed on, or raise `NotSignedIn`, `Forbidden` or `NameTaken`."""
+        """Return a new browser session for the person who signed on in `attempt`.
+
+        `answer` has the query parameters with which the provider sent the browser back.
+        Raises `NotSignedIn` for an invalid response, `Forbidden` if none of the person's groups has a role, and
+        `NameTaken` if another person has the same name.
+        """
         groups_claim, name_claim = self._settings.oidc_groups_claim, self._settings.oidc_name_claim
         claims = await self.provider.claims(attempt, answer, (groups_claim, name_claim))
         subject = self.subject(claims["sub"])
@@ -313,20 +370,30 @@ class SignOn:
             await self._threads.run(self._end_access, subject)
             raise Forbidden("none of your groups has a role here; ask a steward which one you need")
         name = person_name(str(claims.get(name_claim) or claims["sub"]))
-        return await self._threads.run(self._admitted, subject, name, role)
+        return await self._threads.run(self._admit, subject, name, role)
 
     def subject(self, given: str) -> str:
-        """Return what is stored of whom the provider means: a digest of its address and its own identifier."""
+        """Return the id of a provider's user in our database: a digest of the issuer and the claim `sub`.
+
+        `given` is the value of that claim.
+        """
         return hashlib.sha256(f"{self._settings.oidc_issuer} {given}".encode()).hexdigest()
 
     def _role(self, groups: object) -> Role | None:
-        """Return the most that one of the groups stands for; a single group may come as a string."""
+        """Return the most trusted role that the settings give to one of the person's groups; None if there is none.
+
+        `groups` is the claim in the ID token: a list of names, or a string for a single group.
+        """
         named = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
         roles = {self._settings.oidc_roles.get(group) for group in named if isinstance(group, str)}
         return next((role for role in Role if str(role) in roles), None)
 
-    def _admitted(self, subject: str, name: str, role: Role) -> NewSession:
-        """Give the person their role and a token that ends with the session, and start the session."""
+    def _admit(self, subject: str, name: str, role: Role) -> NewSession:
+        """Record the sign-on of a person with this `role`, and return the new browser session.
+
+        The person, whom the provider knows as `subject`, is created under `name` at the first sign-on. The session's
+        token expires with the session.
+        """
         person, before = self._people.signed_on(subject, name=name, role=role)
         if before is None:
             self._ledger.record("person.added", by=BY, subject=person.name, details={"role": str(role)})
@@ -336,7 +403,10 @@ class SignOn:
         return self._authenticator.start_session(self._people.issue_for_session(person.name).secret)
 
     def _end_access(self, subject: str) -> None:
-        """End all tokens and sessions of a person who is in no mapped group any more, and every right of a steward."""
+        """Revoke all tokens and sessions of the person known to the provider as `subject`, and make them an analyst.
+
+        It is called for a person whose groups no longer have a role. The audit log records it.
+        """
         person = self._people.lost_groups(subject)
         if person is not None:
             self._ledger.record("person.role", by=BY, subject=person.name, details={"role": ""})
@@ -344,7 +414,7 @@ class SignOn:
 
 
 def person_name(given: str) -> str:
-    """Return a name that people here may have: other characters than those of names become dashes.
+    """Return a valid person's name made from the provider's name `given`: forbidden characters become dashes.
 
     >>> person_name("ada"), person_name("Ada.L@example.org"), person_name("_søren ")
     ('ada', 'Ada.L-example.org', 's-ren')

@@ -1,4 +1,4 @@
-"""People and their tokens; a token is stored as its digest and shown once."""
+"""The stores of people and their tokens. A token's secret is shown once; only a digest of it is stored."""
 
 import hashlib
 import secrets
@@ -8,6 +8,7 @@ from enum import StrEnum
 from sqlalchemy import Row, Update, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from setwise.contract import PersonRecord, TokenRecord
 from setwise.errors import Forbidden, InvalidParameter, NameTaken, UnknownName
 from setwise.service.problems import at_field
 from setwise.service.settings import Settings
@@ -17,19 +18,19 @@ from setwise.service.storage.schema import Clock, check_name
 
 
 class Role(StrEnum):
-    """What a person is trusted with, the most first."""
+    """The roles that a person can have, the most trusted first."""
 
     STEWARD = "steward"
-    """Registers data, opens accounts, manages people, audits."""
+    """Registers data sets, opens accounts, manages people and audits."""
     ANALYST = "analyst"
     """Asks questions from accounts of their own."""
     MONITOR = "monitor"
-    """Reads the metrics and nothing else: a program that watches the service."""
+    """Reads the metrics and nothing else; for a program that watches the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """A name and a role.
+    """A person's name and role; raises `InvalidParameter` for a name that is not allowed.
 
     >>> Person(name="ada", role=Role.ANALYST).role
     <Role.ANALYST: 'analyst'>
@@ -42,12 +43,17 @@ class Person:
         check_name(self.name, "the name of a person")
         object.__setattr__(self, "role", Role(self.role))
 
+    def to_dict(self) -> PersonRecord:
+        """Return the person's name and role as the JSON object of the API."""
+        return {"name": self.name, "role": str(self.role)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A person as recognised by a token or by the session cookie that the token was exchanged for.
+    """A person as identified by a token, or by the session cookie that the token was exchanged for.
 
-    Both ways lead to the same `person`; `csrf` is set for a cookie and must then accompany every change.
+    `token` is the token's id, and `expires_at` the end of the token or session in seconds since 1970 (None for never).
+    `csrf` is None for a token; for a cookie it is the value that every request that changes something must repeat.
     """
 
     person: Person
@@ -57,29 +63,33 @@ class Identity:
 
     @property
     def is_steward(self) -> bool:
-        """Whether the person is a steward."""
+        """Whether the identified person is a steward, who manages data sets, accounts and people."""
         return self.person.role is Role.STEWARD
 
     @property
     def is_monitor(self) -> bool:
-        """Whether this is a program that only watches the service."""
+        """Whether the identified person is a monitor: a program that only reads the metrics."""
         return self.person.role is Role.MONITOR
 
 
 TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it
-"""What every token begins with, so that one in the wrong place is known for what it is."""
+"""The first characters of every token, so that one in a wrong place (a log, a repository) is recognised."""
 
 SESSION_LABEL = "single sign-on"
-"""The label of a token that stands for one browser session of single sign-on; nobody holds its secret."""
+"""The label of a token that stands for one browser session of single sign-on; its secret is not kept anywhere."""
 
 _FIRST_STEWARD = "steward"
 PRESENT = schema.people.c.removed_at.is_(None)
-"""People who were not removed."""
+"""The SQL condition for people who were not removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What is known of a token; never the token itself."""
+    """The record of a token: everything but its secret. Times are in seconds since 1970.
+
+    `person` is the name of the person to whom it belongs, and `label` says what it is for. `expires_at` is None if the
+    token never ends, and `revoked_at` is None if it was not revoked.
+    """
 
     id: str
     person: str
@@ -88,17 +98,28 @@ class Token:
     expires_at: float | None
     revoked_at: float | None
 
+    def to_dict(self) -> TokenRecord:
+        """Return the token without its secret as the JSON object of the API; times are seconds since 1970."""
+        return {
+            "id": self.id,
+            "person": self.person,
+            "label": self.label,
+            "created_at": self.created_at,
+            "expires_at": self.expires_at,
+            "revoked_at": self.revoked_at,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A token as it is shown, once, to the person who will use it."""
+    """A token with its secret, shown once to the person who will use it."""
 
     token: Token
     secret: str = field(repr=False)
 
 
 class People:
-    """The store of people and tokens."""
+    """The store of people and their tokens."""
 
     def __init__(self, database: Database, settings: Settings, *, clock: Clock) -> None:
         self._database = database
@@ -107,27 +128,30 @@ class People:
         self._clock = clock
 
     def first_steward(self) -> NewToken | None:
-        """Create the first steward and return a token, when there is nobody yet; else None."""
+        """Create the first steward and a token for them, if the service has no people yet.
+
+        Returns the token with its secret, or None if there are people already.
+        """
         with self._database.reading() as connection:
             if connection.scalar(select(func.count()).select_from(schema.people)):
                 return None
         now = self._clock()
         first = {"name": _FIRST_STEWARD, "role": str(Role.STEWARD), "created_at": now}
-        new = _made(_FIRST_STEWARD, "first start", now, now + self._token_seconds)
+        new = _create_token(_FIRST_STEWARD, "first start", now, now + self._token_seconds)
         try:
-            with self._database.writing() as connection:  # both or neither: a steward without a token could do nothing
+            with self._database.writing() as connection:  # in one transaction: a steward without a token is useless
                 connection.execute(insert(schema.people).values(first))
                 connection.execute(insert(schema.tokens).values(_row(new)))
-        except IntegrityError:  # another replica was quicker
+        except IntegrityError:  # another replica created the first steward at the same time
             return None
         return new
 
     def another_steward_token(self) -> NewToken:
-        """Return a new token of the first steward, for an operator whose stewards have lost theirs."""
+        """Create and return a new token of the first steward, for an operator whose stewards have lost their tokens."""
         return self.issue(_FIRST_STEWARD, label="from the command line")
 
     def add(self, person: Person) -> Person:
-        """Add a person; raise `NameTaken` when there is one of that name."""
+        """Add a person and return it; raise `NameTaken` if the name exists, also as the name of a removed person."""
         row = {"name": person.name, "role": str(person.role), "created_at": self._clock()}
         try:
             with self._database.writing() as connection:
@@ -137,7 +161,7 @@ class People:
         return person
 
     def person(self, name: str) -> Person:
-        """Return the person of that name or raise `UnknownName`."""
+        """Return the person called `name`; raise `UnknownName` if there is none."""
         with self._database.reading() as connection:
             row = connection.execute(select(schema.people).where(schema.people.c.name == name, PRESENT)).first()
         if row is None:
@@ -145,7 +169,11 @@ class People:
         return Person(name=row.name, role=Role(row.role))
 
     def remove(self, name: str) -> Person:
-        """Remove a person and end their tokens; the name stays taken, because accounts and histories carry it."""
+        """Mark a person as removed and revoke their tokens; return the person.
+
+        The name stays taken, because accounts and histories refer to it. Raises `UnknownName` if there is no such
+        person.
+        """
         person = self.person(name)
         now = self._clock()
         with self._database.writing() as connection:
@@ -154,10 +182,11 @@ class People:
         return person
 
     def signed_on(self, subject: str, *, name: str, role: Role) -> tuple[Person, Role | None]:
-        """Return the person whom a provider knows by `subject`, with the role given, and the role before.
+        """Record a single sign-on: store `role` as the person's role, and return the person and their previous role.
 
-        Somebody new gets the name, and None for the role before; raise `NameTaken` when another person has the name,
-        and `Forbidden` for a person who was removed.
+        `subject` identifies the person at the provider. At the first sign-on the person is created under `name`, and
+        the previous role is None.
+        Raises `NameTaken` if another person has that name, and `Forbidden` for a person who was removed.
         """
         ours = schema.people.c.subject == subject
         with self._database.writing() as connection:
@@ -172,7 +201,7 @@ class People:
             with self._database.writing() as connection:
                 connection.execute(insert(schema.people).values(new))
         except IntegrityError:
-            if self._is_known(subject):  # by another sign-on at the same moment
+            if self._is_known(subject):  # a concurrent sign-on of the same person was first
                 return self.signed_on(subject, name=name, role=role)
             raise NameTaken(
                 f"there is a person named {name!r} already who does not sign on this way; ask a steward to join the two"
@@ -180,15 +209,16 @@ class People:
         return Person(name=name, role=role), None
 
     def _is_known(self, subject: str) -> bool:
+        """Return whether a person with the provider's id `subject` is stored, removed or not."""
         with self._database.reading() as connection:
             return (
                 connection.execute(select(schema.people).where(schema.people.c.subject == subject)).first() is not None
             )
 
     def lost_groups(self, subject: str) -> Person | None:
-        """End every token of the person whom a provider knows by `subject`, and make them an analyst.
+        """Revoke every token of the person whom the provider identifies by `subject`, and make them an analyst.
 
-        Return the person, or None when there is nobody.
+        Returns the person, or None if there is nobody with that subject.
         """
         ours = (schema.people.c.subject == subject) & PRESENT
         with self._database.writing() as connection:
@@ -200,9 +230,11 @@ class People:
         return Person(name=row.name, role=Role.ANALYST)
 
     def join(self, name: str, subject: str) -> Person:
-        """Let a person sign on whom a provider knows by `subject`; raise `NameTaken` when that is somebody else.
+        """Let the existing person `name` sign on as the provider's user `subject`, and return the person.
 
-        The first steward is left out: were groups to take that role away, no operator could make a steward's token.
+        Raises `NameTaken` if another person has that subject, `UnknownName` if there is no such person, and `Forbidden`
+        for the first steward: the provider's groups could take that role away, and no operator could then create a
+        steward's token.
         """
         person = self.person(name)
         if name == _FIRST_STEWARD:
@@ -215,7 +247,10 @@ class People:
         return person
 
     def issue_for_session(self, person: str) -> NewToken:
-        """Make a token for one browser session, and drop those of the person's earlier sessions that have ended."""
+        """Create a token for one browser session of `person`, which expires with the session.
+
+        Also deletes the person's earlier session tokens that have expired.
+        """
         ended = (
             (schema.tokens.c.person == person)
             & (schema.tokens.c.label == SESSION_LABEL)
@@ -228,40 +263,48 @@ class People:
         return self.issue(person, label=SESSION_LABEL, expires_at=self._clock() + self._session_seconds)
 
     def all(self) -> list[Person]:
-        """Return everybody, by name."""
+        """Return all people who were not removed, in the order of names."""
         with self._database.reading() as connection:
             rows = connection.execute(select(schema.people).where(PRESENT).order_by(schema.people.c.name)).all()
         return [Person(name=row.name, role=Role(row.role)) for row in rows]
 
     def page(self, *, after: str, most: int) -> list[Person]:
-        """Return at most `most` people whose names follow `after`, by name."""
+        """Return at most `most` people whose names come after `after`, in the order of names."""
         following = schema.people.c.name > after
         query = select(schema.people).where(PRESENT, following).order_by(schema.people.c.name).limit(most)
         with self._database.reading() as connection:
             return [Person(name=row.name, role=Role(row.role)) for row in connection.execute(query)]
 
     def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
-        """Make a token for a person, for the usual number of days unless told otherwise; its secret is nowhere else."""
+        """Create a token for a person and return it with its secret, which cannot be read again.
+
+        `label` says what the token is for. `expires_at` is in seconds since 1970; None gives the number of days in the
+        settings. Raises `UnknownName` if there is no such person, and `InvalidParameter` for an expiry in the past.
+        """
         with at_field("person"):
             self.person(person)
         now = self._clock()
         expires_at = now + self._token_seconds if expires_at is None else expires_at
         if not expires_at > now:
             raise InvalidParameter("a token must expire in the future")
-        new = _made(person, label, now, expires_at)
+        new = _create_token(person, label, now, expires_at)
         with self._database.writing() as connection:
             connection.execute(insert(schema.tokens).values(_row(new)))
         return new
 
     def tokens(self, person: str) -> list[Token]:
-        """Return what is known of a person's tokens, oldest first."""
+        """Return the records of a person's tokens, oldest first; raise `UnknownName` if there is no such person."""
         self.person(person)
         query = select(schema.tokens).where(schema.tokens.c.person == person).order_by(schema.tokens.c.created_at, "id")
         with self._database.reading() as connection:
             return [_token(row) for row in connection.execute(query)]
 
     def revoke(self, person: str, token: str) -> Token:
-        """End a token, and with it the browser sessions it began; revoking twice keeps the first time."""
+        """Revoke a token, and with it the browser sessions that were opened with it; return its record.
+
+        If the token was revoked before, the time of the first revocation stays. Raises `UnknownName` if the person has
+        no such token.
+        """
         ours = (schema.tokens.c.id == token) & (schema.tokens.c.person == person)
         with self._database.writing() as connection:
             connection.execute(
@@ -274,20 +317,33 @@ class People:
 
 
 def digest(secret: str) -> str:
-    """A secret of 256 random bits needs no slow hash: it cannot be guessed from its digest."""
+    """Return the SHA-256 digest, in hexadecimal, under which a secret is stored.
+
+    A secret of 256 random bits needs no slow hash, because it cannot be guessed.
+    """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _revocation(person: str, now: float) -> Update:
+    """Return the SQL statement that revokes all tokens of `person` that were not revoked yet.
+
+    `now` is the time to record, in seconds since 1970.
+    """
     theirs = (schema.tokens.c.person == person) & schema.tokens.c.revoked_at.is_(None)
     return update(schema.tokens).where(theirs).values(revoked_at=now)
 
 
 def _token(row: Row[tuple[object, ...]]) -> Token:
-    return Token(**{each.name: getattr(row, each.name) for each in fields(Token)})
+    """Return the record of a token (`Token`) in a row of the database."""
+    return Token(**{column.name: getattr(row, column.name) for column in fields(Token)})
 
 
-def _made(person: str, label: str, now: float, expires_at: float | None) -> NewToken:
+def _create_token(person: str, label: str, now: float, expires_at: float | None) -> NewToken:
+    """Return a new token of `person` with a random id and secret, which is not stored yet.
+
+    `label` says what the token is for. `now` is the time of its creation, and `expires_at` its end or None for never,
+    in seconds since 1970.
+    """
     token = Token(
         id=secrets.token_hex(8), person=person, label=label, created_at=now, expires_at=expires_at, revoked_at=None
     )
@@ -295,4 +351,5 @@ def _made(person: str, label: str, now: float, expires_at: float | None) -> NewT
 
 
 def _row(new: NewToken) -> dict[str, object]:
+    """Return the database row of a new token: the fields of its record, and the digest of its secret."""
     return asdict(new.token) | {"digest": digest(new.secret)}

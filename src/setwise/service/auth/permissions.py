@@ -1,6 +1,6 @@
-"""Who may do what: the table of routes, read by every route's guard, and the accounts that a person may see.
+"""Authorization: the table of all routes with the roles that each admits, and the accounts that a person may see.
 
-A route says whom it admits and which problems it can answer with. Analysts see their own accounts, stewards all.
+The table also has the error statuses that each route can return. Analysts see their own accounts, stewards see all.
 """
 
 import re
@@ -18,21 +18,25 @@ API = "/api/v1"
 
 
 class Access(StrEnum):
-    """Whom a route admits."""
+    """Whom a route of the service admits: anyone, everybody with a token, analysts and stewards, or stewards only."""
 
     ANYONE = "anyone"
-    """No token needed; says nothing about data or people."""
+    """No token is needed; the route reveals nothing about data or people."""
     HOLDER = "holder"
-    """Anybody with a valid token, monitors too."""
+    """Anybody with a valid token, including monitors."""
     PERSON = "person"
-    """Analysts and stewards; analysts see only what is theirs."""
+    """Analysts and stewards; analysts see only their own accounts, queries and series."""
     STEWARD = "steward"
     """Stewards only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whom a route admits, and the statuses of its problems beyond those of its access and of its input."""
+    """Whom a route admits (`access`), and the HTTP error statuses of its own (`problems`).
+
+    Errors of authentication and of malformed input are left out, because they follow from the access and the
+    parameters.
+    """
 
     access: Access
     problems: tuple[int, ...] = ()
@@ -53,6 +57,8 @@ ROUTES: dict[tuple[str, str], Permission] = {
     ("PUT", f"{API}/datasets/{{dataset}}/cap"): _ONE_OF_ALL,
     ("POST", f"{API}/datasets/{{dataset}}/cap/reclaim"): _ONE_OF_ALL,
     ("GET", f"{API}/datasets/{{dataset}}/joint"): _ONE_OF_ALL,
+    ("GET", f"{API}/catalog"): _STEWARD,
+    ("PUT", f"{API}/catalog"): Permission(Access.STEWARD, (409,)),
     ("GET", f"{API}/accounts"): _PERSON,
     ("POST", f"{API}/accounts"): Permission(Access.STEWARD, (404, 409)),
     ("GET", f"{API}/accounts/{{account}}"): _ONE_OF_MINE,
@@ -71,6 +77,7 @@ ROUTES: dict[tuple[str, str], Permission] = {
     ("POST", f"{API}/live"): Permission(Access.PERSON, (402, 404, 409)),
     ("GET", f"{API}/live/{{series}}"): _ONE_OF_MINE,
     ("POST", f"{API}/live/{{series}}/update"): Permission(Access.PERSON, (402, 404)),
+    ("DELETE", f"{API}/live/{{series}}/update"): _ONE_OF_MINE,
     ("DELETE", f"{API}/live/{{series}}"): _ONE_OF_MINE,
     ("POST", f"{API}/compose"): _PERSON,
     ("POST", f"{API}/calibrate"): _PERSON,
@@ -104,6 +111,8 @@ ROUTES: dict[tuple[str, str], Permission] = {
     ("GET", "/live/{series}/series.csv"): _PERSON,
     ("GET", "/reference"): _PERSON,
     ("GET", "/steward"): _STEWARD,
+    ("GET", "/steward/tables"): _STEWARD,
+    ("GET", "/steward/columns"): _STEWARD,
     ("GET", "/steward/audit"): _STEWARD,
     ("GET", "/steward/verify"): _STEWARD,
     ("GET", "/steward/trail"): _STEWARD,
@@ -114,7 +123,7 @@ PAGES = {route: permission for route, permission in ROUTES.items() if route not 
 
 
 def methods_at(address: str) -> set[str]:
-    """Return the methods of the API's routes that an address falls under.
+    """Return the HTTP methods of the API routes that the path `address` matches; an empty set if none does.
 
     >>> sorted(methods_at("/api/v1/queries/5f2b"))
     ['DELETE', 'GET']
@@ -123,15 +132,18 @@ def methods_at(address: str) -> set[str]:
 
 
 def check_routes(served: Iterable[tuple[str, str]]) -> None:
-    """Raise `LookupError` for a route of the table that is not served; a route outside the table cannot be made."""
+    """Raise `LookupError` if `ROUTES` has a route that is not among the `served` (method, path) pairs.
+
+    The other direction needs no check: a route without a permission cannot be created.
+    """
     if missing := ROUTES.keys() - set(served):
         raise LookupError(f"permissions are declared for routes that do not exist: {sorted(missing)}")
 
 
 class Accounts:
-    """The ledger's accounts behind the question of who may see them.
+    """The ledger's accounts, restricted to those that a person may see.
 
-    An account that is somebody else's and one that does not exist are refused in the same words.
+    Another person's account and one that does not exist are refused with the same message.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -139,26 +151,35 @@ class Accounts:
         self._known: dict[str, Account] = {}
 
     def visible(self, identity: Identity, name: str) -> Account:
-        """Return an account that this person may see, or raise `UnknownAccount`."""
-        found = self._find(name)
-        if not identity.is_steward and found.terms.analyst != identity.person.name:
+        """Return the account called `name` if the person may see it: an analyst their own, a steward any.
+
+        Raises `UnknownAccount` otherwise.
+        """
+        account = self._find(name)
+        if not identity.is_steward and account.terms.analyst != identity.person.name:
             raise _unknown(name)
-        return found
+        return account
 
     def own(self, identity: Identity, name: str) -> Account:
-        """Return an account that this person may draw from, or raise `UnknownAccount`."""
-        found = self._find(name)
-        if found.terms.analyst != identity.person.name:
+        """Return the account called `name` if the person may spend from it, that is, if it is their own.
+
+        Raises `UnknownAccount` otherwise, also for a steward.
+        """
+        account = self._find(name)
+        if account.terms.analyst != identity.person.name:
             raise _unknown(name)
-        return found
+        return account
 
     def all_visible(self, identity: Identity, *, after: str = "", most: int | None = None) -> tuple[AccountStatus, ...]:
-        """Return the status of each account that this person may see, by name; with `most`, of one page of them."""
+        """Return the status of each account that this person may see, in the order of names.
+
+        With `most` it is one page: at most that many accounts, with names after `after`.
+        """
         analyst = None if identity.is_steward else identity.person.name
         return self._ledger.accounts(analyst=analyst, after=after, most=most)
 
     def check_free(self, name: str) -> None:
-        """Raise `AccountExists` if there is an account of that name."""
+        """Raise `AccountExists` if there is an account called `name` already."""
         try:
             self._find(name)
         except UnknownAccount:
@@ -166,17 +187,26 @@ class Accounts:
         raise AccountExists(f"an account {name!r} is open already; choose another name")
 
     def all_own(self, identity: Identity) -> tuple[AccountStatus, ...]:
-        """Return the status of each account that this person may draw from, by name."""
+        """Return the status of each account that this person may spend from, in the order of names."""
         return self._ledger.accounts(analyst=identity.person.name)
 
+    def account(self, name: str) -> Account:
+        """Return the account `name` regardless of who asks, for lookups by the service itself.
+
+        Raises `UnknownAccount` if there is none.
+        """
+        return self._find(name)
+
     def _find(self, name: str) -> Account:
+        """Return the account called `name`, cached after the first call; raise `UnknownAccount` if there is none."""
         if name not in self._known:
             try:
                 self._known[name] = self._ledger.account(name)
-            except UnknownAccount:  # its words name the ledger's address
+            except UnknownAccount:  # replaced, because its message names the ledger's address
                 raise _unknown(name) from None
         return self._known[name]
 
 
 def _unknown(name: str) -> UnknownAccount:
+    """Return the `UnknownAccount` error for an account that does not exist or is not the person's."""
     return UnknownAccount(f"there is no account named {name!r} among yours; ask a steward to open one")

@@ -1,4 +1,4 @@
-"""How much may be asked: a bucket of requests per person, and of failures per address."""
+"""Rate limits: a token bucket per person for requests, and one per address for failed sign-ins."""
 
 import math
 import time
@@ -11,15 +11,17 @@ from setwise.errors import TooManyRequests
 
 @dataclass(slots=True)
 class _Bucket:
+    """One token bucket: at the time `at`, in seconds of the monotonic clock, `left` requests could be made at once."""
+
     left: float
     at: float
 
 
 class Buckets:
-    """A token bucket per name: `burst` requests at once, `per_second` in the long run.
+    """A token bucket per name (of a person or an address): `burst` requests at once, `per_second` in the long run.
 
-    At most `most` names are kept. Only buckets that are full again are dropped, so that nobody gets a fresh one by
-    bringing up others; when there are too many that are not, new names are turned away.
+    At most `most` buckets are kept. Only full buckets are dropped, so that nobody gets a fresh bucket by filling the
+    table with other names; if too many buckets are not full, new names are refused.
 
     >>> now = 0.0
     >>> buckets = Buckets(per_second=1.0, burst=2, monotonic=lambda: now)
@@ -45,9 +47,10 @@ class Buckets:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, name: str, requests: float = 1.0) -> None:
-        """Take some requests from the bucket of a name, or raise `TooManyRequests`.
+        """Take `requests` from the bucket of `name`, or raise `TooManyRequests` with the seconds to wait.
 
-        Several count as one less than a full bucket holds at most: the request that brought them was taken before.
+        An amount above 1 (the extra charge for a large body) is limited to the bucket's size less 1, because the
+        request itself has taken 1 already; a larger amount could never be paid.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()
@@ -64,7 +67,10 @@ class Buckets:
         bucket.left -= requests
 
     def _make_room(self, now: float) -> None:
-        """Drop the buckets used longest ago, which are full; or raise `TooManyRequests` when none is."""
+        """Drop the buckets that are full again, least recently used first, and check that there is room for one more.
+
+        `now` is the time in seconds of the monotonic clock. Raises `TooManyRequests` if there is still no room.
+        """
         refilled = self._burst / self._per_second
         while self._buckets and next(iter(self._buckets.values())).at + refilled <= now:
             self._buckets.popitem(last=False)

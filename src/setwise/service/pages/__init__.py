@@ -1,4 +1,4 @@
-"""The web pages, beside the API in one application: rendered here, drawn by a chart library served from here."""
+"""The web pages, which the same application serves beside the API, with their scripts, styles and chart library."""
 
 from setwise.service.pages import account, ask, live, login, rendering, steward
 

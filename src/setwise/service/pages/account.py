@@ -1,4 +1,4 @@
-"""Account: what is left of each kind, the odometer over time, and each charge with what it bought."""
+"""Pages of accounts: the remaining budget, the odometer over time, and each charge with the question it paid for."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.notation import format_use
 from setwise.analytics.present.text import charge_in_words
+from setwise.contract import AccountRecord
 from setwise.ledger.account import Account
 from setwise.ledger.records import Entry
 from setwise.ledger.status import AccountStatus
@@ -22,13 +23,21 @@ from setwise.service.route import GuardedRoute, caller, service_of
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 _POINTS = 60
+"""The number of points, at most, in the chart of the odometer."""
+
 _ACCOUNTS = 60
-"""Accounts on one page of the list."""
+"""The most accounts on one page of the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """One charge: when (seconds since 1970), what it bought, and what it drew after what came back."""
+    """One charge of an account: its time `at` in seconds since 1970, and the question `bought`, described for people.
+
+    `number` counts the account's charges from 1. `key` is the idempotency key of the question, and `period` the name of
+    the calendar period whose budget paid, such as "2026-11". `drawn` are the mechanism uses that the charge took from
+    the account, `returned` the unused ones that came back when the answer was stored, and `answered` is whether an
+    answer was stored.
+    """
 
     number: int
     at: float
@@ -41,31 +50,31 @@ class Charge:
 
     @property
     def kept(self) -> tuple[Use, ...]:
-        """The draws that did not come back."""
+        """The uses that the charge drew from the account and that were not returned."""
         back = {use.guarantee: use.count for use in self.returned}
         counts = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in self.drawn]
         return tuple(Use(guarantee, count) for guarantee, count in counts if count > 0)
 
     @property
     def uses(self) -> list[str]:
-        """The draws that did not come back, as text."""
+        """The uses that the charge drew and that were not returned, in their notation, such as "pure:0.1x25"."""
         return list(map(format_use, self.kept))
 
     @property
     def came_back(self) -> list[str]:
-        """What came back of the draws, written."""
+        """The uses of the charge that were returned to the account, in their notation, such as "pure:0.1x25"."""
         return [format_use(use) for use in self.returned]
 
 
 def charges_of(entries: Iterable[Entry]) -> list[Charge]:
-    """Return the charges of an account, oldest first, each with what its settlement gave back."""
-    found: dict[str, Charge] = {}
+    """Return the charges among an account's ledger `entries`, oldest first, with the uses that settlements returned."""
+    charges: dict[str, Charge] = {}
     for entry in entries:
         contents = entry.contents
-        charged = found.get(contents.key)
+        charged = charges.get(contents.key)
         if contents.kind == "charge":
-            found[contents.key] = Charge(
-                number=len(found) + 1,
+            charges[contents.key] = Charge(
+                number=len(charges) + 1,
                 at=entry.moment.timestamp(),
                 key=contents.key,
                 period=contents.period,
@@ -75,13 +84,17 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
                 answered=False,
             )
         elif contents.kind == "settle" and charged is not None:
-            found[contents.key] = replace(charged, returned=entry.uses, answered=True)
-    return list(found.values())
+            charges[contents.key] = replace(charged, returned=entry.uses, answered=True)
+    return list(charges.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the odometer showed after a charge, at most the promise."""
+    """The odometer of an account after its charge with the number `charge`, which paid for the question `bought`.
+
+    `epsilon` bounds the privacy loss of all answers up to that charge, and is at most the epsilon that the account
+    guarantees. `at` is the time of the charge in seconds since 1970.
+    """
 
     charge: int
     at: float
@@ -90,9 +103,11 @@ class Reading:
 
 
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
-    """Return the odometer after each charge of a period; of many charges, some spread evenly with the last.
+    """Return the odometer (the epsilon of all uses so far) of `account` after each of its `charges` in one period.
 
-    `last` is the reading after all of them. Readings only grow, so no earlier one is above it.
+    If the period has many charges, the odometer is computed after about 60 of them, evenly spaced. `period` is the
+    period's name, such as "2026-11", and `last` the odometer after all charges: no earlier value is shown above it,
+    because an odometer never falls.
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
@@ -108,11 +123,18 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
 
 @router.get("/accounts")
 async def accounts(request: Request, after: Annotated[str, Query(max_length=64)] = "") -> Response:
-    """Show one's accounts, those whose names follow `after`; an analyst who has only one is led to it."""
+    """List the person's accounts with names after `after`.
+
+    An analyst with only one account is redirected to its page.
+    """
     return await service_of(request).rendering.run(_accounts_page, request, after)
 
 
 def _accounts_page(request: Request, after: str) -> Response:
+    """Return the page of the person's accounts with names after `after`.
+
+    An analyst with only one account is redirected to its page.
+    """
     service, identity = service_of(request), caller(request)
     statuses = service.accounts.all_visible(identity, after=after, most=_ACCOUNTS + 1)
     if len(statuses) == 1 and not after and not identity.is_steward:
@@ -128,22 +150,27 @@ def _accounts_page(request: Request, after: str) -> Response:
 
 @router.get("/accounts/{account}")
 async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
-    """Show how an account stands and how it came to that."""
+    """Show the remaining budget of an account, its odometer, and the latest `most` charges."""
     service, identity = service_of(request), caller(request)
     status = await service.threads.run(lambda: service.accounts.visible(identity, account).status_by_entries())
     shown = await show_status(service, status)
     return await service.rendering.run(_account_page, request, status, shown, most)
 
 
-def _account_page(request: Request, status: AccountStatus, shown: dict[str, object], most: int) -> Response:
-    odometer = status.odometer.upper if shown["odometer"] is None else shown["odometer"]["upper"]  # type: ignore[index]
+def _account_page(request: Request, status: AccountStatus, record: AccountRecord, most: int) -> Response:
+    """Return the page of an account with its latest `most` charges.
+
+    `status` is the account's status from the ledger, and `record` the same as JSON with the odometers, which a worker
+    process has computed.
+    """
+    odometer = status.odometer.upper if record["odometer"] is None else record["odometer"]["upper"]
     last = min(odometer, status.epsilon.upper)
     charges, readings, ids = _statement(service_of(request), caller(request), status, last)
     return render(
         request,
         "account.html",
         charts=True,
-        account=shown,
+        account=record,
         kinds=_kinds(status),
         charges=charges[::-1][:most],
         count=len(charges),
@@ -156,7 +183,11 @@ def _account_page(request: Request, status: AccountStatus, shown: dict[str, obje
 def _statement(
     service: Service, identity: Identity, status: AccountStatus, last: float
 ) -> tuple[list[Charge], list[Reading], dict[str, str]]:
-    """Return the charges of an account, the odometer after them, and the ids of their queries by key."""
+    """Return (charges, readings, query ids) for the page of the account with this `status`.
+
+    They are all its charges, the odometer after charges of the current period, and the ids of its queries by
+    idempotency key. `last` is the odometer after all charges: an epsilon that bounds the privacy loss of all answers.
+    """
     account = service.accounts.visible(identity, status.name)
     charges = charges_of(service.ledger.history(status.name))
     readings = odometer_readings(account, charges, status.period, last)
@@ -164,7 +195,11 @@ def _statement(
 
 
 def _kinds(status: AccountStatus) -> list[dict[str, object]]:
-    """Return each kind of a set-wise account with what is left of what there was."""
+    """Return each registered use of an account: its notation (`kind`), how many are `left`, and the `total` registered.
+
+    `status` is the account's status. The list is empty for an account with an (epsilon, delta) budget, which has no
+    registered uses.
+    """
     if status.kind == "filter":
         return []
     left = {use.guarantee: use.count for use in status.left}

@@ -1,6 +1,7 @@
-"""Explore what uses add up to, ask a question, and see its answer; scripts send previews and questions to the API.
+"""Pages to ask a question, to see its answer, and to explore the privacy loss of composed mechanism uses.
 
-An answer is bars with intervals, the guarantee in words, downloads, and the code that would do the same.
+The scripts of these pages send previews and questions to the API. An answer is shown as bars with intervals, with its
+guarantee in words, downloads, and programs that ask the same question.
 """
 
 import json
@@ -12,21 +13,23 @@ from starlette.responses import JSONResponse, Response
 
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, kind_in_words
-from setwise.analytics.budget import drawn_for
+from setwise.analytics.budget import DEFAULT_DELTA, default_delta, drawn_for
 from setwise.analytics.present.text import question_in_words
-from setwise.analytics.query import SHAPES, STATISTICS, parameters_of
+from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, parameters_of
 from setwise.analytics.schema import Kind
-from setwise.analytics.sql.parser import Statement
+from setwise.analytics.sql.statement import Statement
+from setwise.contract import ColumnRecord, DatasetRecord
 from setwise.errors import UnknownName
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.datasets import shown
+from setwise.ledger.terms import ACCOUNT_FAILURE_SHARE
+from setwise.service.api.datasets import dataset_record
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
 from setwise.service.pages.rendering import render
 from setwise.service.queries.jobs import Job
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
-from setwise.service.workers.answers import BARS, ROWS, AnswerParts, ShowAnswer, StoredAnswer, WriteCsv, WriteJson, make
+from setwise.service.workers.answers import BARS, ROWS, AnswerParts, ShowAnswer, WriteCsv, WriteJson, make
 from setwise.service.workers.tasks import MOST_USES, Along, Curve, CurvePoints, Mixture
 
 _EXAMPLES = {
@@ -41,14 +44,17 @@ _EXAMPLES = {
     Kind.IDENTIFIER: "IS NOT NULL",
     Kind.OTHER: "IS NOT NULL",
 }
-"""The rest of a filter on a column of each kind."""
+"""For each kind of column, an example of a filter condition after the name of the column."""
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 
 @router.get("/ask")
 async def ask_page(request: Request, account: str = "") -> Response:
-    """Show the form, with what may be asked and who may pay."""
+    """Show the form to ask a question, with the data sets and accounts that the person may choose.
+
+    The account named `account` is selected at first.
+    """
     service, identity = service_of(request), caller(request)
     choices = await service.threads.run(_choices, service, identity)
     return render(
@@ -56,39 +62,87 @@ async def ask_page(request: Request, account: str = "") -> Response:
         "ask.html",
         charts=True,
         choices=choices,
+        delta=f"{DEFAULT_DELTA:g}",
         chosen=account,
         csrf=identity.csrf or "",
-        statistics=_form_of_statistics(),
+        kinds=_kinds_of_questions(),
+        fields=_kinds_with_fields(),
+        largest_k=LARGEST_K,
     )
 
 
-def _form_of_statistics() -> dict[str, object]:
-    """Return the kinds of statistics for the form: their titles, and which of them have a column, bounds or rows."""
-    words = {kind: parameters_of(SHAPES[kind]) for kind in STATISTICS}
-    return {
-        "titles": [(kind, statistic.heading()) for kind, statistic in STATISTICS.items()],
-        "measured": " ".join(kind for kind in STATISTICS if "value" in words[kind]),
-        "bounded": " ".join(kind for kind in STATISTICS if "low" in words[kind] and "clip" not in words[kind]),
-        "rows": " ".join(kind for kind, statistic in STATISTICS.items() if statistic.over_rows),
+def _kinds_of_questions() -> list[tuple[str, str]]:
+    """Return (kind, title) of each kind of question that the form offers, such as ("top-k", "Top k")."""
+    statistics = [(kind, statistic.heading()) for kind, statistic in STATISTICS.items()]
+    return [("top-k", "Top k"), ("histogram", "Histogram"), *statistics, ("sql", "SQL")]
+
+
+def _kinds_with_fields() -> dict[str, str]:
+    """Return for each group of form fields the kinds of questions that show it, as one text separated by spaces.
+
+    A kind shows the fields that it has parameters for, so a new statistic appears in the form without a change here.
+    The groups of fields are `ranked` (item and value of top-k and histogram), `measured` (column of a statistic),
+    `bounded` (low and high), `rows` (per_user), `grouped` (bins, domain, contributions), `picked` (the use for each
+    pick of the exponential mechanism), and `clip`, `k`, `at` and `where`, each named after its one field.
+    """
+    parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
+    clipped = [kind for kind in parameters if "clip" in parameters[kind]]
+    by_picks = [kind for kind, statistic in STATISTICS.items() if statistic.by_picks]
+    with_k = [kind for kind in parameters if "k" in parameters[kind]]
+    fields = {
+        "ranked": [kind for kind in parameters if kind not in STATISTICS],
+        "measured": [kind for kind in STATISTICS if "value" in parameters[kind]],
+        "bounded": [kind for kind in parameters if "low" in parameters[kind] and kind not in clipped],
+        "clip": clipped,
+        "rows": ["count", *(kind for kind, statistic in STATISTICS.items() if statistic.over_rows)],
+        "grouped": [kind for kind in parameters if "contributions" in parameters[kind]],
+        "picked": [*with_k, *by_picks],
+        "k": with_k,
+        "at": [kind for kind in parameters if "at" in parameters[kind]],
+        "where": [kind for kind in parameters if "where" in parameters[kind]],
     }
+    return {name: " ".join(dict.fromkeys(kinds)) for name, kinds in fields.items()}
 
 
 def _choices(service: Service, identity: Identity) -> dict[str, object]:
-    """Return the data sets that this person has an account on, and the accounts."""
-    own = service.accounts.all_own(identity)
-    names = {each.dataset for each in own}
-    datasets = [shown(service, dataset) for dataset in service.datasets.all() if dataset.name in names]
-    for dataset in datasets:
-        for role in ("items", "values", "filters"):
-            for column in dataset[role]:
-                column["example"] = _EXAMPLES[Kind(column["kind"])]
-    known = {dataset["name"] for dataset in datasets}
-    accounts = [each.summary() | {"draws": _draws(each)} for each in own if each.dataset in known]
-    return {"datasets": datasets, "accounts": accounts}
+    """Return what the person may choose in the form of a question: `datasets` and `accounts`, as lists of JSON records.
+
+    The accounts are the person's own, and the data sets those on which the person has an account.
+    """
+    statuses = service.accounts.all_own(identity)
+    names = {status.dataset for status in statuses}
+    records = [dataset_record(service, dataset) for dataset in service.datasets.all() if dataset.name in names]
+    known = {record["name"] for record in records}
+    return {
+        "datasets": [_with_examples(record) for record in records],
+        "accounts": [
+            {**status.summary(), "draws": _draws(status), "question_delta": f"{default_delta(status.terms):g}"}
+            for status in statuses
+            if status.dataset in known
+        ],
+    }
+
+
+def _with_examples(record: DatasetRecord) -> dict[str, object]:
+    """Return a data set's `record` in which each column also has an `example` of a filter, such as ">= 10"."""
+
+    def with_example(columns: list[ColumnRecord]) -> list[dict[str, object]]:
+        return [{**column, "example": _EXAMPLES[Kind(column["kind"])]} for column in columns]
+
+    return {
+        **record,
+        "items": with_example(record["items"]),
+        "values": with_example(record["values"]),
+        "filters": with_example(record["filters"]),
+    }
 
 
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
-    """Return the registered draws of an account: each as it is written and in words, and what it can be drawn for."""
+    """Return the registered uses of an account: each in its notation, in words, and with its `role` in a question.
+
+    `status` is the account's status. The role is "discover" (a pick by the exponential mechanism), "counts" (a noisy
+    count), "threshold" (hides groups with few users), or None for a use that no question takes.
+    """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}
         for use in status.terms.uses
@@ -96,7 +150,10 @@ def _draws(status: AccountStatus) -> list[dict[str, object]]:
 
 
 def python_snippet(url: str, asked: dict[str, Any], key: str) -> str:
-    """Return a program for the Python client; under the same key it gets the same answer and pays nothing."""
+    """Return a Python program that sends the stored request `asked` to the service at `url` by the client library.
+
+    The program uses the same idempotency `key`, so that it gets the stored answer and is not charged again.
+    """
     query, spend = dict(asked["query"]), dict(asked.get("spend") or {})
     kind = query.pop("kind")
     if spend.pop("kind", None) == "draws" and "threshold_delta" in spend:
@@ -122,7 +179,10 @@ def python_snippet(url: str, asked: dict[str, Any], key: str) -> str:
 
 
 def curl_snippet(url: str, asked: dict[str, Any], key: str) -> str:
-    """Return a command for a shell that has the token in SETWISE_TOKEN."""
+    """Return a curl command that sends the stored request `asked` to the service at `url` again.
+
+    It uses the same idempotency `key`, so that it gets the stored answer. The shell must have a token in SETWISE_TOKEN.
+    """
     body = json.dumps(asked, indent=2, ensure_ascii=False)
     return (
         f"curl --silent --show-error {shlex.quote(f'{url}{API}/queries')} \\\n"
@@ -138,41 +198,51 @@ QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 
 @router.get("/answers/{query}")
 async def answer_page(request: Request, query: QueryId) -> Response:
-    """Show an answer on a page of its own, which can be kept and passed on to whoever may see it."""
-    return await _shown(request, query, "answer.html", charts=True)
+    """Show the answer of the query with the id `query` on a page of its own.
+
+    The address of the page can be kept, or sent to others who may see the answer.
+    """
+    return await _render_answer(request, query, "answer.html", charts=True)
 
 
 @router.get("/answers/{query}/panel")
 async def answer_panel(request: Request, query: QueryId) -> Response:
-    """Show an answer as a part of the page that asked."""
-    return await _shown(request, query, "answer_panel.html", charts=False)
+    """Return the answer of the query with the id `query` as a fragment of HTML, for the page with the form."""
+    return await _render_answer(request, query, "answer_panel.html", charts=False)
 
 
 @router.get("/answers/{query}/answer.csv")
 async def answer_csv(request: Request, query: QueryId) -> Response:
-    """Give the items as CSV, for a spreadsheet."""
+    """Return the groups in the answer of the query with the id `query`, and their numbers, as CSV for a spreadsheet."""
     return await _download(request, query, WriteCsv, "text/csv", "csv")
 
 
 @router.get("/answers/{query}/answer.json")
 async def answer_json(request: Request, query: QueryId) -> Response:
-    """Give the answer as the command line prints it."""
+    """Return the answer of the query with the id `query` as the JSON that the command line prints."""
     return await _download(request, query, WriteJson, "application/json", "json")
 
 
-async def _shown(request: Request, query: str, template: str, *, charts: bool) -> Response:
-    """Return a page of an answer, rendered in a thread: it may have many rows."""
+async def _render_answer(request: Request, query: str, template: str, *, charts: bool) -> Response:
+    """Return the answer of the query with the id `query`, rendered by the HTML `template`.
+
+    With `charts` the page loads the chart library. It is rendered in a thread, because the answer may have many rows.
+    """
     return await service_of(request).rendering.run(_answer_page, request, query, template, charts)
 
 
 def _answer_page(request: Request, query: str, template: str, charts: bool) -> Response:
-    job, statement = _asked(service_of(request), caller(request), query)
+    """Return the answer of the query with the id `query`, rendered by the HTML `template`.
+
+    With `charts` the page loads the chart library. Raises `UnknownName` if the person may not see the query.
+    """
+    job, statement = _find_query(service_of(request), caller(request), query)
     asked = json.loads(job.request)
     url = service_of(request).settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
     meant = asked["query"] if statement is None else statement.query.to_dict()
     parts: AnswerParts | None = None
     if job.answer is not None:
-        stored = StoredAnswer(text=job.answer, statement=statement)
+        stored = service_of(request).questions.stored_answer(job, statement)
         parts = make(ShowAnswer(stored), stored, service_of(request).renderers)
     return render(
         request,
@@ -183,8 +253,10 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         question=question_in_words(meant),
         sql=asked["query"].get("text"),
         is_one=parts is not None and parts.bar_count == 1 and meant.get("item") is None and meant["kind"] != "sql",
-        table=None if parts is None else parts.table,
+        columns=[] if parts is None else parts.columns,
+        chart_data={} if parts is None else _chart_data(parts),
         row_count=0 if parts is None else parts.row_count,
+        notes=() if parts is None else parts.notes,
         answer=None if parts is None else parts.answer,
         drawn=[] if parts is None else parts.bars,
         bar_count=0 if parts is None else parts.bar_count,
@@ -197,23 +269,39 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
     )
 
 
-def _asked(service: Service, identity: Identity, query: str) -> tuple[Job, Statement | None]:
-    """Return a query that a person may see, and its parsed SQL, if it was asked in SQL."""
+def _chart_data(parts: AnswerParts) -> dict[str, object]:
+    """Return the data for the answer page's script: `charts`, and `line`, which is True if a line chart is shown first.
+
+    `parts` are the parts of the answer that the page shows. A line chart is shown first if the only group column is a
+    time.
+    """
+    return {"charts": parts.charts, "line": parts.over_time}
+
+
+def _find_query(service: Service, identity: Identity, query: str) -> tuple[Job, Statement | None]:
+    """Return the stored query with the id `query`, and its parsed SQL statement (None if it was not asked in SQL).
+
+    Raises `UnknownName` if the person may not see the query.
+    """
     job = service.jobs.visible(identity, query)
-    return job, service.questions.statement(json.loads(job.request))
+    return job, service.questions.statement(json.loads(job.request), job.key)
 
 
 async def _download(
     request: Request, query: str, kind_of_file: type[WriteCsv] | type[WriteJson], media_type: str, ending: str
 ) -> Response:
-    """Return an answer as a file."""
+    """Return a query's answer as a file to download, which a worker process writes as `kind_of_file` (CSV or JSON).
+
+    `ending` is the ending of the file's name, and `media_type` its type, such as text/csv. Raises `UnknownName` if the
+    query has no answer yet, or the person may not see it.
+    """
     service, identity = service_of(request), caller(request)
 
     def write() -> str:
-        job, statement = _asked(service, identity, query)
+        job, statement = _find_query(service, identity, query)
         if job.answer is None:
             raise UnknownName("this query has no answer yet")
-        stored = StoredAnswer(text=job.answer, statement=statement)
+        stored = service.questions.stored_answer(job, statement)
         return make(kind_of_file(stored), stored, service.renderers)
 
     response = paced(request, await service.rendering.run(write), f"{media_type}; charset=utf-8")
@@ -221,19 +309,35 @@ async def _download(
     return response
 
 
-_KEPT = {"Cache-Control": "private, max-age=3600"}
+_CACHED = {"Cache-Control": "private, max-age=3600"}
+"""Lets a browser keep a curve for an hour: equal parameters always give the same curve."""
+
 _LARGEST_EPSILON = 2.0
+"""The largest epsilon of one use on the page; larger ones take longer to compose than a page may wait."""
 
 
 @router.get("/explore")
 async def explore(request: Request) -> Response:
-    """Show the controls and the charts, which a script fills."""
-    return render(request, "explore.html", charts=True, most=MOST_USES)
+    """Show the page with the budget calculator and the charts that compare composition bounds.
+
+    Its script loads the numbers.
+    """
+    return render(
+        request,
+        "explore.html",
+        charts=True,
+        most=MOST_USES,
+        csrf=caller(request).csrf or "",
+        failure_share=ACCOUNT_FAILURE_SHARE,
+    )
 
 
 @router.get("/reference")
 async def reference(request: Request) -> Response:
-    """Show the routes of the API, which a script fills from their description and sends requests to."""
+    """Show the reference of the API.
+
+    A script lists the routes from the OpenAPI document, and can send requests to them.
+    """
     return render(request, "reference.html", csrf=caller(request).csrf or "")
 
 
@@ -247,7 +351,12 @@ async def explore_curve(
     share: Annotated[float, Query(ge=0.0, le=1.0)] = 0.5,
     along: Along = Along.NUMBER,
 ) -> Response:
-    """Give one curve: a calculation with a time limit, remembered by the service and by the browser."""
+    """Return one curve of the page that compares composition bounds, as JSON: overall epsilons at about ten x values.
+
+    `which` names the curve: a composition bound, or one kind of noise that all mechanisms add. The curve composes `k`
+    mechanisms with the same `epsilon`; a `share` of them, between 0 and 1, is bounded-range. The overall epsilon is
+    computed at `delta`. `along` says whether the x axis is the number of mechanisms or that share.
+    """
     mixture = Mixture(number=k, share=share, epsilon=epsilon, delta=delta)
     points = CurvePoints(which=which, along=along, mixture=mixture)
-    return JSONResponse(await service_of(request).calculators.run(points), headers=_KEPT)
+    return JSONResponse(await service_of(request).calculators.run(points), headers=_CACHED)

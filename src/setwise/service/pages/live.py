@@ -1,4 +1,4 @@
-"""Live: the series that one may see, and each of them as a picture with the latest numbers."""
+"""Pages of live series: the list of those that the person may see, and a page with chart and numbers for each."""
 
 import asyncio
 from typing import Annotated
@@ -7,36 +7,50 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from setwise.live.view import SeriesView
-from setwise.service.api.live import SeriesName, summary
+from setwise.service.api.live import SeriesName, series_record
 from setwise.service.pages.rendering import render
 from setwise.service.route import GuardedRoute, caller, service_of
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 _MOST_ROWS = 50
+"""The most items in the table of a series, the largest first."""
 
 Window = Annotated[int | None, Query(ge=1, le=4000)]
+On = Annotated[str | None, Query(max_length=10)]
+"""The first day of the period whose largest items the table shows; the last period if it is left out or empty."""
 
 
 @router.get("/live")
 async def live_page(request: Request) -> Response:
-    """Show every series with what it counts and how close its numbers are."""
+    """Show the list of live series that the person may see, with what each counts and how accurate its numbers are."""
     service, identity = service_of(request), caller(request)
     series = await service.threads.run(
-        lambda: [summary(service, each) for each in service.series.all_visible(identity)]
+        lambda: [series_record(service, series) for series in service.series.all_visible(identity)]
     )
     return render(request, "live.html", series=series)
 
 
 @router.get("/live/{series}")
-async def series_page(request: Request, series: SeriesName, window: Window = None) -> Response:
-    """Show one series: its picture, the latest numbers of its largest items, and its promise."""
+async def series_page(request: Request, series: SeriesName, window: Window = None, on: On = None) -> Response:
+    """Show one live series: its chart, the numbers of its largest items in one period, and its privacy guarantee.
+
+    `on` is the first day of that period; the last period if it is left out. With `window` the numbers are counts over
+    that many periods instead of running totals.
+    """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)
-    found = await service.threads.run(lambda: summary(service, service.series.visible(identity, series)))
+    found = await service.threads.run(lambda: series_record(service, service.series.visible(identity, series)))
+    lines = view.top(_MOST_ROWS, on or None)
+    place = view.periods.index(on) if on and view.periods else -1
     rows = [
-        {"item": line.item, "value": line.values[-1], "low": line.intervals[-1][0], "high": line.intervals[-1][1]}
-        for line in view.top(_MOST_ROWS)
+        {
+            "item": line.item,
+            "value": line.values[place],
+            "low": line.intervals[place][0],
+            "high": line.intervals[place][1],
+        }
+        for line in lines
     ]
     return render(
         request,
@@ -45,7 +59,8 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
         rows=rows,
         hidden=len(view.lines) - len(rows),
         window=window,
-        last=view.periods[-1] if view.periods else None,
+        last=view.periods[place] if view.periods else None,
+        periods=view.periods,
         released=len(view.periods),
         view={"measure": view.measure, "left_out": view.left_out, "promise": view.promise()},
     )
@@ -53,7 +68,10 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
 
 @router.get("/live/{series}/series.svg")
 async def series_picture(request: Request, series: SeriesName, window: Window = None) -> Response:
-    """Give the picture of a series: lines with their bands."""
+    """Return the chart of a live series as SVG: a line for each item, with a band for its intervals.
+
+    With `window` the numbers are counts over that many periods instead of running totals.
+    """
     view = await _view(request, series, window)
     drawn = await asyncio.to_thread(lambda: view.picture().svg())
     return Response(drawn, media_type="image/svg+xml")
@@ -61,12 +79,19 @@ async def series_picture(request: Request, series: SeriesName, window: Window = 
 
 @router.get("/live/{series}/series.csv")
 async def series_csv(request: Request, series: SeriesName, window: Window = None) -> Response:
-    """Give every number of a series as CSV, for a spreadsheet."""
+    """Return every released number of a live series as CSV, for a spreadsheet.
+
+    With `window` the numbers are counts over that many periods instead of running totals.
+    """
     view = await _view(request, series, window)
     headers = {"Content-Disposition": f'attachment; filename="{series}.csv"'}
     return Response(view.to_csv(), media_type="text/csv", headers=headers)
 
 
 async def _view(request: Request, series: str, window: int | None) -> SeriesView:
+    """Return the released numbers of the live series called `series`.
+
+    They are running totals or, with `window`, counts over that many periods.
+    """
     service, identity = service_of(request), caller(request)
     return await asyncio.to_thread(lambda: service.series.view(identity, series, window, []))

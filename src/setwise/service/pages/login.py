@@ -1,4 +1,4 @@
-"""Signing in, with a token that is exchanged for a cookie or over a provider of single sign-on, and signing out."""
+"""Pages to sign in, with a token or by single sign-on, and to sign out. A browser then has a session cookie."""
 
 import hmac
 import re
@@ -21,43 +21,48 @@ from setwise.service.route import GuardedRoute, service_of
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 LOGIN_COOKIE = "setwise_login"
-"""Holds what the login form must repeat, so that no other site can sign a browser in as somebody else."""
+"""The cookie with a random value that the login form must repeat, so that no other site can send the form."""
 
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _LONGEST_FORM = 8 * 1024
-"""Bytes of the longest form: a token, an address and a check value take some hundreds."""
+"""The most bytes of a submitted form: a token, an address and a CSRF value take some hundreds."""
 
 _MOST_FIELDS = 8
+"""The most fields of a submitted form."""
+
 _NOT_OUR_FORM = "the sign-in form has expired, or another site sent it; reload the page and try again"
 _HOME = "/ask"
 _OURS = re.compile(r"/(explore|ask|accounts|answers|reference|steward)(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9._=&%-]*)?")
 
 
-def local_address(given: str) -> str:
-    """Return where to go after signing in: one of our own pages, whatever was given.
+def local_address(address: str) -> str:
+    """Return `address` if it is one of the service's own pages, and the first page otherwise.
+
+    It is the page to go to after signing in; without this check, a link could lead people from our login to another
+    site.
 
     >>> local_address("/accounts/ada"), local_address("//elsewhere.example/ask"), local_address("/ask/..//evil")
     ('/accounts/ada', '/ask', '/ask')
     """
-    ours = _OURS.fullmatch(given) and not any(part in given for part in ("//", "..", TOKEN_PREFIX))
-    return given if ours else _HOME
+    is_ours = _OURS.fullmatch(address) and not any(part in address for part in ("//", "..", TOKEN_PREFIX))
+    return address if is_ours else _HOME
 
 
 @router.get("/")
 async def home() -> Response:
-    """Lead to the first page."""
+    """Redirect to the page that people see first: the form to ask a question."""
     return RedirectResponse(_HOME, 303)
 
 
 @router.get("/login")
 async def login_page(request: Request, next: str = "") -> Response:  # noqa: A002 - the word in the address
-    """Show the form."""
+    """Show the form to sign in; `next` is the page to go to afterwards."""
     return login_form(request, local_address(next), "")
 
 
 @router.post("/login")
 async def log_in(request: Request) -> Response:
-    """Exchange a token for a cookie."""
+    """Exchange the token in the login form for a session cookie; show the form again if the token is not valid."""
     form = await _read_form(request)
     going = local_address(form.get("next", ""))
     _check_own_form(request, form.get("csrf", ""), request.cookies.get(LOGIN_COOKIE, ""))
@@ -72,7 +77,7 @@ async def log_in(request: Request) -> Response:
 
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
-    """End the session."""
+    """End the browser's session, delete its cookie and redirect to the login page."""
     secret = request.cookies.get(COOKIE, "")
     if secret:
         form = await _read_form(request)
@@ -84,9 +89,10 @@ async def log_out(request: Request) -> Response:
 
 
 async def _read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form as browsers send ours, or raise `Forbidden`, counted like a failed sign-in.
+    """Return the fields of the submitted form by their names.
 
-    The forms have few and short fields. Anybody may send one, so anything longer is refused before it is parsed.
+    Anybody may send a form, so a body that is longer than our forms is refused before it is parsed. Raises `Forbidden`
+    for a body that is not one of our forms; this counts as a failed sign-in of the request's address.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
@@ -98,7 +104,10 @@ async def _read_form(request: Request) -> dict[str, str]:
 
 
 def login_form(request: Request, going: str, says: str, status: int = 200) -> Response:
-    """Return the page to sign in on, and what is said above it."""
+    """Return the login page, as a response with the HTTP `status`, with the message `says` above the form.
+
+    `going` is the page to go to after signing in.
+    """
     csrf = secrets.token_urlsafe(32)
     sign_on = service_of(request).sign_on is not None
     response = render(request, "login.html", status=status, going=going, says=says, csrf=csrf, sign_on=sign_on)
@@ -107,7 +116,7 @@ def login_form(request: Request, going: str, says: str, status: int = 200) -> Re
 
 
 def signed_in(request: Request, session: NewSession, going: str) -> Response:
-    """Return the way to a page of ours, with the cookie of a session that has just begun."""
+    """Return a redirect to the page `going`, with the cookie of the new browser session `session`."""
     response = RedirectResponse(going, 303)
     seconds = max(1, int(session.expires_at - service_of(request).authenticator.now()))
     set_cookie(request, response, COOKIE, session.secret, seconds, same_site="lax")
@@ -118,7 +127,11 @@ def signed_in(request: Request, session: NewSession, going: str) -> Response:
 def set_cookie(
     request: Request, response: Response, name: str, value: str, seconds: int, *, same_site: str, path: str = "/"
 ) -> None:
-    """Set a cookie that scripts cannot read."""
+    """Add to `response` a cookie `name` with this `value`, which scripts cannot read, for `seconds` seconds.
+
+    `same_site` and `path` are the cookie's attributes of these names. Browsers send the cookie over HTTPS only, if the
+    settings say so or this request came over HTTPS.
+    """
     secure = service_of(request).settings.secure_cookies or request.url.scheme == "https"
     response.set_cookie(
         name,
@@ -132,7 +145,11 @@ def set_cookie(
 
 
 def _check_own_form(request: Request, given: str, expected: str) -> None:
-    """Raise `Forbidden`, counted like a failed sign-in, unless the form is one of ours, sent from one of our pages."""
+    """Raise `Forbidden` unless the submitted form came from one of our pages, and not from another site.
+
+    `given` is the random value in the submitted form, and `expected` the value with which our page was made. A refused
+    form counts as a failed sign-in of the request's address.
+    """
     origin = request.headers.get("origin")
     elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
     if elsewhere or not expected or not hmac.compare_digest(given.encode(), expected.encode()):
@@ -141,14 +158,18 @@ def _check_own_form(request: Request, given: str, expected: str) -> None:
 
 
 ATTEMPT_COOKIE = "setwise_sign_on"
-"""Holds the secret of the sign-on under way and where it leads; the provider's answer counts in this browser alone."""
+"""The cookie with the secret of a sign-on that has begun, and the page to go to afterwards.
+
+The provider's response is accepted only from the browser that has this cookie.
+"""
 
 _MINUTES = 10
+"""Minutes that a person may take to sign on at the provider."""
 
 
 @router.get("/sign-on")
 async def begin(request: Request, next: str = "") -> Response:  # noqa: A002 - the word in the address
-    """Send the browser to the provider."""
+    """Redirect the browser to the single sign-on provider; `next` is the page to go to afterwards."""
     going = local_address(next)
     sign_on = _sign_on(request)
     service_of(request).authenticator.count_attempt(request)
@@ -164,7 +185,10 @@ async def begin(request: Request, next: str = "") -> Response:  # noqa: A002 - t
 
 @router.get(CALLBACK)
 async def finish(request: Request) -> Response:
-    """Take the provider's answer, once."""
+    """Sign a person in with the provider's response in the request's parameters; show the login form if it is refused.
+
+    A response is accepted once, and only from the browser that began the sign-on.
+    """
     secret, _, kept = request.cookies.get(ATTEMPT_COOKIE, "").partition(".")
     going = local_address(unquote(kept))
     sign_on = _sign_on(request)
@@ -180,13 +204,17 @@ async def finish(request: Request) -> Response:
 
 
 def _sign_on(request: Request) -> SignOn:
-    found = service_of(request).sign_on
-    if found is None:
+    """Return the service's single sign-on; raise an `HTTPException` with status 404 if none is configured."""
+    sign_on = service_of(request).sign_on
+    if sign_on is None:
         raise HTTPException(404)
-    return found
+    return sign_on
 
 
 def _login_form_with_error(request: Request, going: str, error: SetwiseError) -> Response:
-    """Return the login form with an error above it."""
+    """Return the login page with the message of `error` above the form.
+
+    `going` is the page to go to after signing in.
+    """
     problem = problem_of(error)
     return login_form(request, going, f"{problem.detail[:1].upper()}{problem.detail[1:]}.", problem.status)

@@ -1,6 +1,7 @@
-"""Pages from templates, in which everything is escaped; errors as pages; and the files that pages load.
+"""Renders pages and error pages from templates that escape every value, and serves the files that pages load.
 
-Our own styles and scripts, and the chart library, are served under addresses that change with their contents.
+The addresses of styles, scripts and the chart library change with their contents, so that browsers may cache them for
+good.
 """
 
 import gzip
@@ -31,7 +32,7 @@ from setwise.service.route import GuardedRoute, service_of
 
 
 def small(value: float) -> str:
-    """Return a small number with few digits.
+    """Return the number `value` as text with three significant digits, and an exponent without leading zeros.
 
     >>> small(1e-6), small(0.05)
     ('1e-6', '0.05')
@@ -39,7 +40,7 @@ def small(value: float) -> str:
     return short_exponents(f"{value:.3g}")
 
 
-_TITLES = {
+_ERROR_TITLES = {
     401: "Sign in",
     402: "The account cannot pay",
     403: "Not allowed",
@@ -52,6 +53,7 @@ _TITLES = {
 
 @cache
 def _environment() -> Environment:
+    """Return the Jinja environment of the pages' templates, with the filters that they use."""
     environment = Environment(
         loader=PackageLoader("setwise.service.pages", "templates"),
         autoescape=True,
@@ -73,7 +75,10 @@ def _environment() -> Environment:
 
 
 def render(request: Request, template: str, *, status: int = 200, charts: bool = False, **given: Any) -> HTMLResponse:  # noqa: ANN401
-    """Return the page of a template; with `charts`, the chart library is loaded too."""
+    """Return the HTML response for the page `template`, whose variables are `given`, with the HTTP `status`.
+
+    With `charts` the page loads the chart library.
+    """
     identity: Identity | None = getattr(request.state, "identity", None)
     page = _environment().get_template(template)
     text = page.render(
@@ -87,30 +92,35 @@ def render(request: Request, template: str, *, status: int = 200, charts: bool =
 
 
 def error_page(request: Request, error: Exception, problem: Response) -> Response:
-    """Return the page that tells of an error, the way to the login, or the problem itself: scripts ask for JSON."""
+    """Return the response to a request for a page that failed with `error`.
+
+    A browser gets a page that shows the error, or a redirect to the login page if nobody is signed in. A script, which
+    does not accept HTML, gets `problem`, the error as a JSON problem document.
+    """
     if "text/html" not in request.headers.get("accept", ""):
         return problem
     match error:
         case NotSignedIn():
-            return _to_login(request)
+            return _redirect_to_login(request)
         case SetwiseError():
-            says = problem_of(error).detail
+            detail = problem_of(error).detail
         case RequestValidationError():
-            says = "the address of this page is not valid"
+            detail = "the address of this page is not valid"
         case HTTPException():
-            says = "there is no such page"
+            detail = "there is no such page"
         case _:
-            says = "the service failed to answer; its log names the place"
-    title = _TITLES.get(problem.status_code, "Something went wrong")
-    sentence = says[:1].upper() + says[1:].rstrip(".") + "."
+            detail = "the service failed to answer; its log names the place"
+    title = _ERROR_TITLES.get(problem.status_code, "Something went wrong")
+    sentence = detail[:1].upper() + detail[1:].rstrip(".") + "."
     return render(request, "error.html", status=problem.status_code, title=title, says=sentence)
 
 
-def _to_login(request: Request) -> Response:
-    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    if TOKEN_PREFIX in asked:  # a token does not belong into addresses, and is not carried on in one
-        asked = "/"
-    return RedirectResponse("/login" if asked == "/" else f"/login?next={quote(asked)}", 303)
+def _redirect_to_login(request: Request) -> Response:
+    """Return a redirect to the login page, which returns to the requested page after signing in."""
+    address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if TOKEN_PREFIX in address:  # a token does not belong into addresses, and must not be repeated in another one
+        address = "/"
+    return RedirectResponse("/login" if address == "/" else f"/login?next={quote(address)}", 303)
 
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
@@ -120,7 +130,7 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 @cache
 def static_files() -> dict[str, tuple[bytes, str]]:
-    """Return every file: its contents and type by its name."""
+    """Return (contents, media type) of every static file of the pages, by the file's name."""
     folder = files("setwise.service.pages").joinpath("static")
     found = sorted(folder.iterdir(), key=lambda each: each.name)
     return {
@@ -132,7 +142,10 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 @cache
 def static_version() -> str:
-    """Return a digest of all files: one for all, since scripts import each other by relative names."""
+    """Return the version of the static files in their addresses: 16 hexadecimal digits of a digest of all files.
+
+    All files share one version, because scripts import each other by relative names.
+    """
     digest = hashlib.sha256()
     for name, (contents, _) in static_files().items():
         digest.update(name.encode() + b"\0" + hashlib.sha256(contents).digest())
@@ -145,10 +158,10 @@ _STYLE_ID = re.compile(rb'document\.getElementById\("([0-9a-f]{64})"\)')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLibrary:
-    """The script and its version.
+    """The JavaScript chart library: its script and its version.
 
-    It adds styles of parts that we do not use unless an element with one of the `style_ids` is there already; a page
-    that forbids inline styles puts such elements in.
+    The script would add inline styles, which our pages forbid by their Content-Security-Policy. It does not add them if
+    the page already has elements with all of the ids `style_ids`, so pages contain empty elements with these ids.
     """
 
     version: str
@@ -158,7 +171,10 @@ class ChartLibrary:
 
 @cache
 def chart_library() -> ChartLibrary:
-    """Return the library, read once; raise `MissingExtra` when plotly is not installed."""
+    """Return the chart library, read from the installed plotly package at the first call.
+
+    Raises `MissingExtra` if plotly is not installed.
+    """
     spec = find_spec("plotly")
     folders = [] if spec is None else spec.submodule_search_locations or []
     found = [Path(folder) / "package_data" / "plotly.min.js" for folder in folders]
@@ -175,7 +191,7 @@ def chart_library() -> ChartLibrary:
 
 @cache
 def compressed_chart_library() -> bytes:
-    """Return the script compressed with gzip, less than a third of its size."""
+    """Return the script of the chart library compressed with gzip, to less than a third of its size."""
     return gzip.compress(chart_library().script, 6, mtime=0)
 
 
@@ -184,7 +200,7 @@ _FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 @router.get("/static/{version}/{name}")
 async def static_file(version: str, name: str) -> Response:
-    """Give one of our own files."""
+    """Return the static file called `name`; status 404 if there is none, or if `version` is not the current one."""
     if version != static_version() or name not in static_files():
         raise HTTPException(404)
     contents, kind = static_files()[name]
@@ -193,7 +209,10 @@ async def static_file(version: str, name: str) -> Response:
 
 @router.get("/charts/{version}/plotly.min.js")
 async def charts(request: Request, version: str) -> Response:
-    """Give the chart library, compressed for whoever can read that."""
+    """Return the script of the chart library, as gzip if the browser accepts it.
+
+    The status is 404 if `version` is not the current one.
+    """
     if version != chart_library().version:
         raise HTTPException(404)
     headers = _FOR_GOOD | {"Vary": "Accept-Encoding"}

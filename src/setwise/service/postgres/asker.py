@@ -1,55 +1,62 @@
-"""Asks questions of the service for one connection: the same checks, charges, padding and limits as over REST."""
+"""Asks the questions of one PostgreSQL connection, with the same checks, charges, response times and limits as REST."""
 
 import asyncio
 import hashlib
 import json
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi.exceptions import RequestValidationError
 
 from setwise.accounting.notation import promise_in_words, rounded_down, rounded_up
-from setwise.analytics.schema import Schema
-from setwise.errors import EngineFailed, Forbidden, NotSignedIn, UnknownAccount
+from setwise.analytics.answer import version_in
+from setwise.errors import EngineFailed
 from setwise.ledger.account import Account
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.queries import ReadQuestion, render_query, start_query
+from setwise.service.api.queries import parse_question, render_query
 from setwise.service.auth.people import Identity
-from setwise.service.postgres.catalogue import Catalogue
-from setwise.service.postgres.session import Answer, AskedBudget, Rejected, Session
-from setwise.service.postgres.values import TYPE_OF_KIND
+from setwise.service.postgres.replies import ReadSelect, Rejected
+from setwise.service.postgres.selects import SelectTask, ShownTables
+from setwise.service.postgres.session import Answer, AskedBudget
+from setwise.service.postgres.statements import as_question
 from setwise.service.queries.jobs import JobState
-from setwise.service.queries.runner import RunningQuery
+from setwise.service.queries.runner import Question, RunningQuery
 from setwise.service.replica import Service
 from setwise.service.storage.datasets import Dataset
+from setwise.service.workers.pool import WorkerPool
 
 _CANCELLED = "canceling statement due to user request"
-"""PostgreSQL's own words, by which drivers know a cancelled statement."""
+"""PostgreSQL's own message for a cancelled statement, by which drivers recognise it."""
 
 _POLL_SECONDS = 0.1
-"""Between two looks at a query that still runs."""
+"""Seconds between two polls of a query that is still running."""
 
-_OWN_BUDGET = re.compile(r"\bDIFFERENTIAL_PRIVACY\b.*?\b(?:epsilon|within)\s*=", re.IGNORECASE | re.DOTALL)
-"""A statement that says its own budget in GoogleSQL's clause."""
+_CLAUSE = re.compile(r"\bDIFFERENTIAL_PRIVACY\b", re.IGNORECASE)
+_BUDGET = re.compile(r"\b(?:epsilon|within)\s*=", re.IGNORECASE)
+"""Patterns of a statement that states its own budget in GoogleSQL's clause: the clause, and after it a budget.
 
-_SCHEMA = re.compile(r"""('(?:[^']|'')*')|(?:"public"|\bpublic)\s*\.\s*(?=["\w])""", re.IGNORECASE)
-"""The schema `public` before a table, which tools write; text in quotes is left as it is."""
+They are searched one after the other, because one pattern for both takes quadratic time where the clause is repeated.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """Who is connected to what: the person's token, the account that pays, and the data set it is for."""
+    """One PostgreSQL connection: the person's `token` and network `address`, the `account` that pays, and `dataset`.
+
+    `shown` are the tables that the client sees, and `readers` the worker processes that parse its SELECTs.
+    """
 
     token: str
     address: str
     account: Account
     dataset: Dataset
+    shown: ShownTables
+    readers: WorkerPool
 
 
 class ServiceAsker:
-    """Asks for one connection; one question runs at a time."""
+    """Asks the questions of one PostgreSQL connection, one at a time."""
 
     def __init__(self, service: Service, connected: Connected) -> None:
         self._service = service
@@ -57,14 +64,32 @@ class ServiceAsker:
         self._running: RunningQuery | None = None
         self._cancelled = False
 
-    async def ask(self, sql: str, budget: AskedBudget) -> Answer:
-        """Charge, answer and return; the same statement on the same version of the table replays its stored answer."""
-        service = self._service
+    async def read(self, sql: str) -> ReadSelect:
+        """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue. Nothing is charged.
+
+        The statement counts against the person's rate limit. Raises `Rejected` if the client cancels it,
+        `InvalidParameter` if the catalogue has no answer, and `Unattainable` beyond the limits of time and memory.
+        """
         identity = await self._identity()
-        read = await self._read(sql, budget)
-        key = budget.key or await self._key(read)
+        self._service.authenticator.count_body(identity, len(sql))
         self._cancelled = False
-        self._running = start_query(service, identity, read, key)
+        task, readers = SelectTask.of(self._connected.shown, sql), self._connected.readers
+        return await readers.call(readers.calculate, task, check=self._raise_if_cancelled)
+
+    async def ask(self, sql: str, budget: AskedBudget) -> Answer:
+        """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
+
+        `budget` is spent if the statement states none. The same statement on the same version of the table gets its
+        stored answer and is not charged again. The statement does not count against the rate limit, because `read` has
+        counted it.
+        Raises `Rejected` if the statement is cancelled or fails, and a `SetwiseError` if it is refused.
+        """
+        service = self._service
+        identity = await self._identity(counted=False)
+        question = await self._read(sql, budget)
+        key = budget.key or await self._key(question)
+        self._raise_if_cancelled()
+        self._running = service.runner.start(identity, question, key)
         try:
             job = await service.runner.answered(self._running)
             while job.state is JobState.RUNNING:
@@ -82,106 +107,93 @@ class ServiceAsker:
             assert job.problem is not None
             problem = json.loads(job.problem)
             raise Rejected(_CODE_OF_STATUS.get(problem["status"], "58000"), problem["detail"])
-        shown = json.loads(await service.rendering.run(render_query, service, job))
         status = await service.threads.run(self._connected.account.status)
-        return _answer(shown, status)
+        return await service.rendering.run(lambda: _answer(json.loads(render_query(service, job)), status))
 
     async def explain(self, sql: str, budget: AskedBudget) -> Sequence[str]:
-        """Return the preview of a question as lines of text; nothing is charged."""
+        """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as lines of text.
+
+        `budget` is assumed if the statement states none; nothing is charged.
+        """
         identity = await self._identity()
-        read = await self._read(sql, budget)
-        plan, _ = await self._service.questions.preview(identity, read.question, self._service.threads)
+        question = await self._read(sql, budget)
+        preview = await self._service.questions.preview(identity, question, self._service.threads)
+        plan = preview.plan
         status = await self._service.threads.run(self._connected.account.status)
-        shortage = await self._service.threads.run(self._connected.account.shortage, plan.uses)
         lines = [
             f"cost: epsilon {rounded_up(plan.epsilon.upper, 3)} at delta {rounded_up(plan.delta, 3)}",
             f"accuracy: {plan.why}",
             _budget_left(status),
         ]
-        return [*lines, f"too little is left: {shortage}"] if shortage else lines
+        if preview.shortage:
+            lines.append(f"too little is left: {preview.shortage}")
+        return [*lines, f"warning: {preview.warning}"] if preview.warning else lines
 
     async def cancel(self) -> None:
-        """Stop the question that runs, if one does."""
+        """Cancel the catalogue query or the question that this connection is running, if there is one."""
         self._cancelled = True
         if self._running is not None:
             await self._service.runner.cancel_running(self._running)
 
-    async def _identity(self) -> Identity:
-        """Return who asks, looked up again: a token that was revoked meanwhile asks no further question."""
-        connected = self._connected
-        return await self._service.authenticator.identify_token(connected.token, connected.address)
+    def _raise_if_cancelled(self) -> None:
+        """Raise `Rejected` if the client has cancelled the statement that is running."""
+        if self._cancelled:
+            raise Rejected("57014", _CANCELLED)
 
-    async def _read(self, sql: str, budget: AskedBudget) -> ReadQuestion:
+    async def _identity(self, *, counted: bool = True) -> Identity:
+        """Return the identity of the connection's person, looked up again by the connection's token.
+
+        A token that was revoked since the connection was opened is therefore refused. If `counted`, the request counts
+        against the person's rate limit.
+        """
+        connected, authenticator = self._connected, self._service.authenticator
+        return await authenticator.identify_token(connected.token, connected.address, counted=counted)
+
+    async def _read(self, sql: str, budget: AskedBudget) -> Question:
+        """Return the SQL statement `sql` as a question to the connection's data set, paid by its account.
+
+        If the statement states no budget, it gets the epsilon and delta of `budget` (the session's settings); one that
+        is None there is the account's default, set by a steward. Raises `Rejected` if the statement cannot be asked.
+        """
         connected = self._connected
-        text = _SCHEMA.sub(lambda found: found[1] or "", sql)
+        text = as_question(sql)
         body: dict[str, object] = {
             "dataset": connected.dataset.name,
             "account": connected.account.name,
             "query": {"kind": "sql", "text": text},
         }
-        if not _OWN_BUDGET.search(sql):
-            default = await self._service.threads.run(self._service.question_budgets.of, connected.account.name)
+        clause = _CLAUSE.search(sql)
+        if clause is None or _BUDGET.search(sql, clause.end()) is None:
+            question_budget = await self._service.threads.run(self._service.question_budgets.of, connected.account.name)
             body["spend"] = {
                 "kind": "total",
-                "epsilon": default.epsilon if budget.epsilon is None else budget.epsilon,
-                "delta": default.delta if budget.delta is None else budget.delta,
+                "epsilon": question_budget.epsilon if budget.epsilon is None else budget.epsilon,
+                "delta": question_budget.delta if budget.delta is None else budget.delta,
             }
         try:
-            return ReadQuestion.parse(json.dumps(body))
+            return parse_question(json.dumps(body))
         except RequestValidationError as error:
             raise Rejected("22023", f"this statement cannot be asked: {error.errors()[0]['msg']}") from None
 
-    async def _key(self, read: ReadQuestion) -> str:
-        """Return the key of a statement: the same for the same text and budget on one version of the table.
+    async def _key(self, question: Question) -> str:
+        """Return the idempotency key of a question: the same for the same text, budget and version of the table.
 
-        A version lasts until a file of the table changes, and no longer than the steward's `fresh_hours`.
+        The key also changes every `fresh_hours` hours (which a steward sets for the account), so that an answer is not
+        replayed for longer.
         """
         service, connected = self._service, self._connected
-        default = await service.threads.run(service.question_budgets.of, connected.account.name)
+        question_budget = await service.threads.run(service.question_budgets.of, connected.account.name)
         version = await service.threads.run(service.engines.version, connected.dataset)
-        window = int(time.time() // (3600.0 * default.fresh_hours))
-        parts = json.dumps([read.text, version, window])
+        window = int(service.authenticator.now() // (3600.0 * question_budget.fresh_hours))
+        parts = json.dumps([question.text, version, window])
         return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
 
 
-async def open_session(service: Service, user: str, database: str, password: str, address: str) -> Session:
-    """Return the session of a person on an account: the user is the person, the password a token of theirs.
-
-    Raises: `NotSignedIn` for a token that is not the person's, and `UnknownAccount` for an account that is not theirs.
-    """
-    identity = await service.authenticator.identify_token(password, address)
-    if identity.person.name != user:
-        raise NotSignedIn("the token is another person's")
-    if identity.is_monitor:
-        raise Forbidden("a monitor reads the metrics and nothing else")
-    account = await service.threads.run(service.accounts.own, identity, database)
-    if account.terms.dataset is None:
-        raise UnknownAccount(f"the account {database!r} is not on a data set")
-    dataset = await service.threads.run(service.datasets.get, account.terms.dataset)
-    tables = await service.threads.run(_tables, service, dataset)
-    connected = Connected(token=password, address=address, account=account, dataset=dataset)
-    return Session(
-        asker=ServiceAsker(service, connected),
-        catalogue=Catalogue(database, user, tables),
-        user_column=dataset.user,
-    )
-
-
-def _tables(service: Service, dataset: Dataset) -> dict[str, list[tuple[str, int]]]:
-    """Return the tables of the catalogue: the data set with the columns that may be asked, and its public tables."""
-    schema = service.engines.schema(dataset)
-    found = {dataset.name: _columns(schema, dataset.columns)}
-    for name, public in service.engines.public_schemas(dataset).items():
-        found[name] = _columns(public, public.names)
-    return found
-
-
-def _columns(schema: Schema, names: Sequence[str]) -> list[tuple[str, int]]:
-    return [(name, TYPE_OF_KIND[schema.column(name).kind]) for name in names]
-
-
 def _answer(shown: dict[str, object], status: AccountStatus) -> Answer:
-    """Return the rows of a query, with the promise and the remaining budget as notices."""
+    """Return an answered query as columns and rows, with notices of its privacy guarantee and the remaining budget.
+
+    `shown` is the query's JSON record as the API returns it, and `status` the status of its account.
+    """
     answer = shown["answer"]
     assert isinstance(answer, dict)
     rows = shown["rows"]
@@ -189,8 +201,9 @@ def _answer(shown: dict[str, object], status: AccountStatus) -> Answer:
     assert isinstance(rows, list)
     assert isinstance(columns, list)
     notices = [
-        promise_in_words(answer["epsilon"]["upper"], answer["delta"]),
+        answer.get("promise") or promise_in_words(answer["epsilon"]["upper"], answer["delta"]),
         *filter(None, [answer.get("left_out", "")]),
+        *([f"Version {version} of the table was read."] if (version := version_in(answer["measure"])) else []),
         _budget_left(status),
     ]
     names = tuple(column["name"] if isinstance(column, dict) else str(column) for column in columns)
@@ -198,6 +211,7 @@ def _answer(shown: dict[str, object], status: AccountStatus) -> Answer:
 
 
 def _budget_left(status: AccountStatus) -> str:
+    """Return the remaining and the overall epsilon of the account with this `status`, as "about epsilon 2.6 of 3"."""
     total = rounded_up(status.epsilon.upper, 3)
     left = rounded_down(status.share_left * status.epsilon.upper, 2)
     return f"Budget: about epsilon {left} of {total} is left in the account {status.name}."

@@ -1,208 +1,49 @@
-"""The catalogue that tools read before they ask: tables, columns and types, in an in-memory DuckDB without a row.
+"""PostgreSQL's catalogue as tools read it before they ask: tables, columns and types, in an in-memory DuckDB.
 
-BI tools and drivers send queries on `pg_catalog` and `information_schema`. They are answered from tables of the same
-names that list the data set's schema and nothing else. The database holds no private data, opens no file and its
-configuration is locked, so a catalogue query cannot reach a private table whatever it says.
+BI tools and drivers query `pg_catalog` and `information_schema`. They are answered from DuckDB tables of the same
+names, which list the columns of the account's data set and nothing else. This database has no private data, can open no
+file and its configuration is locked, so that no catalogue query can reach a private table. Worker processes hold it
+(`selects.py`).
 """
 
+import datetime
 import re
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import duckdb
 import sqlglot
 from sqlglot import exp
 
 from setwise.errors import InvalidParameter
-from setwise.service.postgres.values import (
-    BOOL,
-    DATE,
-    FLOAT8,
-    INT4,
-    INT8,
-    JSON,
-    NAME,
-    NUMERIC,
-    OID,
-    SIZES,
-    TEXT,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    VARCHAR,
-    Column,
-    type_of_duckdb,
-)
+from setwise.service.postgres.catalogue_rows import fill_catalogue
+from setwise.service.postgres.catalogue_tables import SETTINGS, VERSION_TEXT
+from setwise.service.postgres.replies import Result
+from setwise.service.postgres.values import FLOAT8, NUMERIC, Column, type_of_duckdb
 
-SERVER_VERSION = "15.0"
-"""The version that tools are told: they choose their catalogue queries by it."""
+MOST_ROWS, MOST_CHARACTERS = 10_000, 4_000_000
+"""The most rows of a catalogue query, and the most characters in all of its cells."""
 
-_VERSION_TEXT = f"PostgreSQL {SERVER_VERSION} (Setwise)"
+MOST_COLUMNS = 1664
+"""The most columns of a catalogue query, which is PostgreSQL's own limit."""
 
-_PUBLIC_SCHEMA, _CATALOG_SCHEMA, _INFORMATION_SCHEMA = 2200, 11, 13000
-_OWNER = 10
-_FIRST_TABLE = 16384
-"""Object identifiers of tables begin here, as in PostgreSQL."""
+_TABLE_FUNCTIONS = (exp.GenerateSeries, exp.ExplodingGenerateSeries, exp.Unnest, exp.StringToArray)
+"""The functions that may stand after FROM, beside those of PostgreSQL's catalogue, whose names begin with pg_.
 
-_TYPES: tuple[tuple[int, str, str], ...] = (
-    (BOOL, "bool", "boolean"),
-    (18, "char", '"char"'),
-    (NAME, "name", "name"),
-    (INT8, "int8", "bigint"),
-    (21, "int2", "smallint"),
-    (INT4, "int4", "integer"),
-    (TEXT, "text", "text"),
-    (OID, "oid", "oid"),
-    (JSON, "json", "json"),
-    (700, "float4", "real"),
-    (FLOAT8, "float8", "double precision"),
-    (VARCHAR, "varchar", "character varying"),
-    (DATE, "date", "date"),
-    (TIMESTAMP, "timestamp", "timestamp without time zone"),
-    (TIMESTAMPTZ, "timestamptz", "timestamp with time zone"),
-    (NUMERIC, "numeric", "numeric"),
-    (1009, "_text", "text[]"),
-)
-"""Object identifier, short name and SQL name of the types that columns have."""
-
-_EMPTY_TABLES = {
-    "pg_attrdef": "oid BIGINT, adrelid BIGINT, adnum SMALLINT, adbin VARCHAR",
-    "pg_description": "objoid BIGINT, classoid BIGINT, objsubid INTEGER, description VARCHAR",
-    "pg_shdescription": "objoid BIGINT, classoid BIGINT, description VARCHAR",
-    "pg_index": "indexrelid BIGINT, indrelid BIGINT, indnatts SMALLINT, indnkeyatts SMALLINT, indisunique BOOLEAN, "
-    "indnullsnotdistinct BOOLEAN, indisprimary BOOLEAN, indisexclusion BOOLEAN, indimmediate BOOLEAN, "
-    "indisclustered BOOLEAN, indisvalid BOOLEAN, indisready BOOLEAN, indislive BOOLEAN, indisreplident BOOLEAN, "
-    "indkey SMALLINT[], indcollation BIGINT[], indclass BIGINT[], indoption SMALLINT[], indexprs VARCHAR, "
-    "indpred VARCHAR",
-    "pg_constraint": "oid BIGINT, conname VARCHAR, connamespace BIGINT, contype VARCHAR, condeferrable BOOLEAN, "
-    "condeferred BOOLEAN, convalidated BOOLEAN, conrelid BIGINT, contypid BIGINT, conindid BIGINT, "
-    "conparentid BIGINT, confrelid BIGINT, confupdtype VARCHAR, confdeltype VARCHAR, confmatchtype VARCHAR, "
-    "conislocal BOOLEAN, coninhcount SMALLINT, connoinherit BOOLEAN, conkey SMALLINT[], confkey SMALLINT[], "
-    "conbin VARCHAR, conexclop BIGINT[], confdelsetcols SMALLINT[]",
-    "pg_proc": "oid BIGINT, proname VARCHAR, pronamespace BIGINT, proowner BIGINT, prolang BIGINT, prokind VARCHAR, "
-    "proretset BOOLEAN, prorettype BIGINT, proargtypes BIGINT[], proargnames VARCHAR[], proargmodes VARCHAR[], "
-    "proallargtypes BIGINT[], pronargs SMALLINT, prosrc VARCHAR, provolatile VARCHAR",
-    "pg_enum": "oid BIGINT, enumtypid BIGINT, enumsortorder REAL, enumlabel VARCHAR",
-    "pg_inherits": "inhrelid BIGINT, inhparent BIGINT, inhseqno INTEGER, inhdetachpending BOOLEAN",
-    "pg_policy": "oid BIGINT, polname VARCHAR, polrelid BIGINT, polcmd VARCHAR, polpermissive BOOLEAN, "
-    "polroles BIGINT[], polqual VARCHAR, polwithcheck VARCHAR",
-    "pg_statistic_ext": "oid BIGINT, stxrelid BIGINT, stxname VARCHAR, stxnamespace BIGINT, stxkind VARCHAR[], "
-    "stxkeys SMALLINT[], stxstattarget INTEGER",
-    "pg_publication": "oid BIGINT, pubname VARCHAR, puballtables BOOLEAN",
-    "pg_publication_rel": "oid BIGINT, prpubid BIGINT, prrelid BIGINT, prqual VARCHAR, prattrs SMALLINT[]",
-    "pg_publication_namespace": "oid BIGINT, pnpubid BIGINT, pnnspid BIGINT",
-    "pg_trigger": "oid BIGINT, tgrelid BIGINT, tgname VARCHAR, tgisinternal BOOLEAN, tgenabled VARCHAR, "
-    "tgparentid BIGINT",
-    "pg_rewrite": "oid BIGINT, rulename VARCHAR, ev_class BIGINT, ev_enabled VARCHAR, ev_type VARCHAR",
-    "pg_collation": "oid BIGINT, collname VARCHAR, collnamespace BIGINT",
-    "pg_range": "rngtypid BIGINT, rngsubtype BIGINT",
-    "pg_extension": "oid BIGINT, extname VARCHAR, extnamespace BIGINT, extversion VARCHAR",
-    "pg_sequence": "seqrelid BIGINT, seqtypid BIGINT, seqstart BIGINT, seqincrement BIGINT, seqmax BIGINT, "
-    "seqmin BIGINT, seqcache BIGINT, seqcycle BOOLEAN",
-    "pg_sequences": "schemaname VARCHAR, sequencename VARCHAR",
-    "pg_foreign_table": "ftrelid BIGINT, ftserver BIGINT, ftoptions VARCHAR[]",
-    "pg_foreign_server": "oid BIGINT, srvname VARCHAR",
-    "pg_partitioned_table": "partrelid BIGINT, partstrat VARCHAR, partnatts SMALLINT",
-    "pg_tablespace": "oid BIGINT, spcname VARCHAR, spcowner BIGINT",
-    "pg_views": "schemaname VARCHAR, viewname VARCHAR, viewowner VARCHAR, definition VARCHAR",
-    "pg_matviews": "schemaname VARCHAR, matviewname VARCHAR, matviewowner VARCHAR, definition VARCHAR",
-    "pg_indexes": "schemaname VARCHAR, tablename VARCHAR, indexname VARCHAR, tablespace VARCHAR, indexdef VARCHAR",
-    "pg_language": "oid BIGINT, lanname VARCHAR",
-    "pg_depend": "classid BIGINT, objid BIGINT, objsubid INTEGER, refclassid BIGINT, refobjid BIGINT, "
-    "refobjsubid INTEGER, deptype VARCHAR",
-    "pg_operator": "oid BIGINT, oprname VARCHAR",
-    "pg_opclass": "oid BIGINT, opcname VARCHAR, opcdefault BOOLEAN",
-    "pg_aggregate": "aggfnoid BIGINT",
-    "pg_stat_activity": "pid INTEGER, state VARCHAR, query VARCHAR",
-    "pg_locks": "locktype VARCHAR",
-    "pg_auth_members": "roleid BIGINT, member BIGINT, grantor BIGINT, admin_option BOOLEAN",
-    "pg_event_trigger": "oid BIGINT, evtname VARCHAR",
-    "pg_cast": "oid BIGINT, castsource BIGINT, casttarget BIGINT",
-    "pg_default_acl": "oid BIGINT, defaclrole BIGINT",
-}
-"""Catalogue tables that are always empty here, with the columns that tools name."""
-
-_EMPTY_INFORMATION = {
-    "views": "table_catalog VARCHAR, table_schema VARCHAR, table_name VARCHAR, view_definition VARCHAR",
-    "key_column_usage": "constraint_catalog VARCHAR, constraint_schema VARCHAR, constraint_name VARCHAR, "
-    "table_catalog VARCHAR, table_schema VARCHAR, table_name VARCHAR, column_name VARCHAR, ordinal_position INTEGER",
-    "table_constraints": "constraint_catalog VARCHAR, constraint_schema VARCHAR, constraint_name VARCHAR, "
-    "table_catalog VARCHAR, table_schema VARCHAR, table_name VARCHAR, constraint_type VARCHAR",
-    "constraint_column_usage": "table_catalog VARCHAR, table_schema VARCHAR, table_name VARCHAR, column_name VARCHAR, "
-    "constraint_catalog VARCHAR, constraint_schema VARCHAR, constraint_name VARCHAR",
-    "referential_constraints": "constraint_catalog VARCHAR, constraint_schema VARCHAR, constraint_name VARCHAR, "
-    "unique_constraint_schema VARCHAR, unique_constraint_name VARCHAR, update_rule VARCHAR, delete_rule VARCHAR",
-    "routines": "routine_schema VARCHAR, routine_name VARCHAR, specific_name VARCHAR, routine_type VARCHAR",
-    "sequences": "sequence_schema VARCHAR, sequence_name VARCHAR",
-    "role_table_grants": "grantor VARCHAR, grantee VARCHAR, table_schema VARCHAR, table_name VARCHAR, "
-    "privilege_type VARCHAR",
-    "table_privileges": "grantor VARCHAR, grantee VARCHAR, table_schema VARCHAR, table_name VARCHAR, "
-    "privilege_type VARCHAR",
-}
-
-_MACROS = (
-    "pg_table_is_visible(o) AS true",
-    "pg_type_is_visible(o) AS true",
-    "pg_collation_is_visible(o) AS true",
-    "array_upper(a, b) AS len(a)",
-    "array_lower(a, b) AS 1",
-    "pg_function_is_visible(o) AS true",
-    "pg_get_userbyid(o) AS 'setwise'",
-    "pg_get_expr(a, b) AS NULL::VARCHAR, (a, b, c) AS NULL::VARCHAR",
-    "pg_get_constraintdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
-    "pg_get_indexdef(a) AS NULL::VARCHAR, (a, b, c) AS NULL::VARCHAR",
-    "pg_get_viewdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
-    "pg_get_partkeydef(a) AS NULL::VARCHAR",
-    "pg_get_serial_sequence(a, b) AS NULL::VARCHAR",
-    "pg_get_statisticsobjdef_columns(a) AS NULL::VARCHAR",
-    "pg_get_function_arguments(a) AS NULL::VARCHAR",
-    "pg_get_function_result(a) AS NULL::VARCHAR",
-    "pg_get_function_identity_arguments(a) AS NULL::VARCHAR",
-    "pg_relation_is_publishable(a) AS false",
-    "pg_encoding_to_char(a) AS 'UTF8'",
-    "pg_is_in_recovery() AS false",
-    "pg_backend_pid() AS 1",
-    "pg_relation_size(a) AS 0::BIGINT",
-    "pg_total_relation_size(a) AS 0::BIGINT",
-    "pg_size_pretty(a) AS '0 bytes'",
-    "obj_description(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
-    "shobj_description(a, b) AS NULL::VARCHAR",
-    "col_description(a, b) AS NULL::VARCHAR",
-    "has_table_privilege(a, b) AS true, (a, b, c) AS true",
-    "has_schema_privilege(a, b) AS true, (a, b, c) AS true",
-    "has_database_privilege(a, b) AS true, (a, b, c) AS true",
-    "has_column_privilege(a, b, c) AS true, (a, b, c, d) AS true",
-    "has_any_column_privilege(a, b) AS true, (a, b, c) AS true",
-    "pg_has_role(a, b) AS true, (a, b, c) AS true",
-    "setting_of(a) AS (SELECT setting FROM pg.pg_settings WHERE name = lower(a))",
-    "quote_ident(a) AS '\"' || a || '\"'",
-    "txid_current() AS 1::BIGINT",
-    "set_config(a, b, c) AS b",
-    "regclass_name(a) AS coalesce((SELECT relname FROM pg.pg_class WHERE oid = try_cast(a AS BIGINT)), a::VARCHAR)",
-    "regclass_oid(a) AS coalesce(try_cast(a AS BIGINT), (SELECT oid FROM pg.pg_class WHERE relname = "
-    "regexp_extract(a::VARCHAR, '([^.\"]+)\"?$', 1)))",
-    "regtype_oid(a) AS coalesce(try_cast(a AS BIGINT), (SELECT min(oid) FROM pg.pg_type WHERE a::VARCHAR IN "
-    "(typname, sqlname)))",
-    "format_type(a, b) AS (SELECT sqlname FROM pg.pg_type WHERE oid = a)",
-)
-"""Functions of PostgreSQL's catalogue, as macros over the tables above; those about objects that there are none of
-return null."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The columns and rows that a statement gives, and the tag with which PostgreSQL ends it."""
-
-    columns: tuple[Column, ...]
-    rows: Sequence[Sequence[object]]
-    tag: str = ""
+Other table functions of DuckDB tell settings and paths of the server, or read files.
+"""
 
 
 class Catalogue:
-    """Answers queries about the catalogue of one database: the tables that one account may ask about."""
+    """Answers queries of PostgreSQL's catalogue (pg_class and others) about the tables that one account may ask.
+
+    The catalogue is a DuckDB database in memory, without private data.
+    """
 
     def __init__(self, database: str, user: str, tables: Mapping[str, Sequence[tuple[str, int]]]) -> None:
-        """Make the catalogue; `tables` maps names to columns, each a name and the object identifier of its type."""
+        """Create the catalogue of the database `database` for the person `user`.
+
+        `tables` maps table names to columns, each a name and the identifier of its PostgreSQL type.
+        """
         self._constants = {
             "current_database": database,
             "current_catalog": database,
@@ -210,30 +51,28 @@ class Catalogue:
             "session_user": user,
             "user": user,
             "current_role": user,
-            "version": _VERSION_TEXT,
-            "current_version": _VERSION_TEXT,  # the parser's own name for version()
+            "version": VERSION_TEXT,
+            "current_version": VERSION_TEXT,  # sqlglot's name for version()
             "current_schema": "public",
         }
         self._tables = tables
-        self._lock = threading.Lock()
         self._connection = duckdb.connect(
-            ":memory:", config={"threads": 1, "memory_limit": "256MB", "autoinstall_known_extensions": "false"}
+            ":memory:",
+            config={
+                "threads": 1,
+                "memory_limit": "256MB",
+                "temp_directory": "",  # otherwise DuckDB writes large results to the service's folder
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "python_enable_replacements": "false",
+            },
         )
-        self._fill(database, user)
+        fill_catalogue(self._connection, database, user, tables)
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
-    def close(self) -> None:
-        """Let go of the database."""
-        with self._lock:
-            self._connection.close()
-
-    def cancel(self) -> None:
-        """Stop what runs, from any thread."""
-        self._connection.interrupt()
-
     def reads_catalogue(self, statement: exp.Expr) -> bool:
-        """Whether a statement reads no table of the data set: only the catalogue, or no table at all."""
+        """Return whether all tables in a `statement` are catalogue tables; True also for a statement without tables."""
         local = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
         return all(
             _is_catalogue(table) or table.name.lower() in local or isinstance(table.this, exp.Func)
@@ -241,261 +80,182 @@ class Catalogue:
         )
 
     def columns_of(self, table: str) -> Sequence[tuple[str, int]] | None:
-        """Return the columns of a table of the data set, or None if there is no such table."""
+        """Return (name, PostgreSQL type identifier) of each column of `table`; None if there is no table of this name.
+
+        The table is the data set or one of its public tables.
+        """
         return self._tables.get(table)
 
     def describe(self, statement: exp.Expr) -> tuple[Column, ...] | None:
-        """Return the columns that a SELECT over the data set's tables gives, from their empty copies here.
+        """Return the result columns (names and types) of a SELECT over the data set's tables, without running it.
 
-        None if DuckDB cannot read the statement, for example because it names bounds of contributions.
+        DuckDB describes the statement on empty copies of the tables. None if DuckDB cannot parse it, for example
+        because it has Setwise's syntax for contribution bounds.
         """
-        with self._lock:
-            try:
-                described = self._connection.execute(f"DESCRIBE {statement.sql(dialect='duckdb')}").fetchall()
-            except (duckdb.Error, sqlglot.errors.SqlglotError):
-                return None
+        try:
+            text = _without_schemas(statement).sql(dialect="duckdb")
+            described = self._connection.execute(f"DESCRIBE {text}").fetchall()
+        except (duckdb.Error, sqlglot.errors.SqlglotError):
+            return None
         return tuple(Column(str(row[0]), _statistic_type(str(row[1]))) for row in described)
 
     def answer(self, statement: exp.Expr) -> Result:
-        """Return what a catalogue query gives.
+        """Return the result of the catalogue query whose syntax tree is `statement`.
 
-        Raises: `InvalidParameter` if the query needs something that the catalogue does not have.
+        Raises `InvalidParameter` if the query needs something that the catalogue does not have, or if its result is too
+        large.
         """
-        text = _rewritten(statement, self._constants).sql(dialect="duckdb")
-        with self._lock:
-            try:
-                cursor = self._connection.execute(text)
-                described = cursor.description or []
-                rows = cursor.fetchall()
-            except duckdb.Error as error:
-                first = str(error).splitlines()[0]
-                raise InvalidParameter(f"the catalogue cannot answer this query: {first}") from None
+        _check_allowed(statement)
+        text = _with_row_limit(_rewrite(statement, self._constants)).sql(dialect="duckdb")
+        try:
+            cursor = self._connection.execute(text)
+            described = cursor.description or []
+            _check_columns(len(described))
+            rows = cursor.fetchmany(MOST_ROWS + 1)
+        except duckdb.Error as error:
+            first = str(error).splitlines()[0]
+            raise InvalidParameter(f"the catalogue cannot answer this query: {first}") from None
+        characters = sum(len(cell) for row in rows for cell in row if isinstance(cell, str | list))
+        if len(rows) > MOST_ROWS or characters > MOST_CHARACTERS:
+            raise InvalidParameter(
+                f"a catalogue query may return at most {MOST_ROWS:,} rows and {MOST_CHARACTERS:,} characters"
+            )
         names = [str(entry[0]) for entry in described]
         types = [type_of_duckdb(str(entry[1])) for entry in described]
-        return Result(tuple(map(Column, names, types)), rows, f"SELECT {len(rows)}")
-
-    def _fill(self, database: str, user: str) -> None:
-        run = self._connection.execute
-        run("CREATE SCHEMA pg")
-        run("CREATE SCHEMA info")
-        for name, columns in _EMPTY_TABLES.items():
-            run(f"CREATE TABLE pg.{name} ({columns})")
-        for name, columns in _EMPTY_INFORMATION.items():
-            run(f"CREATE TABLE info.{name} ({columns})")
-        self._fill_schemas_and_types(database, user)
-        self._fill_tables(database)
-        for macro in _MACROS:
-            run(f"CREATE MACRO {macro}")
-        for table, fields in self._tables.items():
-            declared = ", ".join(f"{_quoted(name)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for name, type_ in fields)
-            run(f"CREATE TABLE {_quoted(table)} ({declared})")
-
-    def _fill_schemas_and_types(self, database: str, user: str) -> None:
-        run, many = self._connection.execute, self._connection.executemany
-        run("CREATE TABLE pg.pg_namespace (oid BIGINT, nspname VARCHAR, nspowner BIGINT, nspacl VARCHAR[])")
-        schemas = (
-            (_CATALOG_SCHEMA, "pg_catalog"),
-            (_PUBLIC_SCHEMA, "public"),
-            (_INFORMATION_SCHEMA, "information_schema"),
-        )
-        many("INSERT INTO pg.pg_namespace VALUES (?, ?, ?, NULL)", [[oid, name, _OWNER] for oid, name in schemas])
-        run("CREATE TABLE info.schemata (catalog_name VARCHAR, schema_name VARCHAR, schema_owner VARCHAR)")
-        many("INSERT INTO info.schemata VALUES (?, ?, 'setwise')", [[database, name] for _, name in schemas])
-        run(
-            "CREATE TABLE pg.pg_type (oid BIGINT, typname VARCHAR, typnamespace BIGINT, typowner BIGINT, "
-            "typlen SMALLINT, "
-            "typtype VARCHAR, typcategory VARCHAR, typrelid BIGINT, typelem BIGINT, typarray BIGINT, "
-            "typbasetype BIGINT, "
-            "typtypmod INTEGER, typnotnull BOOLEAN, typdelim VARCHAR, typcollation BIGINT, typdefault VARCHAR, "
-            "typinput VARCHAR, typndims INTEGER, typisdefined BOOLEAN, typbyval BOOLEAN, sqlname VARCHAR)"
-        )
-        many(
-            "INSERT INTO pg.pg_type VALUES (?, ?, ?, ?, ?, 'b', 'X', 0, ?, 0, 0, -1, false, ',', 0, NULL, ?, 0, true, "
-            "false, ?)",
-            [
-                [
-                    oid,
-                    name,
-                    _CATALOG_SCHEMA,
-                    _OWNER,
-                    SIZES.get(oid, -1),
-                    TEXT if name == "_text" else 0,
-                    "array_in" if name == "_text" else f"{name}in",
-                    sql_name,
-                ]
-                for oid, name, sql_name in _TYPES
-            ],
-        )
-        run("CREATE TABLE pg.pg_am AS SELECT 2::BIGINT AS oid, 'heap' AS amname, 't' AS amtype")
-        run(
-            "CREATE TABLE pg.pg_database AS SELECT 1::BIGINT AS oid, ?::VARCHAR AS datname, 10::BIGINT AS datdba, "
-            "6 AS encoding, 'C' AS datcollate, 'C' AS datctype, false AS datistemplate, true AS datallowconn, "
-            "-1 AS datconnlimit, 1663::BIGINT AS dattablespace, NULL::VARCHAR[] AS datacl, 'c' AS datlocprovider, "
-            "NULL::VARCHAR AS daticulocale, NULL::VARCHAR AS daticurules, NULL::VARCHAR AS datlocale, "
-            "NULL::VARCHAR AS datcollversion",
-            [database],
-        )
-        for name in ("pg_roles", "pg_user", "pg_authid"):
-            run(
-                f"CREATE TABLE pg.{name} AS SELECT 10::BIGINT AS oid, ?::VARCHAR AS rolname, ?::VARCHAR AS usename, "
-                "10::BIGINT AS usesysid, false AS rolsuper, false AS usesuper, true AS rolinherit, "
-                "false AS rolcreaterole, false AS rolcreatedb, true AS rolcanlogin, false AS rolreplication, "
-                "-1 AS rolconnlimit, NULL::TIMESTAMP AS rolvaliduntil, false AS rolbypassrls",
-                [user, user],
-            )
-        run(
-            "CREATE TABLE pg.pg_settings (name VARCHAR, setting VARCHAR, unit VARCHAR, category VARCHAR, "
-            "source VARCHAR)"
-        )
-        many(
-            "INSERT INTO pg.pg_settings VALUES (?, ?, NULL, 'Setwise', 'default')",
-            [
-                ["server_version", SERVER_VERSION],
-                ["server_version_num", "150000"],
-                ["max_index_keys", "32"],
-                ["standard_conforming_strings", "on"],
-                ["default_table_access_method", "heap"],
-                ["search_path", "public"],
-                ["timezone", "UTC"],
-            ],
-        )
-
-    def _fill_tables(self, database: str) -> None:
-        run, many = self._connection.execute, self._connection.executemany
-        run(
-            "CREATE TABLE pg.pg_class (oid BIGINT, relname VARCHAR, relnamespace BIGINT, reltype BIGINT, "
-            "reloftype BIGINT, "
-            "relowner BIGINT, relam BIGINT, relfilenode BIGINT, reltablespace BIGINT, relpages INTEGER, "
-            "reltuples REAL, "
-            "reltoastrelid BIGINT, relhasindex BOOLEAN, relisshared BOOLEAN, relpersistence VARCHAR, relkind VARCHAR, "
-            "relnatts SMALLINT, relchecks SMALLINT, relhasrules BOOLEAN, relhastriggers BOOLEAN, "
-            "relhassubclass BOOLEAN, "
-            "relrowsecurity BOOLEAN, relforcerowsecurity BOOLEAN, relispopulated BOOLEAN, relreplident VARCHAR, "
-            "relispartition BOOLEAN, relhasoids BOOLEAN, relacl VARCHAR[], reloptions VARCHAR[], relpartbound VARCHAR)"
-        )
-        run(
-            "CREATE TABLE pg.pg_attribute (attrelid BIGINT, attname VARCHAR, atttypid BIGINT, attstattarget INTEGER, "
-            "attlen SMALLINT, attnum SMALLINT, attndims INTEGER, atttypmod INTEGER, attnotnull BOOLEAN, "
-            "atthasdef BOOLEAN, atthasmissing BOOLEAN, attidentity VARCHAR, attgenerated VARCHAR, "
-            "attisdropped BOOLEAN, "
-            "attislocal BOOLEAN, attcollation BIGINT, attacl VARCHAR[], attoptions VARCHAR[], attstorage VARCHAR, "
-            "attcompression VARCHAR, attfdwoptions VARCHAR[])"
-        )
-        run(
-            "CREATE TABLE info.tables (table_catalog VARCHAR, table_schema VARCHAR, table_name VARCHAR, "
-            "table_type VARCHAR, is_insertable_into VARCHAR)"
-        )
-        run(
-            "CREATE TABLE info.columns (table_catalog VARCHAR, table_schema VARCHAR, table_name VARCHAR, "
-            "column_name VARCHAR, ordinal_position INTEGER, column_default VARCHAR, is_nullable VARCHAR, "
-            "data_type VARCHAR, character_maximum_length INTEGER, numeric_precision INTEGER, numeric_scale INTEGER, "
-            "datetime_precision INTEGER, udt_schema VARCHAR, udt_name VARCHAR, is_identity VARCHAR, "
-            "is_generated VARCHAR, is_updatable VARCHAR)"
-        )
-        run("CREATE TABLE pg.pg_tables (schemaname VARCHAR, tablename VARCHAR, tableowner VARCHAR, tablespace VARCHAR, "
-            "hasindexes BOOLEAN, hasrules BOOLEAN, hastriggers BOOLEAN, rowsecurity BOOLEAN)")  # fmt: skip
-        for name in ("pg_stat_user_tables", "pg_stat_all_tables"):
-            run(f"CREATE TABLE pg.{name} (relid BIGINT, schemaname VARCHAR, relname VARCHAR, n_live_tup BIGINT)")
-        names = {oid: (short, long) for oid, short, long in _TYPES}
-        for place, (table, columns) in enumerate(self._tables.items()):
-            oid = _FIRST_TABLE + place
-            many(
-                "INSERT INTO pg.pg_class VALUES (?, ?, ?, 0, 0, ?, 2, 0, 0, 0, -1, 0, false, false, 'p', 'r', ?, 0, "
-                "false, "
-                "false, false, false, false, true, 'd', false, false, NULL, NULL, NULL)",
-                [[oid, table, _PUBLIC_SCHEMA, _OWNER, len(columns)]],
-            )
-            many("INSERT INTO info.tables VALUES (?, 'public', ?, 'BASE TABLE', 'NO')", [[database, table]])
-            many(
-                "INSERT INTO pg.pg_tables VALUES ('public', ?, 'setwise', NULL, false, false, false, false)", [[table]]
-            )
-            for number, (column, type_) in enumerate(columns, start=1):
-                short, long = names.get(type_, ("text", "text"))
-                many(
-                    "INSERT INTO pg.pg_attribute VALUES (?, ?, ?, -1, ?, ?, 0, -1, false, false, false, '', '', false, "
-                    "true, 0, NULL, NULL, 'p', '', NULL)",
-                    [[oid, column, type_, SIZES.get(type_, -1), number]],
-                )
-                many(
-                    "INSERT INTO info.columns VALUES (?, 'public', ?, ?, ?, NULL, 'YES', ?, NULL, NULL, NULL, NULL, "
-                    "'pg_catalog', ?, 'NO', 'NEVER', 'NO')",
-                    [[database, table, column, number, long, short]],
-                )
-
-
-_DUCKDB_TYPE = {
-    BOOL: "BOOLEAN",
-    INT8: "BIGINT",
-    FLOAT8: "DOUBLE",
-    NUMERIC: "DECIMAL(38, 9)",
-    DATE: "DATE",
-    TIMESTAMP: "TIMESTAMP",
-    TIMESTAMPTZ: "TIMESTAMP WITH TIME ZONE",
-}
+        return Result(tuple(map(Column, names, types)), rows)
 
 
 def _statistic_type(duckdb_type: str) -> int:
-    """Return the type under which a column of an answer is sent.
+    """Return the PostgreSQL type identifier with which a column of an answer is sent, given its DuckDB type.
 
-    Counts are whole numbers. Every other number may carry noise with a fraction, so it is a float even where DuckDB
-    would compute a whole number or a decimal.
+    A decimal or very large integer type, as of a sum, becomes a float, because noise may have a fraction. Other types,
+    among them the integers of counts, are kept.
     """
     type_ = type_of_duckdb(duckdb_type)
     return FLOAT8 if type_ == NUMERIC else type_
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _without_schemas(statement: exp.Expr) -> exp.Expr:
+    """Return a copy of the syntax tree `statement` with its table and column names cut to those that DuckDB knows.
+
+    A database name, and the schema `public`, are removed from each name.
+    """
+    tree = statement.copy()
+    for node in tree.find_all(exp.Table, exp.Column):
+        node.set("catalog", None)
+        if node.args.get("db") is not None and node.args["db"].name.lower() == "public":
+            node.set("db", None)
+    return tree
+
+
+_KEYWORD_ALIAS = re.compile(
+    r"\bAS\s+(SELECT|INSERT|UPDATE|DELETE|TABLE|SCHEMA|ROLE|DEFAULT|TYPE)\b(?=\s*(?:,|\)|$|FROM\b))", re.IGNORECASE
+)
+"""A keyword as the name of a column after AS, which PostgreSQL allows and the parser does not read."""
 
 
 def parse_catalogue_query(text: str) -> exp.Expr:
-    """Return a statement as a syntax tree, after rewriting what the parser does not read.
+    """Return the syntax tree of the PostgreSQL statement `text`; syntax that sqlglot cannot parse is removed first.
 
-    Raises: `InvalidParameter`.
+    Raises `InvalidParameter` if the statement still cannot be parsed.
     """
     plain = re.sub(r"OPERATOR\s*\(\s*pg_catalog\.([^)\s]+)\s*\)", r"\1", text, flags=re.IGNORECASE)
     plain = re.sub(r"\s+COLLATE\s+(pg_catalog\.)?\"?default\"?", "", plain, flags=re.IGNORECASE)
+    plain = re.sub(r"::\s*(?:pg_catalog\.)?(?:reg\w+|name)\[\]", "::text[]", plain, flags=re.IGNORECASE)
+    plain = re.sub(r"::\s*(?:pg_catalog\.)?oid\[\]", "::bigint[]", plain, flags=re.IGNORECASE)
+    plain = _KEYWORD_ALIAS.sub(r'AS "\1"', plain)
     try:
         parsed = sqlglot.parse_one(plain, read="postgres")
     except (sqlglot.ParseError, sqlglot.TokenError) as error:
         raise InvalidParameter(f"this statement cannot be read: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise InvalidParameter("this statement cannot be read: it is nested too deeply") from None
     return parsed
+
+
+def _check_columns(count: int) -> None:
+    """Raise `InvalidParameter` if `count`, the number of columns of a catalogue query, is above `MOST_COLUMNS`."""
+    if count > MOST_COLUMNS:
+        raise InvalidParameter(f"a catalogue query may return at most {MOST_COLUMNS:,} columns, not {count:,}")
+
+
+def _check_allowed(statement: exp.Expr) -> None:
+    """Raise `InvalidParameter` unless `statement` only reads, and calls no other functions after FROM than known ones.
+
+    Also raises it for a statement with too many columns, before the time is spent to rewrite them.
+    """
+    if not isinstance(statement, exp.Query | exp.Values) or statement.find(exp.DML, exp.DDL, exp.Command, exp.Into):
+        raise InvalidParameter("the catalogue cannot be changed: send a SELECT")
+    for source in statement.find_all(exp.Table, exp.Lateral):
+        call = source.this
+        if isinstance(call, exp.Func | exp.Anonymous) and not isinstance(call, _TABLE_FUNCTIONS):
+            name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+            if not name.lower().startswith(("pg_", "_pg_", "generate_subscripts")):
+                raise InvalidParameter(f"the function {name.lower()} is not available after FROM")
+    _check_columns(max((len(select.expressions) for select in statement.find_all(exp.Select)), default=0))
+
+
+def _with_row_limit(statement: exp.Expr) -> exp.Expr:
+    """Return the catalogue query `statement` with a LIMIT of at most `MOST_ROWS` + 1 rows.
+
+    The one additional row shows that a result is too large.
+    """
+    limit = statement.args.get("limit")
+    is_number = isinstance(limit, exp.Limit) and limit.expression.is_int
+    if not isinstance(statement, exp.Query) or (limit is not None and not is_number):
+        return statement
+    most = MOST_ROWS + 1 if limit is None else min(MOST_ROWS + 1, int(limit.expression.this))
+    return statement.limit(most)
 
 
 _LOOKUPS = {"regclass": "regclass_oid", "regtype": "regtype_oid"}
 _TEXT_TYPES = {"name", "char", "regproc", "regnamespace", "regrole", "int2vector", "oidvector", "anyarray"}
 
 
-def _rewritten(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
-    """Return the statement for DuckDB: catalogue tables under their schemas here, casts and functions as macros.
+def _rewrite(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
+    """Return the PostgreSQL catalogue query `statement` as a syntax tree that the in-memory DuckDB database can run.
 
-    Inner nodes are rewritten before outer ones, because a cast to oid may hold a cast to regclass.
+    PostgreSQL's catalogue tables get their schema in that database, and casts and functions that DuckDB lacks become
+    macros. `constants` are the values of functions such as current_database, by name. Inner nodes are rewritten before
+    outer ones, because a cast to oid may contain a cast to regclass.
     """
     tree = statement.copy()
     if isinstance(tree, exp.Select):
-        for projection in list(tree.expressions):
-            _name_as_postgresql_does(projection)
+        tree.set("expressions", [_name_as_postgresql_does(projection) for projection in tree.expressions])
     for node in reversed(list(tree.walk())):
-        rewritten = _rewritten_node(node, constants)
-        if rewritten is not node:
+        replacement = _rewrite_node(node, constants)
+        if replacement is not node:
             if node is tree:
-                tree = rewritten
+                tree = replacement
             else:
-                node.replace(rewritten)
+                node.replace(replacement)
     return tree
 
 
-def _rewritten_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
+def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
+    """Return the replacement of one `node` in a catalogue query's syntax tree for DuckDB; `node` itself if it stays.
+
+    `constants` are the values of functions such as current_database, by name.
+    """
     match node:
         case exp.Table():
-            return _located(node)
-        case exp.Dot() if node.this.name.lower() == "pg_catalog":
+            return _locate_table(node)
+        case exp.Dot() if node.this.name.lower() in ("pg_catalog", "information_schema"):
             inner: exp.Expr = node.expression.copy()
             return inner
+        case exp.Any() | exp.All() if (array := _array_of(node.this)) is not None:
+            node.set("this", array)
+            return node
         case exp.Cast():
-            return _cast(node)
+            return _rewrite_cast(node)
+        case exp.JSONArrayAgg():
+            return exp.Anonymous(this="to_json", expressions=[exp.ArrayAgg(this=node.this.copy())])
+        case exp.Substring() if isinstance(pattern := node.args.get("start"), exp.Literal) and pattern.is_string:
+            return exp.Anonymous(
+                this="regexp_extract", expressions=[node.this.copy(), pattern.copy(), _group_number(pattern)]
+            )
         case exp.Func() | exp.Anonymous():
-            return _called(node, constants)
+            return _rewrite_call(node, constants)
         case exp.Column() if node.args.get("db") is not None:
             return exp.column(node.this.copy(), table=node.args["table"].copy())
         case exp.Column() if not node.table and node.name.lower() in constants and not node.this.args.get("quoted"):
@@ -504,30 +264,38 @@ def _rewritten_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
             return node
 
 
-def _name_as_postgresql_does(projection: exp.Expr) -> None:
-    """Give a column of a result the name that PostgreSQL gives it: of the function or column, else ?column?."""
+def _name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
+    """Return `projection`, an expression after SELECT, with the name as alias that PostgreSQL would give its column.
+
+    It is the name of the function or column, or ?column? for other expressions.
+    """
     if isinstance(projection, exp.Alias | exp.Star | exp.Column):
         if isinstance(projection, exp.Column) and not projection.find(exp.Star):
-            projection.replace(exp.alias_(projection.copy(), projection.name, quoted=True))
-        return
+            return exp.alias_(projection, projection.name, quoted=True)
+        return projection
     inner = projection
     while isinstance(inner, exp.Cast | exp.Paren | exp.Dot):
         inner = inner.expression if isinstance(inner, exp.Dot) else inner.this
     name = "?column?"
-    if isinstance(inner, exp.Anonymous):
+    if isinstance(inner, exp.CurrentTimestamp):
+        name = "now"
+    elif isinstance(inner, exp.Anonymous):
         name = inner.name.lower()
     elif isinstance(inner, exp.Column):
         name = inner.name
     elif isinstance(inner, exp.Func) and not isinstance(inner, exp.Case | exp.Binary):
         name = inner.sql_name().lower().replace("current_version", "version")
-    projection.replace(exp.alias_(projection.copy(), name, quoted=True))
+    return exp.alias_(projection, name, quoted=True)
 
 
-def _located(table: exp.Table) -> exp.Expr:
+def _locate_table(table: exp.Table) -> exp.Expr:
+    """Return the table node `table` of a syntax tree with the schema that it has in the in-memory DuckDB database.
+
+    Tables of pg_catalog are in the schema "pg" there, and those of information_schema in "info".
+    """
     name, schema = table.name.lower(), table.db.lower()
-    if isinstance(table.this, exp.Func | exp.Anonymous):  # generate_series and the like
-        table.set("db", None)
-        return table
+    if isinstance(table.this, exp.Func | exp.Anonymous):
+        return _locate_function(table)
     if schema == "information_schema":
         table.set("db", exp.to_identifier("info"))
         table.set("catalog", None)
@@ -537,9 +305,49 @@ def _located(table: exp.Table) -> exp.Expr:
     return table
 
 
-def _cast(node: exp.Cast) -> exp.Expr:
-    """Return a cast to one of PostgreSQL's own types as a lookup, as text or as a number; other casts as they are."""
+def _locate_function(table: exp.Table) -> exp.Expr:
+    """Return the function call `table` after FROM, rewritten for DuckDB.
+
+    In PostgreSQL the alias of such a call also names its column, so the alias is given to the column too. The call of a
+    function that returns one value becomes a subquery with one row.
+    """
+    table.set("db", None)
+    alias = table.args.get("alias")
+    if alias is None or alias.args.get("columns"):
+        return table
+    if isinstance(table.this, exp.GenerateSeries | exp.Unnest):
+        alias.set("columns", [alias.this.copy()])
+        return table
+    if isinstance(table.this, exp.StringToArray):
+        chosen = exp.select(exp.alias_(table.this.copy(), alias.name, quoted=True))
+        return chosen.subquery(alias.name)
+    return table
+
+
+def _array_of(node: exp.Expr | None) -> exp.Expr | None:
+    """Return a PostgreSQL array literal, such as '{r,p}', as an SQL array; None if `node` is another expression.
+
+    The elements are numbers if the literal is cast to an array of integers, and texts otherwise.
+    """
+    inner = node.this if isinstance(node, exp.Paren) else node
+    of_numbers = isinstance(inner, exp.Cast) and "INT" in inner.to.sql().upper()
+    while isinstance(inner, exp.Paren | exp.Cast):
+        inner = inner.this
+    if not isinstance(inner, exp.Literal) or not inner.is_string or not re.fullmatch(r"\{[^{}\"]*\}", inner.this):
+        return None
+    words = [word.strip() for word in inner.this[1:-1].split(",") if word.strip()]
+    return exp.array(*(exp.Literal.number(word) if of_numbers else exp.Literal.string(word) for word in words))
+
+
+def _rewrite_cast(node: exp.Cast) -> exp.Expr:
+    """Return the cast `node`, rewritten for DuckDB if it is a cast to one of PostgreSQL's own types.
+
+    A cast to regclass or regtype becomes a lookup by name, one to oid a BIGINT, and one to a text type a VARCHAR. Casts
+    to other types are returned unchanged.
+    """
     type_ = node.to.sql(dialect="postgres").strip('"').lower().removeprefix("pg_catalog.")
+    if type_.endswith("[]") and (array := _array_of(node)) is not None:
+        return array
     if type_ in _LOOKUPS:
         if not isinstance(node.this, exp.Literal):
             name = "regclass_name" if type_ == "regclass" else "format_type"
@@ -553,7 +361,11 @@ def _cast(node: exp.Cast) -> exp.Expr:
     return node
 
 
-def _called(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
+def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
+    """Return the PostgreSQL function call `node` for DuckDB: as a constant, as a call of a macro, or unchanged.
+
+    `constants` are the values of functions such as current_database, by name.
+    """
     name = (
         node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
     ).lower()
@@ -562,12 +374,24 @@ def _called(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     if name in (
         "json_build_object",
         "jsonb_build_object",
-    ):  # describes identities and collations, which there are none of
+    ):  # tools use it to describe identity columns and collations, which do not exist here
         return exp.cast(exp.Null(), "VARCHAR")
     if name == "to_regclass":
         return exp.Anonymous(this="regclass_oid", expressions=node.expressions)
     if name == "to_regtype":
         return exp.Anonymous(this="regtype_oid", expressions=node.expressions)
+    if name in _CLOCKS:
+        moment = datetime.datetime.now(datetime.UTC).replace(tzinfo=None).isoformat(sep=" ")
+        return exp.cast(exp.Literal.string(moment), "TIMESTAMP")
+    if name == "current_date":
+        return exp.cast(exp.Literal.string(datetime.datetime.now(datetime.UTC).date().isoformat()), "DATE")
+    arguments = node.expressions or [node.this]
+    if name in ("array_length", "array_size"):  # arrays have one dimension here
+        first = node.this if isinstance(node.this, exp.Expr) else arguments[0]
+        return exp.Anonymous(this="len", expressions=[first.copy()])
+    if name == "current_setting" and isinstance(arguments[0], exp.Literal):
+        value = SETTINGS.get(arguments[0].this.lower())
+        return exp.cast(exp.Null(), "VARCHAR") if value is None else exp.Literal.string(value)
     if name == "current_setting":
         return exp.Anonymous(this="setting_of", expressions=node.expressions[:1] or [node.this.copy()])
     if name == "current_schemas":
@@ -575,25 +399,21 @@ def _called(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     return node
 
 
+def _group_number(pattern: exp.Literal) -> exp.Expr:
+    """Return the number of the group that PostgreSQL's substring(text FROM pattern) returns, as a literal.
+
+    It is 1, for the first group in parentheses, or 0, for the whole match, if the pattern has no group.
+    """
+    return exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.this) else 0)
+
+
+_CLOCKS = frozenset(
+    {"now", "current_timestamp", "localtimestamp", "clock_timestamp", "statement_timestamp", "transaction_timestamp",
+     "pg_postmaster_start_time", "pg_conf_load_time"}
+)  # fmt: skip
+"""Functions that return a time; the time of the statement stands for all of them."""
+
+
 def _is_catalogue(table: exp.Table) -> bool:
+    """Return whether a table belongs to PostgreSQL's catalogue, by its schema or by a name that begins with pg_."""
     return table.db.lower() in ("information_schema", "pg_catalog") or table.name.lower().startswith("pg_")
-
-
-def read_statements(text: str) -> list[str]:
-    """Return the statements of a simple query, split at semicolons outside quotes and comments; blank ones left out."""
-    tokens = sqlglot.tokenize(text, read="postgres")
-    found: list[str] = []
-    begin = 0
-    for token in tokens:
-        if token.token_type is sqlglot.TokenType.SEMICOLON:
-            found.append(text[begin : token.start])
-            begin = token.end + 1
-    found.append(text[begin:])
-    return [statement.strip() for statement in found if _is_statement(statement)]
-
-
-def _is_statement(text: str) -> bool:
-    try:
-        return bool(sqlglot.tokenize(text, read="postgres"))
-    except sqlglot.TokenError:
-        return True

@@ -1,7 +1,7 @@
-"""Version 3 of PostgreSQL's wire protocol: the bytes of messages, read and written.
+"""Version 3 of PostgreSQL's wire protocol: parses the bytes of a client's messages, and writes those of the server's.
 
-Nothing here opens a connection or knows what a statement means. A client's message is read into a record; a message of
-the server is a function that returns its bytes. The names are those of PostgreSQL's documentation, "Message Formats".
+Nothing here opens a connection or interprets a statement. A client's message becomes a record; for each message of the
+server, a function returns its bytes. The names are those of PostgreSQL's documentation, "Message Formats".
 """
 
 import struct
@@ -21,22 +21,25 @@ MOST_PARAMETERS = 65535
 
 
 class ProtocolError(Exception):
-    """A client sent bytes that are not a message of the protocol; its connection is closed."""
+    """Raised if a client sends bytes that are not a valid message of the protocol; its connection is then closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SslRequest:
-    """The client asks whether the connection can be encrypted."""
+    """A client's message that asks whether the connection can be encrypted with TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class GssRequest:
-    """The client asks for encryption by GSSAPI, which is not offered."""
+    """A client's message that asks for encryption by GSSAPI, which is not offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    """The client asks, on a connection of its own, to cancel what another connection runs."""
+    """A client's message, on a separate connection, that asks to cancel the statement of another connection.
+
+    `process` and `secret` are the numbers that the server sent to the other connection.
+    """
 
     process: int
     secret: int
@@ -44,7 +47,7 @@ class CancelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The client begins a session with these parameters, `user` and `database` among them."""
+    """A client's message that begins a session: the protocol version, and parameters such as `user` and `database`."""
 
     version: int
     parameters: Mapping[str, str]
@@ -55,21 +58,24 @@ FirstMessage: TypeAlias = SslRequest | GssRequest | CancelRequest | Startup
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """The password, in clear text."""
+    """A client's message with its password, in clear text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A simple query: the text may hold several statements."""
+    """A client's message of the simple protocol: SQL text that may contain several statements."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """Prepares a statement; `types` are the object identifiers of the parameters' types, 0 where unknown."""
+    """A client's message that prepares the SQL `text` as a statement with the name `statement`.
+
+    `types` are the type identifiers (OIDs) of the statement's parameters, 0 for a type that the client does not know.
+    """
 
     statement: str
     text: str
@@ -78,7 +84,12 @@ class Parse:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Gives a prepared statement its parameters; formats are 0 for text and 1 for binary."""
+    """A client's message that gives a prepared statement its parameters; the result, ready to run, is called a portal.
+
+    `statement` is the name of the prepared statement, and `portal` the name that the portal gets. `parameters` are the
+    encoded values, None for null. `parameter_formats` and `result_formats` are the formats of the parameters and of the
+    result's columns: 0 for text and 1 for binary.
+    """
 
     portal: str
     statement: str
@@ -89,7 +100,10 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Asks for the columns of a prepared statement ("S") or of a portal ("P")."""
+    """A client's message that asks for the result columns of a prepared statement (`kind` "S") or of a portal ("P").
+
+    A portal is a statement with its parameters. `name` is the name of the statement or portal.
+    """
 
     kind: str
     name: str
@@ -97,7 +111,10 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Runs a portal; `most` is the most rows to send, 0 for all."""
+    """A client's message that runs the portal called `portal` (a statement with its parameters) and asks for its rows.
+
+    `most` is the most rows to send; 0 means all.
+    """
 
     portal: str
     most: int
@@ -105,7 +122,7 @@ class Execute:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Forgets a prepared statement ("S") or a portal ("P")."""
+    """A client's message that drops the prepared statement (`kind` "S") or portal ("P") called `name`."""
 
     kind: str
     name: str
@@ -113,22 +130,25 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Ends a group of messages of the extended protocol."""
+    """A client's message that ends a group of messages of the extended protocol (Parse, Bind, Execute and others).
+
+    After an error, the server ignores messages until the next Sync.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Asks for what has been answered so far."""
+    """A client's message that asks the server to send its pending responses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """Ends the session."""
+    """A client's message that ends the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A message of the protocol that this server does not take: COPY data and function calls."""
+    """A client's message that this server does not support: COPY data or a function call. `kind` is its type letter."""
 
     kind: str
 
@@ -139,9 +159,9 @@ ClientMessage: TypeAlias = (
 
 
 def read_first_message(body: bytes) -> FirstMessage:
-    """Return the first message of a connection from its bytes, without the four bytes of its length.
+    """Return the first message of a connection, parsed from `body`: its bytes after the four bytes of its length.
 
-    Raises: `ProtocolError`.
+    Raises `ProtocolError` if the bytes are not such a message.
     """
     reader = _Reader(body)
     code = reader.int32()
@@ -158,9 +178,9 @@ def read_first_message(body: bytes) -> FirstMessage:
 
 
 def read_message(kind: bytes, body: bytes) -> ClientMessage:
-    """Return a client's message from its type byte and its bytes, without the four bytes of its length.
+    """Return a client's message, parsed from its type byte `kind` and its `body`: the bytes after the length.
 
-    Raises: `ProtocolError`.
+    Raises `ProtocolError` if the bytes are not a message of this type.
     """
     reader = _Reader(body)
     match kind:
@@ -194,13 +214,17 @@ def read_message(kind: bytes, body: bytes) -> ClientMessage:
 
 
 class _Reader:
-    """Reads the parts of one message; running past its end is a `ProtocolError`."""
+    """Parses the integers, texts and bytes of one message in order.
+
+    Its methods raise `ProtocolError` if the message ends too early or has a wrong value.
+    """
 
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._place = 0
 
     def _take(self, count: int) -> bytes:
+        """Return the next `count` bytes of the message; raise `ProtocolError` if it has fewer."""
         end = self._place + count
         if count < 0 or end > len(self._body):
             raise ProtocolError("a message ends before its contents do")
@@ -222,7 +246,7 @@ class _Reader:
     def text(self) -> str:
         end = self._body.find(b"\0", self._place)
         if end < 0:
-            raise ProtocolError("a text has no end")
+            raise ProtocolError("a text in a message has no closing zero byte")
         raw = self._body[self._place : end]
         self._place = end + 1
         try:
@@ -245,10 +269,12 @@ class _Reader:
 
 
 def _message(kind: bytes, body: bytes = b"") -> bytes:
+    """Return the bytes of a server message: its type `kind` (one byte), its length and its body."""
     return kind + struct.pack("!I", len(body) + 4) + body
 
 
 def _text(value: str) -> bytes:
+    """Return the text `value` as the protocol writes it: UTF-8 with a closing zero byte."""
     return value.replace("\0", "").encode("utf-8", "replace") + b"\0"
 
 
@@ -264,34 +290,45 @@ PORTAL_SUSPENDED = _message(b"s")
 EMPTY_QUERY = _message(b"I")
 
 
+def negotiate_version(unknown: Sequence[str]) -> bytes:
+    """Return the server message that it speaks version 3.0 at most, and does not know the options `unknown`."""
+    return _message(b"v", struct.pack("!ii", PROTOCOL_3, len(unknown)) + b"".join(map(_text, unknown)))
+
+
 def parameter_status(name: str, value: str) -> bytes:
-    """Return the message that tells a client the value of a setting."""
+    """Return the server message that tells a client the `value` of the setting `name`."""
     return _message(b"S", _text(name) + _text(value))
 
 
 def backend_key(process: int, secret: int) -> bytes:
-    """Return the message with the numbers that a CancelRequest must repeat."""
+    """Return the server message with `process` and `secret`, the numbers by which a client can cancel a statement."""
     return _message(b"K", struct.pack("!iI", process, secret))
 
 
 def ready(*, in_transaction: bool = False, failed: bool = False) -> bytes:
-    """Return the message that the server waits for the next query; clients read their transaction's state from it."""
+    """Return the server message that the client may send its next query (ReadyForQuery).
+
+    It includes the state of the transaction: idle unless `in_transaction`; then failed if `failed`, and open otherwise.
+    """
     return _message(b"Z", (b"E" if failed else b"T") if in_transaction else b"I")
 
 
 def command_complete(tag: str) -> bytes:
-    """Return the message that a statement has ended; the tag is such as "SELECT 3"."""
+    """Return the server message that a statement has run; `tag` says which, for example "SELECT 3" for three rows."""
     return _message(b"C", _text(tag))
 
 
 def parameter_description(types: Sequence[int]) -> bytes:
-    """Return the message with the types of a prepared statement's parameters."""
+    """Return the server message with the type identifiers (OIDs) `types` of a prepared statement's parameters."""
     return _message(b"t", struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column of a result: its name, the object identifier and size of its type, and its format (0 text, 1 binary)."""
+    """A column of a result as RowDescription sends it: its name, and the identifier, size and format of its type.
+
+    The size is in bytes, -1 if it varies. The format is 0 for text and 1 for binary.
+    """
 
     name: str
     type: int
@@ -300,7 +337,7 @@ class Field:
 
 
 def row_description(fields: Sequence[Field]) -> bytes:
-    """Return the message with the columns of a result."""
+    """Return the server message that describes the columns (`fields`) of a result."""
     parts = [struct.pack("!H", len(fields))]
     for field in fields:
         parts.append(_text(field.name))
@@ -309,7 +346,7 @@ def row_description(fields: Sequence[Field]) -> bytes:
 
 
 def data_row(cells: Sequence[bytes | None]) -> bytes:
-    """Return the message with the cells of one row; None is null."""
+    """Return the server message with the encoded cells of one row of a result; None is null."""
     parts = [struct.pack("!H", len(cells))]
     for cell in cells:
         parts.append(struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell)
@@ -317,16 +354,24 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
 
 
 def error(code: str, message: str, *, hint: str = "", severity: str = "ERROR", position: int | None = None) -> bytes:
-    """Return the message of an error: SQLSTATE, one sentence, what to do, and the place, in characters from 1."""
+    """Return the server message of an error: an SQLSTATE `code`, a `message` of one sentence, and an optional `hint`.
+
+    `severity` is "ERROR", or "FATAL" if the connection is then closed. `position` is the place in the statement, in
+    characters from 1; None leaves it out.
+    """
     return _message(b"E", _fields(code, message, hint, severity, position))
 
 
 def notice(message: str, *, hint: str = "") -> bytes:
-    """Return a message that clients show beside a result."""
+    """Return the server message of a notice: a sentence, with an optional hint, that clients show beside a result."""
     return _message(b"N", _fields("00000", message, hint, "NOTICE", None))
 
 
 def _fields(code: str, message: str, hint: str, severity: str, position: int | None) -> bytes:
+    """Return the fields of an error or notice message as bytes: severity, SQLSTATE code, sentence, hint and position.
+
+    Fields with an empty text are left out.
+    """
     fields = {"S": severity, "V": severity, "C": code, "M": message, "H": hint}
     if position is not None:
         fields["P"] = str(position)

@@ -1,173 +1,221 @@
-"""Connections of PostgreSQL's protocol: startup, encryption, sign-in, simple and extended queries, cancelling.
+"""Connections of PostgreSQL's protocol: startup, TLS, queries, cancellation; `sign_in.py` checks passwords.
 
-A connection is bounded in everything that a client chooses: the time to sign in, the time it may be idle, the size of a
-message, the statements and portals it keeps, and how many connections there are.
+Every quantity that a client could choose is limited: the time to sign in, the idle time, the size of a message, the
+number of statements and portals that a connection keeps, and the number of connections.
 """
 
 import asyncio
 import contextlib
 import hmac
 import ipaddress
-import logging
-import re
 import secrets
 import ssl
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from setwise.errors import NotSignedIn, SetwiseError, TooManyRequests
 from setwise.service.postgres import messages
-from setwise.service.postgres.catalogue import Result, read_statements
 from setwise.service.postgres.messages import Field, ProtocolError
-from setwise.service.postgres.session import REPORTED, Rejected, Reply, Session, Transaction, sqlstate
+from setwise.service.postgres.replies import Rejected, Reply, Result
+from setwise.service.postgres.session import REPORTED, Portal, Prepared, Session, Transaction, sqlstate
+from setwise.service.postgres.statements import check_length, parameter_count, split_statements, with_parameters
 from setwise.service.postgres.values import SIZES, TEXT, Column, encode, literal
-
-T = TypeVar("T")
-
-_LOG = logging.getLogger(__name__)
+from setwise.service.problems import defect
+from setwise.service.slots import PersonalLimit, current_person
 
 _LARGEST_STARTUP = 10_000
-"""Bytes of a startup message; PostgreSQL's own limit."""
+"""The most bytes of a startup message, which is PostgreSQL's own limit."""
 
 _MOST_KEPT = 500
-"""Prepared statements, and portals, that one connection keeps."""
+_MOST_KEPT_CHARACTERS = 1_000_000
+"""The most prepared statements, the most portals, and the most characters of each, that one connection keeps."""
+
+_ROWS_AT_ONCE = 500
+"""Rows that are sent at once; then other connections are served, and the client must read before more are sent."""
 
 _FIRST_MESSAGES = 4
-"""Messages before a session begins: requests for encryption, and the startup itself."""
+"""The most messages before a session begins: requests for encryption, and the startup message itself."""
 
-_SYNTAX_ERROR, _PROTOCOL_VIOLATION, _INTERNAL = "42601", "08P01", "XX000"
+_PROTOCOL_VIOLATION, _INTERNAL = "08P01", "XX000"
 
 OpenSession = Callable[[str, str, str, str], Awaitable[Session]]
-"""Returns the session of (user, database, password, address), or raises `NotSignedIn` or another `SetwiseError`."""
+"""A function that returns the session for (user, database, password, address).
+
+It raises `NotSignedIn` or another `SetwiseError` if the person may not connect.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one connection may take, and how many there may be; times are in seconds, sizes in bytes."""
+    """Limits of a PostgreSQL connection, and of the number of connections; times are in seconds and sizes in bytes.
+
+    `sign_in_seconds` is the time until a client has signed in, `idle_seconds` the time between two messages, and
+    `send_seconds` that for reading what was sent. `message_bytes` is the size of a message. `connections` is the most
+    connections that are signed in; one person may have half of them. Half as many again may be waiting to sign in;
+    beyond that, the connection that has waited longest is closed.
+    """
 
     sign_in_seconds: float = 10.0
     idle_seconds: float = 3600.0
+    send_seconds: float = 30.0
     message_bytes: int = 1 << 20
     connections: int = 200
 
 
 @dataclass(slots=True)
-class _Prepared:
-    text: str
-    types: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class _Portal:
-    """A statement with its parameters; `reply` is kept from Describe to Execute, so that it runs once."""
-
-    text: str
-    formats: tuple[int, ...]
-    reply: Reply | None = None
-    sent: int = 0
-
-
-@dataclass(slots=True)
 class _Running:
-    """A connection that can be cancelled: the secret that a CancelRequest must repeat, and what to stop."""
+    """A connection whose statement can be cancelled by calling `cancel`, if a CancelRequest repeats its `secret`."""
 
     secret: int
     cancel: Callable[[], Awaitable[None]]
 
 
 class PostgresDoor:
-    """Accepts connections and serves one session on each."""
+    """A server that accepts connections of PostgreSQL's protocol, and serves one session on each."""
 
-    def __init__(self, open_session: OpenSession, *, tls: ssl.SSLContext | None, limits: Limits) -> None:
+    def __init__(
+        self, open_session: OpenSession, *, tls: ssl.SSLContext | None, limits: Limits, unsent: PersonalLimit
+    ) -> None:
         self._open_session = open_session
         self._tls = tls
         self._limits = limits
+        self.unsent = unsent
+        """The limit of one person's large results that wait for their reader, as over REST."""
+        self.signed_in = PersonalLimit(max(1, limits.connections // 2))
+        """The limit of one person's connections."""
         self._running: dict[int, _Running] = {}
         self._connections: set[asyncio.Task[None]] = set()
+        self._waiting: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        """The connections that have not signed in yet, in the order in which they came."""
+        self._sessions: set[asyncio.Task[None]] = set()
+        """The connections that have signed in."""
         self._next_process = 1
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
-        """Start to listen; the caller closes the server that is returned, and then calls `close`."""
+        """Start to listen for PostgreSQL connections at `host` and `port`, and return the asyncio server.
+
+        To stop, the caller closes that server and then calls `close`, which ends the open connections.
+        """
         return await asyncio.start_server(self._accept, host, port, limit=self._limits.message_bytes + 1024)
 
     async def close(self) -> None:
-        """End every connection."""
+        """Close every open PostgreSQL connection."""
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one new connection until it ends.
+
+        The client is sent an error before the connection is closed if there are too many, or if it breaks the protocol.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
-            if len(self._connections) > self._limits.connections:
+            if len(self._sessions) >= self._limits.connections:
                 writer.write(messages.error("53300", "too many connections; close some", severity="FATAL"))
                 return
+            self._waiting[task] = writer
+            if len(self._waiting) > max(1, self._limits.connections // 2):
+                self._refuse_oldest_waiting()
             await _Connection(self, reader, writer).run()
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError, ssl.SSLError):
-            pass  # the client has gone, or was too slow
+            pass  # the client has disconnected, or was too slow
         except ProtocolError as error:
             with contextlib.suppress(ConnectionError):
                 writer.write(messages.error(_PROTOCOL_VIOLATION, str(error), severity="FATAL"))
         except asyncio.CancelledError:
             with contextlib.suppress(ConnectionError):
                 writer.write(messages.error("57P01", "the service is shutting down", severity="FATAL"))
-        except Exception:
-            _LOG.exception("a connection of PostgreSQL's protocol failed")  # the message is ours; no value of a row
+        except Exception as error:
+            defect(error)  # logs the kind and the place of the error, because its message may contain private data
             with contextlib.suppress(ConnectionError):
-                writer.write(messages.error(_INTERNAL, "the service failed; its log has the reason", severity="FATAL"))
+                writer.write(messages.error(_INTERNAL, "the service failed; its log names the place", severity="FATAL"))
         finally:
             self._connections.discard(task)
+            self._sessions.discard(task)
+            self._waiting.pop(task, None)
             with contextlib.suppress(Exception):
                 writer.close()
 
+    def _refuse_oldest_waiting(self) -> None:
+        """Close the connection that has waited longest without signing in.
+
+        A client signs in within moments, so a connection that waits for long only keeps others out.
+        """
+        task = next(iter(self._waiting))
+        writer = self._waiting.pop(task)
+        with contextlib.suppress(Exception):
+            writer.write(messages.error("53300", "too many clients wait to sign in; try again", severity="FATAL"))
+            writer.close()
+
+    def admit(self) -> None:
+        """Count the connection of the calling task as signed in.
+
+        A connection that is signed in is not closed to make room for new ones.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.pop(task, None)
+        self._sessions.add(task)
+
     def register(self, cancel: Callable[[], Awaitable[None]]) -> tuple[int, int]:
-        """Return the process number and the secret by which a connection can be cancelled."""
+        """Store `cancel`, which cancels the running statement of a connection; return (process number, secret).
+
+        A client cancels the statement by sending both numbers in a CancelRequest.
+        """
         process, self._next_process = self._next_process, self._next_process + 1
         secret = secrets.randbits(32)
         self._running[process] = _Running(secret, cancel)
         return process, secret
 
     def forget(self, process: int) -> None:
-        """Forget a connection that has ended."""
+        """Forget the connection with the number `process`, which has ended, so that it can no longer be cancelled."""
         self._running.pop(process, None)
 
     async def cancel(self, process: int, secret: int) -> None:
-        """Cancel what a connection runs, if the secret is its own; a wrong secret is answered by nothing at all."""
+        """Cancel the statement of the connection with the number `process`, if `secret` is that connection's secret.
+
+        Does nothing if it is not. In both cases no response is sent, so that a client cannot find the secret by trying.
+        """
         running = self._running.get(process)
         if running is not None and hmac.compare_digest(struct.pack("!I", running.secret), struct.pack("!I", secret)):
             await running.cancel()
 
     @property
     def limits(self) -> Limits:
-        """The limits of each connection."""
+        """The limits that apply to each connection."""
         return self._limits
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """How connections are encrypted; None if they are not."""
+        """The TLS context of PostgreSQL connections; None if TLS is not configured."""
         return self._tls
 
     async def open_session(self, user: str, database: str, password: str, address: str) -> Session:
-        """Return the session of a person on an account."""
+        """Return a session of the person `user` on the account `database`, after checking the token `password`.
+
+        `address` is the client's network address. Raises `NotSignedIn` for an invalid token, and other errors of
+        `OpenSession`.
+        """
         return await self._open_session(user, database, password, address)
 
 
 class _Connection:
-    """One connection from its first byte to its last."""
+    """One PostgreSQL connection, from startup to its end: reads the client's messages and sends the responses."""
 
     def __init__(self, door: PostgresDoor, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._door = door
         self._reader = reader
         self._writer = writer
         self._encrypted = False
-        self._prepared: dict[str, _Prepared] = {}
-        self._portals: dict[str, _Portal] = {}
+        self._reported: dict[str, str] = {}
+        """The values of settings that the client was told last."""
         self._skipping = False
-        """After an error in the extended protocol messages are ignored until Sync."""
+        """Whether messages are ignored until the next Sync, as after an error in the extended protocol."""
 
     async def run(self) -> None:
         """Serve the connection until the client leaves, is refused, or is idle for too long."""
@@ -175,22 +223,30 @@ class _Connection:
             session = await self._begin()
         if session is None:
             return
+        self._door.admit()
         process, secret = self._door.register(session.asker.cancel)
         try:
-            for name in REPORTED:
-                self._writer.write(messages.parameter_status(name, session.setting(name) or ""))
-            self._writer.write(messages.backend_key(process, secret) + messages.ready())
-            await self._writer.drain()
-            await self._serve(session)
+            with self._door.signed_in.counting(current_person.get()):
+                self._writer.write(messages.AUTHENTICATION_OK)
+                self._report(session)
+                self._writer.write(messages.backend_key(process, secret) + messages.ready())
+                await self._drain()
+                await self._serve(session)
+        except TooManyRequests:
+            most = max(1, self._door.limits.connections // 2)
+            await self._refuse("53300", f"one person may have {most} connections at once; close some")
         finally:
             self._door.forget(process)
-            session.catalogue.close()
 
     async def _begin(self) -> Session | None:
+        """Handle the messages before a session (TLS, startup, password), and return the session.
+
+        Returns None if the connection was only opened to cancel a statement, or if the client was refused.
+        """
         for _ in range(_FIRST_MESSAGES):
             length = struct.unpack("!I", await self._reader.readexactly(4))[0]
             if not 8 <= length <= _LARGEST_STARTUP:
-                raise ProtocolError("the first message has an impossible length")
+                raise ProtocolError(f"the first message must have 8 to {_LARGEST_STARTUP} bytes, not {length}")
             first = messages.read_first_message(await self._reader.readexactly(length - 4))
             match first:
                 case messages.SslRequest():
@@ -203,9 +259,10 @@ class _Connection:
                     return None
                 case messages.Startup():
                     return await self._sign_in(first)
-        raise ProtocolError("a session did not begin")
+        raise ProtocolError("no startup message arrived")
 
     async def _encrypt(self) -> None:
+        """Respond to a client's request for TLS, and start TLS if it is configured and not started yet."""
         if self._door.tls is None or self._encrypted:
             self._writer.write(messages.REFUSE_ENCRYPTION)
             await self._writer.drain()
@@ -216,9 +273,17 @@ class _Connection:
         self._encrypted = True
 
     async def _sign_in(self, startup: messages.Startup) -> Session | None:
+        """Ask the client for its password (a token) and return the session; None if the client was refused.
+
+        Without TLS only a client on this machine is asked; any other is refused, because the token would be sent in
+        clear text.
+        """
         if startup.version >> 16 != messages.PROTOCOL_3 >> 16:
             await self._refuse("0A000", "only version 3 of the protocol is spoken here")
             return None
+        unknown = [name for name in startup.parameters if name.startswith("_pq_.")]
+        if startup.version != messages.PROTOCOL_3 or unknown:
+            self._writer.write(messages.negotiate_version(unknown))
         address = _address(self._writer)
         if not self._encrypted and not _is_loopback(address):
             await self._refuse(
@@ -243,17 +308,20 @@ class _Connection:
             await self._refuse(sqlstate(error), str(error))
             return None
         for name, value in startup.parameters.items():
-            if name in ("application_name", "client_encoding", "DateStyle", "TimeZone", "options"):
-                session.settings[name.lower()] = value[:1000]
-        self._writer.write(messages.AUTHENTICATION_OK)
+            if name in ("application_name", "TimeZone"):
+                session.keep_setting(name.lower(), value)
         return session
 
     async def _refuse(self, code: str, message: str, hint: str = "") -> None:
+        """Send a fatal error to the client: an SQLSTATE `code`, a `message` of one sentence, and an optional `hint`."""
         self._writer.write(messages.error(code, message, hint=hint, severity="FATAL"))
         await self._writer.drain()
 
     async def _read(self) -> messages.ClientMessage:
-        """Return the next message; a longer one than the limit ends the connection before its bytes are kept."""
+        """Return the client's next message.
+
+        Raises `ProtocolError` if it is too long, before its bytes are read, or not valid.
+        """
         kind = await self._reader.readexactly(1)
         length = struct.unpack("!I", await self._reader.readexactly(4))[0]
         if not 4 <= length <= self._door.limits.message_bytes:
@@ -261,6 +329,7 @@ class _Connection:
         return messages.read_message(kind, await self._reader.readexactly(length - 4))
 
     async def _serve(self, session: Session) -> None:
+        """Handle the client's messages, one after the other, until the client ends the session."""
         while True:
             async with asyncio.timeout(self._door.limits.idle_seconds):
                 message = await self._read()
@@ -272,9 +341,28 @@ class _Connection:
                 await self._handle(session, message)
             except (Rejected, SetwiseError, ProtocolError) as error:
                 self._fail(session, message, error)
+            await self._drain()
+            await asyncio.sleep(0)  # messages that have arrived together would otherwise keep other connections waiting
+
+    async def _drain(self) -> None:
+        """Wait until the client has read most of what it was sent; raise `TimeoutError` if it takes too long."""
+        async with asyncio.timeout(self._door.limits.send_seconds):
             await self._writer.drain()
 
+    def _report(self, session: Session) -> None:
+        """Send the client each setting of `REPORTED` whose value has changed since it was last sent."""
+        for name in REPORTED:
+            value = session.setting(name) or ""
+            if self._reported.get(name) != value:
+                self._reported[name] = value
+                self._writer.write(messages.parameter_status(name, value))
+
     def _fail(self, session: Session, message: messages.ClientMessage, error: Exception) -> None:
+        """Send `error` to the client, and mark an open transaction of the session as failed.
+
+        `message` is the client's message that caused the error. If it belongs to the extended protocol, further
+        messages are ignored until Sync.
+        """
         if isinstance(error, Rejected):
             code, hint = error.code, error.hint
         elif isinstance(error, SetwiseError):
@@ -290,30 +378,34 @@ class _Connection:
             self._skipping = True
 
     def _ready(self, session: Session) -> None:
+        """Tell the client that it may send the next query, with the state of the session's transaction."""
+        self._report(session)
         open_ = session.transaction is not Transaction.NONE
         self._writer.write(messages.ready(in_transaction=open_, failed=session.transaction is Transaction.FAILED))
 
     async def _handle(self, session: Session, message: messages.ClientMessage) -> None:
+        """Handle one message of the client, and send the response to it."""
         match message:
             case messages.Query(text=text):
                 self._skipping = False
                 await self._simple(session, text)
             case messages.Parse():
-                _keep(self._prepared, message.statement, _Prepared(message.text, message.types))
+                check_length(message.text)
+                _store_limited(session.prepared, message.statement, Prepared(message.text, message.types))
                 self._writer.write(messages.PARSE_COMPLETE)
             case messages.Bind():
-                self._bind(message)
+                self._bind(session, message)
             case messages.Describe():
                 await self._describe(session, message)
             case messages.Execute(portal=name, most=most):
                 await self._execute(session, name, most)
             case messages.Close(kind=kind, name=name):
-                (self._prepared if kind == "S" else self._portals).pop(name, None)
+                (session.prepared if kind == "S" else session.portals).pop(name, None)
                 self._writer.write(messages.CLOSE_COMPLETE)
             case messages.Sync():
                 self._skipping = False
                 if session.transaction is Transaction.NONE:
-                    self._portals.clear()
+                    session.portals.clear()
                 self._ready(session)
             case messages.Flush():
                 pass
@@ -323,7 +415,9 @@ class _Connection:
                 raise ProtocolError("a message came at the wrong place")
 
     async def _simple(self, session: Session, text: str) -> None:
-        statements = _split(text)
+        """Run the statements in `text`, which is the text of a simple query, and send their results to the client."""
+        check_length(text)
+        statements = split_statements(text)
         if not statements:
             self._writer.write(messages.EMPTY_QUERY)
         for statement in statements:
@@ -331,12 +425,16 @@ class _Connection:
             self._notify(reply)
             if reply.result is not None:
                 self._send_columns(reply.result.columns, ())
-                self._send_rows(reply.result, reply.result.rows, ())
+                await self._send_rows(reply.result, reply.result.rows, ())
             self._writer.write(messages.command_complete(reply.tag))
         self._ready(session)
 
-    def _bind(self, message: messages.Bind) -> None:
-        prepared = self._prepared.get(message.statement)
+    def _bind(self, session: Session, message: messages.Bind) -> None:
+        """Make a portal: the text of a prepared statement with the parameters of the client's Bind message inserted.
+
+        Raises `Rejected` if there is no such prepared statement, or if a parameter has no value.
+        """
+        prepared = session.prepared.get(message.statement)
         if prepared is None:
             raise Rejected("26000", f'prepared statement "{message.statement}" does not exist')
         formats = message.parameter_formats
@@ -344,30 +442,50 @@ class _Connection:
         for place, value in enumerate(message.parameters):
             type_ = prepared.types[place] if place < len(prepared.types) else 0
             values.append(literal(value, type_, _format(formats, place)))
-        text = _with_parameters(prepared.text, values)
-        _keep(self._portals, message.portal, _Portal(text, message.result_formats))
+        text = with_parameters(prepared.text, values)
+        check_length(text)
+        _store_limited(session.portals, message.portal, Portal(text, message.result_formats))
         self._writer.write(messages.BIND_COMPLETE)
 
     async def _describe(self, session: Session, message: messages.Describe) -> None:
+        """Send the result columns of the prepared statement, portal or cursor that a Describe message names.
+
+        A portal is run to learn its columns, and its result is kept for Execute. As in PostgreSQL, the name of a portal
+        may also be that of a cursor made by DECLARE.
+        """
         if message.kind == "S":
-            prepared = self._prepared.get(message.name)
+            prepared = session.prepared.get(message.name)
             if prepared is None:
                 raise Rejected("26000", f'prepared statement "{message.name}" does not exist')
-            types = _parameter_types(prepared)
-            self._writer.write(messages.parameter_description(types))
-            columns = session.describe(_with_parameters(prepared.text, ["NULL"] * len(types)))
-            self._send_columns(columns or (), (), or_none=True)
+            read = await session.describe(prepared.text)
+            prepared.types = _parameter_types(prepared, read.parameters)
+            self._writer.write(messages.parameter_description(prepared.types))
+            self._send_columns(read.columns or (), (), or_none=True)
             return
-        portal = self._portal(message.name)
-        portal.reply = await session.run(portal.text)
-        columns = () if portal.reply.result is None else portal.reply.result.columns
-        self._send_columns(columns, portal.formats, or_none=portal.reply.result is None)
+        if message.name not in session.portals and message.name in session.cursors:
+            self._send_columns(session.cursors[message.name].result.columns, ())
+            return
+        portal = _portal(session, message.name)
+        reply = await self._run(session, portal)
+        columns = () if reply.result is None else reply.result.columns
+        self._send_columns(columns, portal.formats, or_none=reply.result is None)
+
+    async def _run(self, session: Session, portal: Portal) -> Reply:
+        """Return the reply to the statement of `portal`, and keep it there, so that the statement runs only once."""
+        if portal.reply is None:
+            reply = await session.run(portal.text)
+            session.keep_rows(0 if reply.result is None else len(reply.result.rows))
+            portal.reply = reply
+        return portal.reply
 
     async def _execute(self, session: Session, name: str, most: int) -> None:
-        portal = self._portal(name)
-        if portal.reply is None:
-            portal.reply = await session.run(portal.text)
-        reply = portal.reply
+        """Send at most `most` rows (0 means all) of the portal `name`, after those sent before.
+
+        A portal that has not run yet is run first. If rows remain, the client is told that the portal is suspended, and
+        may ask for more.
+        """
+        portal = _portal(session, name)
+        reply = await self._run(session, portal)
         if not reply.tag:
             self._writer.write(messages.EMPTY_QUERY)
             return
@@ -377,23 +495,24 @@ class _Connection:
             rows = reply.result.rows[portal.sent :]
             if most > 0:
                 rows = rows[:most]
-            self._send_rows(reply.result, rows, portal.formats)
+            await self._send_rows(reply.result, rows, portal.formats)
             portal.sent += len(rows)
             if portal.sent < len(reply.result.rows):
                 self._writer.write(messages.PORTAL_SUSPENDED)
                 return
         self._writer.write(messages.command_complete(reply.tag))
 
-    def _portal(self, name: str) -> _Portal:
-        if name not in self._portals:
-            raise Rejected("34000", f'portal "{name}" does not exist')
-        return self._portals[name]
-
     def _notify(self, reply: Reply) -> None:
+        """Send the notices of `reply`, such as the privacy guarantee, to the client."""
         for sentence in reply.notices:
             self._writer.write(messages.notice(sentence))
 
     def _send_columns(self, columns: Sequence[Column], formats: Sequence[int], *, or_none: bool = False) -> None:
+        """Send the names and types of a result's columns (RowDescription).
+
+        `formats` says which columns are sent as text (0) or binary (1). With `or_none`, NoData is sent if there are no
+        columns.
+        """
         if not columns and or_none:
             self._writer.write(messages.NO_DATA)
             return
@@ -403,75 +522,73 @@ class _Connection:
         ]
         self._writer.write(messages.row_description(fields))
 
-    def _send_rows(self, result: Result, rows: Sequence[Sequence[object]], formats: Sequence[int]) -> None:
+    async def _send_rows(self, result: Result, rows: Sequence[Sequence[object]], formats: Sequence[int]) -> None:
+        """Send `rows` of `result` to the client, each cell as text (0) or binary (1) as `formats` says.
+
+        More than 500 rows are sent in steps, as fast as the client reads them. Raises `TooManyRequests` if the person
+        has too many large results that the clients have not read yet.
+        """
         types = [column.type for column in result.columns]
-        for row in rows:
-            cells = [
-                encode(value, type_, _format(formats, place))
-                for place, (value, type_) in enumerate(zip(row, types, strict=True))
-            ]
-            self._writer.write(messages.data_row(cells))
+        is_large = len(rows) > _ROWS_AT_ONCE
+        with self._door.unsent.counting(current_person.get()) if is_large else contextlib.nullcontext():
+            for begin in range(0, len(rows), _ROWS_AT_ONCE):
+                for row in rows[begin : begin + _ROWS_AT_ONCE]:
+                    cells = [
+                        encode(value, type_, _format(formats, place))
+                        for place, (value, type_) in enumerate(zip(row, types, strict=True))
+                    ]
+                    self._writer.write(messages.data_row(cells))
+                if is_large:
+                    await self._drain()
+                    await asyncio.sleep(0)
 
 
-def _keep(kept: dict[str, T], name: str, value: T) -> None:
-    if name not in kept and len(kept) >= _MOST_KEPT:
+Kept = TypeVar("Kept", Prepared, Portal)
+
+
+def _store_limited(kept: dict[str, Kept], name: str, value: Kept) -> None:
+    """Store `value`, a prepared statement or portal, in `kept` under `name`; raise `Rejected` if `kept` is full."""
+    characters = sum(len(each.text) for each in kept.values()) + len(value.text)
+    if name not in kept and (len(kept) >= _MOST_KEPT or characters > _MOST_KEPT_CHARACTERS):
         raise Rejected("53400", f"a connection keeps at most {_MOST_KEPT} prepared statements and portals")
     kept[name] = value
 
 
+def _portal(session: Session, name: str) -> Portal:
+    """Return the session's portal called `name`; raise `Rejected` if there is none."""
+    if name not in session.portals:
+        raise Rejected("34000", f'portal "{name}" does not exist')
+    return session.portals[name]
+
+
 def _format(formats: Sequence[int], place: int) -> int:
-    """Return the format of a parameter or column: one for all, one for each, or text if none is given."""
+    """Return the format of the parameter or column number `place`, counted from 0: 0 for text, 1 for binary.
+
+    `formats` is as in the protocol: one format for each, one format for all, or empty if all are text.
+    """
     if not formats:
         return 0
     return formats[0] if len(formats) == 1 else formats[place] if place < len(formats) else 0
 
 
-def _split(text: str) -> list[str]:
-    try:
-        return read_statements(text)
-    except Exception:
-        raise Rejected(_SYNTAX_ERROR, "the statement cannot be read: a quote or comment has no end") from None
+def _parameter_types(prepared: Prepared, found: Mapping[int, int]) -> tuple[int, ...]:
+    """Return the PostgreSQL type identifiers of a prepared statement's parameters, in order.
 
-
-_PLACEHOLDER = re.compile(
-    r"""('(?:[^']|'')*')|("(?:[^"]|"")*")|(--[^\n]*)|(/\*.*?\*/)|(\$(\w*)\$.*?\$\6\$)|\$(\d+)""", re.DOTALL
-)
-"""A parameter such as $1, or something in which one must not be replaced: quotes, comments, dollar quotes."""
-
-
-def _numbers(text: str) -> list[int]:
-    """Return the numbers of the parameters in a statement."""
-    return [int(found[7]) for found in _PLACEHOLDER.finditer(text) if found[7]]
-
-
-def _with_parameters(text: str, values: Sequence[str]) -> str:
-    """Return the statement with literals in the places of its parameters.
-
-    Raises: `Rejected` if a parameter has no value.
+    The type is the one that the client gave, else the one in `found` by the parameter's number, else TEXT.
     """
-
-    def replaced(found: "re.Match[str]") -> str:
-        if not found[7]:
-            return found[0]
-        place = int(found[7]) - 1
-        if not 0 <= place < len(values):
-            raise Rejected("08P01", f"parameter ${found[7]} has no value")
-        return values[place]
-
-    return _PLACEHOLDER.sub(replaced, text)
-
-
-def _parameter_types(prepared: _Prepared) -> list[int]:
-    count = min(max([len(prepared.types), *_numbers(prepared.text)]), messages.MOST_PARAMETERS)
-    return [(prepared.types[place] if place < len(prepared.types) else 0) or TEXT for place in range(count)]
+    count = min(max(len(prepared.types), parameter_count(prepared.text)), messages.MOST_PARAMETERS)
+    given = [*prepared.types, *[0] * (count - len(prepared.types))]
+    return tuple(type_ or found.get(number, TEXT) for number, type_ in enumerate(given, start=1))
 
 
 def _address(writer: asyncio.StreamWriter) -> str:
+    """Return the IP address of the client behind `writer`; an empty text if it is not known."""
     peer = writer.get_extra_info("peername")
     return str(peer[0]) if peer else ""
 
 
 def _is_loopback(address: str) -> bool:
+    """Return whether an IP address is a loopback address of this machine, from which TLS is not required."""
     try:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
@@ -479,4 +596,5 @@ def _is_loopback(address: str) -> bool:
 
 
 def _sentence(text: str) -> str:
+    """Return `text` on one line with single spaces, for an error message."""
     return " ".join(text.split())

@@ -1,25 +1,28 @@
-"""What a statement over PostgreSQL's protocol means: a setting, a catalogue query, or a question that is charged.
+"""Runs the statements of one PostgreSQL connection: settings, catalogue queries, and questions that are charged.
 
-One `Session` belongs to one connection. It knows nothing of bytes: the server hands it statements and sends what it
-returns.
+A `Session` belongs to one connection. It handles no bytes: the server passes statements in and sends the replies.
 """
 
+import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from sqlglot import exp
-
-from setwise.errors import InvalidParameter, SetwiseError
-from setwise.service.postgres.catalogue import SERVER_VERSION, Catalogue, Result, parse_catalogue_query
-from setwise.service.postgres.values import FLOAT8, TEXT, Column
+from setwise.errors import SetwiseError
+from setwise.service.postgres.catalogue_tables import SETTINGS
+from setwise.service.postgres.replies import ReadSelect, Rejected, Reply, Result, interval_columns
+from setwise.service.postgres.statements import check_length, first_word, without_leading_comments
+from setwise.service.postgres.values import FLOAT8, INT8, TEXT, Column, fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedBudget:
-    """What the settings of a session say about the budget of its next question; None where they say nothing."""
+    """The budget (epsilon, delta) and idempotency key of the next question, from the session's settings.
+
+    A field is None if its setting was not set.
+    """
 
     epsilon: float | None = None
     delta: float | None = None
@@ -28,10 +31,10 @@ class AskedBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The rows of a question, as the service stored them.
+    """The answer to a question of a PostgreSQL client: its columns, and its rows by column name.
 
-    A cell of a statistic is a mapping with `value` and `interval`; other cells are plain. `notices` are sentences for
-    the person who asked: the promise, and what is left of the budget.
+    A cell of a statistic is a mapping with `value` and `interval`; other cells are plain values. `notices` are
+    sentences for the person who asked: the privacy guarantee, and the remaining budget.
     """
 
     columns: tuple[str, ...]
@@ -40,65 +43,45 @@ class Answer:
 
 
 class Asker(Protocol):
-    """Asks questions for the person and the account of one connection."""
+    """Asks questions on behalf of the person, and from the account, of one PostgreSQL connection."""
+
+    async def read(self, sql: str) -> ReadSelect:
+        """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue. Nothing is charged."""
+        ...
 
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
-        """Charge, answer and return; the same statement on the same version of the table replays its stored answer."""
+        """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
+
+        `budget` is spent if the statement states none. The same statement on the same version of the table gets its
+        stored answer and is not charged again.
+        """
         ...
 
     async def explain(self, sql: str, budget: AskedBudget) -> Sequence[str]:
-        """Return the preview of a question as lines of text; nothing is charged."""
+        """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as lines of text.
+
+        `budget` is assumed if the statement states none; nothing is charged.
+        """
         ...
 
     async def cancel(self) -> None:
-        """Stop the question that runs, if one does."""
+        """Cancel the question that is running, if there is one."""
         ...
 
 
-class Rejected(Exception):
-    """A statement that is refused: its SQLSTATE, one sentence, and what to do instead."""
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.code, self.hint = code, hint
-
-
 class Transaction(StrEnum):
-    """Where a session's transaction stands; statements take effect one by one all the same."""
+    """The state of a session's transaction, as it is reported to the client.
+
+    A transaction has no other effect: a charge is not rolled back.
+    """
 
     NONE = "none"
     OPEN = "open"
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a statement gives: columns and rows, or only a tag such as SET; and notices to show beside it."""
-
-    tag: str
-    result: Result | None = None
-    notices: tuple[str, ...] = ()
-
-
 _DEFAULTS = {
-    "server_version": SERVER_VERSION,
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "datestyle": "ISO, MDY",
-    "timezone": "UTC",
-    "integer_datetimes": "on",
-    "intervalstyle": "postgres",
-    "standard_conforming_strings": "on",
-    "is_superuser": "off",
-    "application_name": "",
-    "transaction_isolation": "read committed",
-    "transaction_read_only": "on",
-    "default_transaction_read_only": "on",
-    "default_transaction_isolation": "read committed",
-    "search_path": '"$user", public',
-    "max_identifier_length": "63",
-    "statement_timeout": "0",
-    "lc_collate": "C",
+    **SETTINGS,
     "setwise.epsilon": "",
     "setwise.delta": "",
     "setwise.key": "",
@@ -117,50 +100,144 @@ REPORTED = (
     "is_superuser",
     "application_name",
 )
-"""Settings that PostgreSQL tells every client when a session begins."""
+"""Settings whose values PostgreSQL sends to every client when a session begins."""
 
 _MOST_SETTINGS = 200
 """The most settings that one session keeps, so that a client cannot fill the memory with SET."""
 
-_SET = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.\"]+)\s*(?:=|\s+TO\s+)\s*(.*)", re.IGNORECASE | re.DOTALL)
-_SET_TIME_ZONE = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?TIME\s+ZONE\s+(.*)", re.IGNORECASE | re.DOTALL)
+_SET = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.\"]+)(?:\s*=|\s+TO\s)\s*(.*)", re.IGNORECASE | re.DOTALL)
+_SET_SPECIAL = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?(TIME\s+ZONE|NAMES|SCHEMA)\s+(.*)", re.IGNORECASE | re.DOTALL)
+_SPECIAL_NAMES = {"TIME ZONE": "timezone", "NAMES": "client_encoding", "SCHEMA": "search_path"}
+"""Settings for which SET has a syntax of its own, such as SET NAMES 'UTF8', by the words of that syntax."""
+
+_SET_WITHOUT_EFFECT = re.compile(
+    r"SET\s+(?:(?:SESSION|LOCAL)\s+)?(?:TRANSACTION|CHARACTERISTICS|AUTHORIZATION|ROLE|CONSTRAINTS)\b", re.IGNORECASE
+)
 _SHOW = re.compile(r"SHOW\s+(.+)", re.IGNORECASE | re.DOTALL)
 _RESET = re.compile(r"RESET\s+([\w.]+)", re.IGNORECASE)
-_LEADING = re.compile(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
+_UTF8 = ("UTF8", "UTF-8", "UNICODE")
+_SELECTS = ("SELECT", "WITH", "VALUES", "TABLE")
 
-PRIVATE_ROWS = (
-    "Rows are private: ask for numbers over groups, for example "
-    "SELECT {column}, COUNT(DISTINCT {user}) AS users FROM {table} GROUP BY {column}"
+_MANY_ROWS = 1000
+"""Rows of an answer above which they are converted in a thread, so that other connections do not wait."""
+
+_MOST_ROWS_KEPT = 200_000
+"""The most rows that the cursors and portals of one connection keep."""
+
+_MOST_CURSORS = 20
+"""The most cursors that one session keeps, because each keeps the rows of an answer."""
+
+_DECLARE = re.compile(
+    r'DECLARE\s+("[^"]+"|\w+)\s+(?:BINARY\s+|INSENSITIVE\s+|ASENSITIVE\s+|NO\s+SCROLL\s+|SCROLL\s+)*CURSOR\s+'
+    r"(?:WITH\s+HOLD\s+|WITHOUT\s+HOLD\s+)?FOR\s+(.+)",
+    re.IGNORECASE | re.DOTALL,
 )
+_FETCH = re.compile(
+    r'(?:FETCH|MOVE)\s+(?:(?:FORWARD\s+)?(NEXT|ALL|\d{1,9})\s+|FORWARD\s+)?(?:(?:IN|FROM)\s+)?("[^"]+"|\w+)',
+    re.IGNORECASE,
+)
+
+
+def _parse_fetch(text: str) -> tuple[int | None, str]:
+    """Return the number of rows that the FETCH or MOVE statement `text` asks for (None for all), and the cursor's name.
+
+    Raises `Rejected` for a direction other than forward.
+    """
+    found = _FETCH.fullmatch(text.strip().rstrip(";").strip())
+    if found is None:
+        raise Rejected("0A000", "a cursor goes forward only: FETCH 100 FROM name, or FETCH ALL FROM name")
+    count = (found[1] or "1").upper()
+    return None if count == "ALL" else 1 if count == "NEXT" else int(count), _unquote(found[2])
+
+
+@dataclass
+class _Cursor:
+    """A cursor: the result of a statement that DECLARE ran, and in `place` the number of rows fetched so far."""
+
+    result: Result
+    place: int = 0
+
+    def take(self, count: int | None) -> Sequence[Sequence[object]]:
+        """Return the next `count` rows of the cursor, or all remaining rows if `count` is None.
+
+        The cursor moves past the returned rows.
+        """
+        end = len(self.result.rows) if count is None else min(len(self.result.rows), self.place + count)
+        rows = self.result.rows[self.place : end]
+        self.place = end
+        return rows
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A prepared statement: its `text`, and `types`, the type identifiers (OIDs) of its parameters."""
+
+    text: str
+    types: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Portal:
+    """A portal: a prepared statement with its parameters inserted, which a client's Bind message makes.
+
+    `reply` is the result once the statement has run, kept from Describe to Execute so that it runs only once. `formats`
+    are the formats of the result's columns (0 text, 1 binary), and `sent` is the number of rows sent so far.
+    """
+
+    text: str
+    formats: tuple[int, ...]
+    reply: Reply | None = None
+    sent: int = 0
 
 
 @dataclass
 class Session:
-    """The state of one connection: settings, the transaction, and the catalogue that it reads."""
+    """The state of one PostgreSQL connection, and the methods that run its statements.
+
+    `asker` asks the questions of the connection's person. `settings` has the values that SET has stored, by name, and
+    `transaction` the state that is reported to the client. A portal is a statement with its parameters inserted, ready
+    to run; `cursors`, `prepared` (statements) and `portals` are kept by the names that the client gave them.
+    """
 
     asker: Asker
-    catalogue: Catalogue
-    user_column: str
     settings: dict[str, str] = field(default_factory=dict)
     transaction: Transaction = Transaction.NONE
+    cursors: "dict[str, _Cursor]" = field(default_factory=dict)
+    prepared: dict[str, Prepared] = field(default_factory=dict)
+    portals: dict[str, Portal] = field(default_factory=dict)
 
     def setting(self, name: str) -> str | None:
-        """Return the value of a setting, or None if it is not known."""
+        """Return the value of the session's setting `name`, or its default if it was not set; None if it is unknown."""
         lowered = name.lower()
         return self.settings.get(lowered, _DEFAULTS.get(lowered))
 
-    async def run(self, statement: str) -> Reply:  # noqa: PLR0912 - one branch for each kind of statement
-        """Run one statement and return what it gives.
+    async def run(self, statement: str) -> Reply:
+        """Run one SQL statement of the client and return its reply.
 
-        Raises: `Rejected`, or a `SetwiseError` for a question that is refused.
+        Raises `Rejected` for a statement that cannot be run, and a `SetwiseError` for a question that is refused.
         """
-        text = statement[_LEADING.match(statement).end() :].rstrip().rstrip(";")  # type: ignore[union-attr]
-        word = text.partition(" ")[0].split("\n")[0].upper().rstrip(";")
+        check_length(statement)
+        text = without_leading_comments(statement)
+        word = first_word(text)
         if self.transaction is Transaction.FAILED and word not in ("ROLLBACK", "ABORT", "COMMIT", "END"):
             raise Rejected("25P02", "the transaction has failed: end it with ROLLBACK")
+        if not text:
+            return Reply("")
+        if word in _SELECTS:
+            return await self._select(text)
+        if word == "EXPLAIN":
+            lines = await self.asker.explain(_statement_to_explain(text), self._budget())
+            return Reply("EXPLAIN", Result((Column("QUERY PLAN", TEXT),), [(line,) for line in lines]))
+        if word in ("DECLARE", "FETCH", "MOVE", "CLOSE"):
+            return await self._run_cursor(word, text)
+        return self._run_command(word, text)
+
+    def _run_command(self, word: str, text: str) -> Reply:
+        """Run a statement about transactions, settings or prepared statements, which reads no table.
+
+        `word` is the first word of `text`. Raises `Rejected` for any other statement.
+        """
         match word:
-            case "":
-                return Reply("")
             case "BEGIN" | "START":
                 self.transaction = Transaction.OPEN
                 return Reply("BEGIN")
@@ -169,129 +246,148 @@ class Session:
                 self.transaction = Transaction.NONE
                 return Reply(tag)
             case "ROLLBACK" | "ABORT":
-                if "TO" not in text.upper().split():
-                    self.transaction = Transaction.NONE
+                to_savepoint = "TO" in text.upper().split() and self.transaction is not Transaction.NONE
+                self.transaction = Transaction.OPEN if to_savepoint else Transaction.NONE
                 return Reply("ROLLBACK")
-            case "SAVEPOINT" | "RELEASE":
+            case "SAVEPOINT" | "RELEASE" | "LISTEN" | "UNLISTEN":
                 return Reply(word)
             case "SET":
                 return self._set(text)
-            case "RESET" | "DISCARD" | "DEALLOCATE":
+            case "RESET" | "DISCARD":
                 return self._reset(word, text)
+            case "DEALLOCATE":
+                return self._deallocate(text)
             case "SHOW":
                 return self._show(text)
-            case "EXPLAIN":
-                lines = await self.asker.explain(_explained(text), self._budget())
-                return Reply("EXPLAIN", Result((Column("QUERY PLAN", TEXT),), [(line,) for line in lines]))
-            case "SELECT" | "WITH" | "VALUES" | "TABLE" | "(SELECT" | "(":
-                return await self._select(text)
             case _:
                 raise Rejected(
                     "0A000",
-                    f"{word} is not available: this database answers SELECT, EXPLAIN, SET and SHOW",
+                    f"{word or text[:20]} is not available: this database answers SELECT, EXPLAIN, SET and SHOW",
                     "Its tables are private and cannot be changed.",
                 )
 
-    def describe(self, statement: str) -> tuple[Column, ...] | None:
-        """Return the columns that a statement will give, without running it; None if they are not known beforehand."""
-        text = statement[_LEADING.match(statement).end() :]  # type: ignore[union-attr]
-        word = text.partition(" ")[0].upper()
+    async def describe(self, statement: str) -> ReadSelect:
+        """Return the result columns of a statement, and the types of its parameters, without charging for it.
+
+        A statement that returns no rows has no columns. Raises `Rejected` if the columns are not known before it runs.
+        """
+        check_length(statement)
+        text = without_leading_comments(statement)
+        word = first_word(text)
         if word == "SHOW":
-            return (Column(_shown_name(text), TEXT),)
+            return ReadSelect(columns=tuple(Column(name, TEXT) for name in _columns_of_show(_setting_to_show(text))))
         if word == "EXPLAIN":
-            return (Column("QUERY PLAN", TEXT),)
-        if word not in ("SELECT", "WITH", "VALUES", "TABLE"):
-            return ()
-        try:
-            tree = parse_catalogue_query(text)
-            if self.catalogue.reads_catalogue(tree):
-                return self.catalogue.answer(tree).columns
-        except InvalidParameter:
-            return None
-        columns = self.catalogue.describe(tree)
-        return None if columns is None else self._with_intervals(columns, tree)
+            return ReadSelect(columns=(Column("QUERY PLAN", TEXT),))
+        if word == "FETCH":
+            return ReadSelect(columns=self._cursor(_parse_fetch(text)[1]).result.columns)
+        if word not in _SELECTS:
+            return ReadSelect(columns=())
+        read = self._accept(await self.asker.read(text))
+        if read.columns is None:
+            raise Rejected(
+                "0A000",
+                "the columns of this statement are not known before it runs",
+                "Send it without preparing it, for example as a simple query.",
+            )
+        return replace(read, columns=read.with_intervals()) if self._has_intervals() else read
+
+    def keep_rows(self, rows: int) -> None:
+        """Raise `Rejected` if the connection's cursors and portals would keep too many rows with `rows` more."""
+        kept = sum(len(cursor.result.rows) for cursor in self.cursors.values())
+        for portal in self.portals.values():
+            if portal.reply is not None and portal.reply.result is not None:
+                kept += len(portal.reply.result.rows)
+        if kept and kept + rows > _MOST_ROWS_KEPT:
+            raise Rejected("53400", f"a connection keeps at most {_MOST_ROWS_KEPT:,} rows: close cursors and portals")
+
+    async def _run_cursor(self, word: str, text: str) -> Reply:
+        """Run a DECLARE, FETCH, MOVE or CLOSE statement of a cursor, as ODBC drivers and Tableau send them.
+
+        DECLARE runs the cursor's SELECT, which is charged like any other, and keeps its rows; FETCH and MOVE only go
+        forward. `word` is the first word of `text`.
+        """
+        if word == "DECLARE":
+            declared = _DECLARE.fullmatch(text)
+            if declared is None:
+                raise Rejected("42601", "a cursor is declared by DECLARE name CURSOR FOR SELECT")
+            if len(self.cursors) >= _MOST_CURSORS:
+                raise Rejected("53400", f"a session keeps at most {_MOST_CURSORS} cursors")
+            reply = await self._select(declared[2])
+            result = reply.result or Result((), [])
+            self.keep_rows(len(result.rows))
+            self.cursors[_unquote(declared[1])] = _Cursor(result)
+            return Reply("DECLARE CURSOR", notices=reply.notices)
+        if word == "CLOSE":
+            name = _unquote(text.partition(" ")[2])
+            if name.upper() == "ALL":
+                self.cursors.clear()
+            else:
+                self._cursor(name)
+                del self.cursors[name]
+            return Reply("CLOSE CURSOR")
+        count, name = _parse_fetch(text)
+        rows = self._cursor(name).take(count)
+        if word == "MOVE":
+            return Reply(f"MOVE {len(rows)}")
+        return Reply(f"FETCH {len(rows)}", Result(self._cursor(name).result.columns, rows))
+
+    def _cursor(self, name: str) -> "_Cursor":
+        """Return the cursor called `name`; raise `Rejected` if there is none."""
+        if name not in self.cursors:
+            raise Rejected("34000", f'cursor "{name}" does not exist')
+        return self.cursors[name]
 
     async def _select(self, text: str) -> Reply:
-        tree: exp.Expr | None
-        try:
-            tree = parse_catalogue_query(text)
-        except InvalidParameter:
-            tree = None  # GoogleSQL's clauses are read by the question itself
-        if tree is not None and self.catalogue.reads_catalogue(tree):
-            result = self.catalogue.answer(tree)
-            return Reply(f"SELECT {len(result.rows)}", result)
-        if tree is not None:
-            empty = self._columns_only(tree)
-            if empty is not None:
-                return Reply("SELECT 0", Result(empty, []))
-            self._refuse_rows(tree)
+        """Answer the SELECT `text`: from the catalogue, without rows for LIMIT 0, or as a question that is charged."""
+        read = self._accept(await self.asker.read(text))
+        if read.rows is not None:
+            columns = read.with_intervals() if self._has_intervals() else read.columns
+            return Reply(f"SELECT {len(read.rows)}", Result(columns or (), read.rows))
         answer = await self.asker.ask(text, self._budget())
-        return self._reply(answer, None if tree is None else self.catalogue.describe(tree))
+        if len(answer.rows) > _MANY_ROWS:
+            return await asyncio.to_thread(self._reply, answer, read.columns)
+        return self._reply(answer, read.columns)
 
-    def _columns_only(self, tree: exp.Expr) -> tuple[Column, ...] | None:
-        """Return the columns of a statement that asks for no rows (LIMIT 0), as tools do to learn them; else None."""
-        limit = tree.args.get("limit")
-        if limit is None or not isinstance(limit.expression, exp.Literal) or limit.expression.this != "0":
-            return None
-        columns = self.catalogue.describe(tree)
-        if columns is None:
-            raise Rejected("42601", "the columns of this statement cannot be told without running it")
-        return self._with_intervals(columns, tree)
+    def _accept(self, read: ReadSelect) -> ReadSelect:
+        """Return the parsed SELECT `read` unchanged; raise `Rejected` if it has a refusal."""
+        if read.refusal is not None:
+            raise Rejected(read.refusal.code, read.refusal.message, read.refusal.hint)
+        return read
 
-    def _refuse_rows(self, tree: exp.Expr) -> None:
-        """Raise `Rejected` for a SELECT of rows: a scan, a sample, or the distinct values of a field."""
-        if (
-            not isinstance(tree, exp.Select)
-            or tree.args.get("group")
-            or tree.find(exp.AggFunc, exp.Anonymous, exp.With)
-        ):
-            return
-        source = tree.find(exp.Table)
-        if source is None or tree.find(exp.Subquery):
-            return
-        columns = self.catalogue.columns_of(source.name)
-        if columns is None:
-            raise Rejected(
-                "42P01", f'relation "{source.name}" does not exist', "List the tables with \\d or the browser."
-            )
-        others = [name for name, _ in columns if name != self.user_column] or ["group"]
-        hint = PRIVATE_ROWS.format(column=others[0], user=self.user_column, table=source.name)
-        raise Rejected("42501", f'permission denied to read rows of "{source.name}"', hint)
+    def _has_intervals(self) -> bool:
+        """Return whether the setting setwise.intervals is on, so that results have columns with interval ends."""
+        return self.setting("setwise.intervals") == "on"
 
     def _reply(self, answer: Answer, described: tuple[Column, ...] | None) -> Reply:
-        """Return the rows with statistics as numbers and, if the session asks for them, their intervals beside them."""
-        intervals = self.setting("setwise.intervals") == "on"
-        types = {column.name: column.type for column in described or ()}
+        """Return an answer as columns and rows for the client, with each statistic as a plain number.
+
+        If the setting setwise.intervals is on, columns NAME_lower and NAME_upper follow each statistic. `described` are
+        the columns and types that the client was told before the answer; with None, types follow from the values.
+        """
+        is_described = described is not None and len(described) == len(answer.columns)
+        types = [column.type for column in described or ()] if is_described else [None] * len(answer.columns)
         columns: list[Column] = []
         cells: list[list[object]] = [[] for _ in answer.rows]
-        for name in answer.columns:
+        for name, described_type in zip(answer.columns, types, strict=True):
             values = [row.get(name) for row in answer.rows]
             is_statistic = any(isinstance(value, dict) for value in values)
-            numbers = [value["value"] if isinstance(value, dict) else value for value in values]
-            columns.append(Column(name, types.get(name, _type_of(numbers))))
-            for row, number in zip(cells, numbers, strict=True):
-                row.append(number)
-            if intervals and is_statistic:
-                for place, end in enumerate(("lower", "upper")):
-                    columns.append(Column(f"{name}_{end}", FLOAT8))
-                    for row, value in zip(cells, values, strict=True):
-                        interval = value.get("interval") if isinstance(value, dict) else None
-                        row.append(None if interval is None else float(interval[place]))
+            plain = [value["value"] if isinstance(value, dict) else value for value in values]
+            type_, fitted = fit(plain, described_type or _type_of(plain))
+            columns.append(Column(name, type_))
+            for row, cell in zip(cells, fitted, strict=True):
+                row.append(cell)
+            if is_statistic and self._has_intervals():
+                columns += interval_columns(name)
+                for row, value in zip(cells, values, strict=True):
+                    interval = value.get("interval") if isinstance(value, dict) else None
+                    row.extend([None, None] if interval is None else [float(interval[0]), float(interval[1])])
         return Reply(f"SELECT {len(cells)}", Result(tuple(columns), cells), answer.notices)
 
-    def _with_intervals(self, columns: tuple[Column, ...], tree: exp.Expr) -> tuple[Column, ...]:
-        projections = tree.expressions if isinstance(tree, exp.Select) else []
-        if self.setting("setwise.intervals") != "on" or len(projections) != len(columns):
-            return columns
-        found: list[Column] = []
-        for column, projection in zip(columns, projections, strict=True):
-            found.append(column)
-            inner = projection.this if isinstance(projection, exp.Alias) else projection
-            if isinstance(inner, exp.AggFunc):
-                found += [Column(f"{column.name}_{end}", FLOAT8) for end in ("lower", "upper")]
-        return tuple(found)
-
     def _budget(self) -> AskedBudget:
+        """Return the budget of the next question from the session's settings.
+
+        Raises `Rejected` if setwise.epsilon or setwise.delta is set to a text that is not a number.
+        """
         try:
             epsilon, delta = (
                 float(text) if (text := self.setting(f"setwise.{name}")) else None for name in ("epsilon", "delta")
@@ -303,61 +399,115 @@ class Session:
         return AskedBudget(epsilon=epsilon, delta=delta, key=self.setting("setwise.key") or None)
 
     def _set(self, text: str) -> Reply:
-        upper = " ".join(text.upper().split()[:3])
-        if upper.startswith(
-            ("SET TRANSACTION", "SET SESSION CHARACTERISTICS", "SET SESSION AUTHORIZATION", "SET ROLE")
-        ):
+        """Run the SET statement `text`: store the value of a setting.
+
+        Raises `Rejected` for an unknown setting whose name begins with setwise, and for an encoding other than UTF-8.
+        """
+        if _SET_WITHOUT_EFFECT.match(text):
             return Reply("SET")
-        if zone := _SET_TIME_ZONE.fullmatch(text):
-            self._keep("timezone", _unquoted(zone[1]))
-            return Reply("SET")
-        found = _SET.fullmatch(text)
-        if found is None:
+        if special := _SET_SPECIAL.fullmatch(text):
+            name, value = _SPECIAL_NAMES[" ".join(special[1].upper().split())], _unquote(special[2])
+        elif match := _SET.fullmatch(text):
+            name, value = match[1].strip('"').lower(), _unquote(match[2])
+        else:
             raise Rejected("42601", "SET is written SET name = value")
-        name, value = found[1].strip('"').lower(), _unquoted(found[2])
         if name.startswith("setwise.") and name not in _DEFAULTS:
             known = ", ".join(setting for setting in _DEFAULTS if setting.startswith("setwise."))
             raise Rejected("42704", f"there is no setting {name}", f"The settings are {known}.")
+        if value.upper() == "DEFAULT":
+            self.settings.pop(name, None)
+            return Reply("SET")
+        if name == "client_encoding":
+            if value.upper() not in _UTF8:
+                raise Rejected("22023", "texts are sent in UTF8 and in no other encoding", "SET client_encoding = UTF8")
+            value = "UTF8"
         if name == "setwise.intervals":
             value = "on" if value.lower() in ("on", "true", "1", "yes") else "off"
-        self._keep(name, "" if value.upper() == "DEFAULT" else value)
+        self.keep_setting(name, value)
         return Reply("SET")
 
-    def _keep(self, name: str, value: str) -> None:
+    def keep_setting(self, name: str, value: str) -> None:
+        """Store the `value` of the session's setting `name`, cut to 1000 characters.
+
+        Raises `Rejected` if the session has too many settings.
+        """
         if name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
             raise Rejected("53400", f"a session keeps at most {_MOST_SETTINGS} settings")
         self.settings[name] = value[:1000]
 
     def _reset(self, word: str, text: str) -> Reply:
-        found = _RESET.fullmatch(text)
-        if word == "DISCARD" or (found and found[1].upper() == "ALL"):
+        """Run a RESET or DISCARD statement: restore the default of one setting, or of all.
+
+        DISCARD ALL also drops prepared statements and cursors. `word` is the first word of `text`.
+        """
+        match = _RESET.fullmatch(text)
+        name = match[1].lower() if match else "all"
+        if word == "DISCARD":
+            if "ALL" in text.upper().split():
+                self.settings.clear()
+                self.prepared.clear()
+                self.cursors.clear()
+            return Reply(" ".join(text.upper().split()))
+        if name == "all":
             self.settings.clear()
-        elif found:
-            self.settings.pop(found[1].lower(), None)
-        return Reply("DISCARD ALL" if word == "DISCARD" else word)
+        else:
+            self.settings.pop(name, None)
+        return Reply("RESET")
+
+    def _deallocate(self, text: str) -> Reply:
+        """Run the DEALLOCATE statement `text`: drop one prepared statement, or all.
+
+        Raises `Rejected` if there is no prepared statement of that name.
+        """
+        name = _unquote(re.sub(r"^DEALLOCATE\s+(?:PREPARE\s+)?", "", text, flags=re.IGNORECASE))
+        if name.upper() == "ALL":
+            self.prepared.clear()
+            return Reply("DEALLOCATE ALL")
+        if self.prepared.pop(name, None) is None:
+            raise Rejected("26000", f'prepared statement "{name}" does not exist')
+        return Reply("DEALLOCATE")
 
     def _show(self, text: str) -> Reply:
-        name = _shown_name(text)
+        """Run the SHOW statement `text`: reply with the value of one setting, or of all.
+
+        Raises `Rejected` if the setting is unknown.
+        """
+        name = _setting_to_show(text)
+        columns = tuple(Column(column, TEXT) for column in _columns_of_show(name))
+        if name.upper() == "ALL":
+            names = sorted({**_DEFAULTS, **self.settings})
+            return Reply("SHOW", Result(columns, [(each, self.setting(each), "") for each in names]))
         value = self.setting(name)
         if value is None:
             raise Rejected("42704", f'unrecognized configuration parameter "{name}"')
-        return Reply("SHOW", Result((Column(name, TEXT),), [(value,)]))
+        return Reply("SHOW", Result(columns, [(value,)]))
 
 
-def _shown_name(text: str) -> str:
-    found = _SHOW.match(text)
-    words = "" if found is None else " ".join(found[1].strip().rstrip(";").strip('"').split())
-    named = {"TRANSACTION ISOLATION LEVEL": "transaction_isolation", "TIME ZONE": "TimeZone"}
-    return named.get(words.upper(), words)
+def _columns_of_show(name: str) -> tuple[str, ...]:
+    """Return the names of the result columns of SHOW `name`."""
+    return ("name", "setting", "description") if name.upper() == "ALL" else (name,)
 
 
-def _explained(text: str) -> str:
-    """Return the statement after EXPLAIN and its options."""
-    rest = re.sub(r"^EXPLAIN\s*(\([^)]*\)|(?:ANALYZE|VERBOSE)\b)?\s*", "", text, flags=re.IGNORECASE)
-    return re.sub(r"^(?:VERBOSE|ANALYZE)\s+", "", rest, flags=re.IGNORECASE)
+def _setting_to_show(text: str) -> str:
+    """Return the name of the setting in the SHOW statement `text`, or "ALL"."""
+    match = _SHOW.match(text)
+    words = "" if match is None else " ".join(match[1].strip().rstrip(";").strip('"').split())
+    aliases = {
+        "TRANSACTION ISOLATION LEVEL": "transaction_isolation",
+        "TIME ZONE": "TimeZone",
+        "SESSION AUTHORIZATION": "session_authorization",
+    }
+    return aliases.get(words.upper(), words)
 
 
-def _unquoted(text: str) -> str:
+def _statement_to_explain(text: str) -> str:
+    """Return the SQL statement after EXPLAIN and its options in `text`."""
+    statement = re.sub(r"^EXPLAIN\s*(\([^)]*\)|(?:ANALYZE|VERBOSE)\b)?\s*", "", text, flags=re.IGNORECASE)
+    return re.sub(r"^(?:VERBOSE|ANALYZE)\s+", "", statement, flags=re.IGNORECASE)
+
+
+def _unquote(text: str) -> str:
+    """Return a value or name of a statement without its quotes, and without a semicolon at the end."""
     plain = text.strip().rstrip(";").strip()
     if len(plain) >= 2 and plain[0] == plain[-1] and plain[0] in "'\"":
         return plain[1:-1].replace(plain[0] * 2, plain[0])
@@ -365,8 +515,7 @@ def _unquoted(text: str) -> str:
 
 
 def _type_of(values: Sequence[object]) -> int:
-    from setwise.service.postgres.values import INT8
-
+    """Return the PostgreSQL type identifier for a column with these `values`: of integers, floats, or else texts."""
     present = [value for value in values if value is not None]
     if present and all(isinstance(value, int) and not isinstance(value, bool) for value in present):
         return INT8
@@ -391,5 +540,5 @@ _CODES = {
 
 
 def sqlstate(error: SetwiseError) -> str:
-    """Return the SQLSTATE for an error of ours; 22023, invalid parameter value, where nothing fits better."""
+    """Return the SQLSTATE code that PostgreSQL clients are sent for `error`; 22023 (invalid value) if no other fits."""
     return next((_CODES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _CODES), "22023")

@@ -1,9 +1,11 @@
-"""Values of results and parameters as PostgreSQL's types: object identifiers, and text and binary forms."""
+"""Values of results and parameters as PostgreSQL types: type identifiers (OIDs), and their text and binary forms."""
 
 import datetime
 import json
 import math
+import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
@@ -16,9 +18,12 @@ DATE, TIMESTAMP, TIMESTAMPTZ, JSON, UNKNOWN = 1082, 1114, 1184, 114, 705
 TEXT_ARRAY = 1009
 
 SIZES = {BOOL: 1, INT2: 2, INT4: 4, INT8: 8, OID: 4, FLOAT4: 4, FLOAT8: 8, DATE: 4, TIMESTAMP: 8, TIMESTAMPTZ: 8}
-"""The bytes of a value of each type of fixed size; other types have none, which the protocol writes as -1."""
+"""Size in bytes of each type of fixed size; other types have none, which the protocol writes as -1."""
 
-_EPOCH = datetime.datetime(2000, 1, 1)  # PostgreSQL counts times from here, without a zone
+_WHOLE = (INT2, INT4, INT8, OID)
+"""The types of whole numbers."""
+
+_EPOCH = datetime.datetime(2000, 1, 1)  # PostgreSQL's binary times count microseconds from here, without a zone
 _EPOCH_DAY = datetime.date(2000, 1, 1)
 
 TYPE_OF_KIND = {
@@ -33,7 +38,7 @@ TYPE_OF_KIND = {
     Kind.IDENTIFIER: TEXT,
     Kind.OTHER: TEXT,
 }
-"""The type under which a column of each kind is listed in the catalogue."""
+"""Per kind of column, the PostgreSQL type under which the catalogue lists it."""
 
 _DUCKDB_TYPES = {
     "BOOLEAN": BOOL,
@@ -55,7 +60,10 @@ _DUCKDB_TYPES = {
 
 
 def type_of_duckdb(name: str) -> int:
-    """Return the object identifier for a type as DuckDB writes it; types without a counterpart are sent as text."""
+    """Return the PostgreSQL type identifier for the DuckDB type `name`.
+
+    A type without a counterpart gets the identifier of text.
+    """
     if name.endswith("[]"):
         return TEXT_ARRAY
     if name.startswith(("DECIMAL", "HUGEINT", "UBIGINT", "UHUGEINT")):
@@ -65,20 +73,84 @@ def type_of_duckdb(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a result: its name and the object identifier of its type."""
+    """A column of a statement's result: its name, and the identifier (OID) of its PostgreSQL type."""
 
     name: str
     type: int
 
 
+def fit(values: Sequence[object], type_: int) -> tuple[int, list[object]]:
+    """Return the PostgreSQL type with which a column is sent, and its cells converted to that type.
+
+    An answer has dates, times, periods and decimals as texts; they become values of the expected type `type_`. If a
+    cell does not fit that type, the whole column is sent as floats (if it has numbers only) or as texts.
+    """
+    try:
+        return type_, [None if value is None else _convert_cell(value, type_) for value in values]
+    except (ValueError, InvalidOperation):
+        if type_ in _WHOLE and all(value is None or isinstance(value, int | float) for value in values):
+            return FLOAT8, list(values)
+        return TEXT, [None if value is None else _text(value, TEXT) for value in values]
+
+
+def _convert_cell(value: object, type_: int) -> object:
+    """Return a cell `value` as a Python value of the PostgreSQL type `type_`; raise `ValueError` if it does not fit."""
+    if isinstance(value, str):
+        return _time_of_label(value, type_) if type_ in (DATE, TIMESTAMP, TIMESTAMPTZ) else _read_text(value, type_)
+    if type_ in _WHOLE and isinstance(value, float):
+        if not value.is_integer():
+            raise ValueError("not an integer")
+        return int(value)
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    is_of_type = (
+        is_number
+        if type_ in (*_WHOLE, FLOAT4, FLOAT8, NUMERIC)
+        else isinstance(value, bool)
+        if type_ == BOOL
+        else isinstance(value, datetime.date)
+        if type_ in (DATE, TIMESTAMP, TIMESTAMPTZ)
+        else True
+    )
+    if not is_of_type:
+        raise ValueError("not of this type")
+    return value
+
+
+_PERIOD = re.compile(r"(\d{4})(?:-Q([1-4])|-(\d{2}))?")
+"""Pattern of the labels of a year, a quarter and a month: 2026, 2026-Q1 and 2026-03."""
+
+
+def _time_of_label(label: str, type_: int) -> datetime.date:
+    """Return the date or time that an answer's `label` states; for a year, quarter or month, its beginning.
+
+    `type_` is the PostgreSQL type to return: a date, or a time with or without zone. Raises `ValueError` if the label
+    is not a time.
+
+    >>> _time_of_label("2026-Q2", TIMESTAMP)
+    datetime.datetime(2026, 4, 1, 0, 0)
+    """
+    if period := _PERIOD.fullmatch(label):
+        month = 3 * int(period[2]) - 2 if period[2] else int(period[3] or 1)
+        found = datetime.datetime(int(period[1]), month, 1)
+    else:
+        found = datetime.datetime.fromisoformat(label)
+    if type_ == DATE:
+        return found.date()
+    return found.replace(tzinfo=datetime.UTC) if type_ == TIMESTAMPTZ and found.tzinfo is None else found
+
+
 def encode(value: object, type_: int, format_: int) -> bytes | None:
-    """Return a cell as bytes in the text form (format 0) or the binary form (format 1) of its type; None is null."""
+    """Return a cell `value` as bytes in the text form (`format_` 0) or binary form (1) of the PostgreSQL type `type_`.
+
+    Returns None, which stands for null, if `value` is None.
+    """
     if value is None:
         return None
     return _binary(value, type_) if format_ == 1 else _text(value, type_).encode("utf-8", "replace")
 
 
 def _text(value: object, type_: int) -> str:
+    """Return the cell `value` in PostgreSQL's text form; `type_` is the identifier of its type."""
     if isinstance(value, bool):
         return "t" if value else "f"
     if isinstance(value, float):
@@ -86,13 +158,14 @@ def _text(value: object, type_: int) -> str:
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, list | tuple):
-        return "{" + ",".join(_element(each, type_) for each in value) + "}"
+        return "{" + ",".join(_element(element, type_) for element in value) + "}"
     if isinstance(value, dict):
         return json.dumps(value, default=str)
     return str(value)
 
 
 def _float_text(value: float) -> str:
+    """Return the float `value` in PostgreSQL's text form, with "NaN", "Infinity" and "-Infinity"."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -101,7 +174,10 @@ def _float_text(value: float) -> str:
 
 
 def _element(value: object, type_: int) -> str:
-    """Return an element of an array in its text form, quoted where the form of arrays needs it."""
+    """Return `value`, an element of an array, in PostgreSQL's text form, in double quotes if an array requires them.
+
+    `type_` is the identifier of the element's PostgreSQL type.
+    """
     if value is None:
         return "NULL"
     text = _text(value, type_)
@@ -111,6 +187,7 @@ def _element(value: object, type_: int) -> str:
 
 
 def _binary(value: object, type_: int) -> bytes:
+    """Return `value` in the binary form of the PostgreSQL type `type_`; a value of another type is sent as text."""
     match type_, value:
         case 16, bool():
             return b"\1" if value else b"\0"
@@ -138,7 +215,10 @@ def _binary(value: object, type_: int) -> bytes:
 
 
 def _binary_numeric(value: Decimal) -> bytes:
-    """Return a number as PostgreSQL's numeric: groups of four decimal digits, their weight, sign and scale."""
+    """Return `value` in the binary form of PostgreSQL's numeric: its sign, scale and groups of four decimal digits.
+
+    A number that is not finite is sent as NaN.
+    """
     if not value.is_finite():
         return struct.pack("!hhHh", 0, 0, 0xC000, 0)
     sign, digits, exponent = value.as_tuple()
@@ -161,12 +241,12 @@ def _binary_numeric(value: Decimal) -> bytes:
 
 
 def literal(value: bytes | None, type_: int, format_: int) -> str:
-    """Return a parameter as a literal to put into the text of a statement.
+    """Return the parameter `value`, as a client sent it, as an SQL literal to insert into a statement; NULL for None.
 
-    Numbers and booleans are written only after they were read as such, and everything else is quoted, so a parameter
-    cannot become a part of the statement.
+    A number or boolean is written only after it was parsed as one, and any other value is quoted, so a parameter cannot
+    inject SQL. `type_` is the identifier of its PostgreSQL type, and `format_` is 0 for text and 1 for binary.
 
-    Raises: `ProtocolError` for bytes that are not a value of the type.
+    Raises `ProtocolError` for bytes that are not a value of the type.
     """
     if value is None:
         return "NULL"
@@ -191,10 +271,11 @@ def literal(value: bytes | None, type_: int, format_: int) -> str:
             return "'" + str(plain).replace("'", "''") + "'"
 
 
-_WHOLE = (INT2, INT4, INT8, OID)
-
-
 def _read_text(text: str, type_: int) -> object:
+    """Return the Python value of a parameter in text form; `type_` is the identifier of its PostgreSQL type.
+
+    Raises `ValueError` if the text is not a value of that type.
+    """
     if "\0" in text:
         raise ValueError("a text holds no null character")
     if type_ in _WHOLE:
@@ -213,6 +294,10 @@ def _read_text(text: str, type_: int) -> object:
 
 
 def _read_binary(value: bytes, type_: int) -> object:
+    """Return the Python value of a parameter in binary form; `type_` is the identifier of its PostgreSQL type.
+
+    Raises `struct.error` or `ValueError` if the bytes are not a value of that type.
+    """
     match type_:
         case 16:
             return value != b"\0"
@@ -239,6 +324,7 @@ def _read_binary(value: bytes, type_: int) -> object:
 
 
 def _read_numeric(value: bytes) -> Decimal:
+    """Return the number in `value`, the binary form of PostgreSQL's numeric; raise `ValueError` if it is not finite."""
     count, weight, sign, scale = struct.unpack("!hhHh", value[:8])
     if sign not in (0, 0x4000):
         raise ValueError("not a finite number")

@@ -1,1 +1,1 @@
-"""A query on its way: planned, queued, run, timed."""
+"""Queries of the service: checked, planned, charged, run on engines, and answered at padded times."""

@@ -1,57 +1,113 @@
-"""Engines for registered tables: opened where the replica may read, lent to one query at a time."""
+"""The engines of a replica: opened only on tables that the replica may read, and lent to one query at a time."""
 
+import os
 import re
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 from urllib.parse import urlsplit
 
+from setwise.accounting.notation import USER
 from setwise.analytics.engines.base import Engine
-from setwise.analytics.engines.connect import NOT_JOINED, Beside, Joined, open_engine
-from setwise.analytics.engines.files import files_of
+from setwise.analytics.engines.connect import NOT_JOINED, JoinableTables, Joined, open_engine, pin_version
+from setwise.analytics.engines.duckdb.sources import Source, file_source
+from setwise.analytics.engines.files import lake_folder, local_files
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.engines.sources import Source, file_source
+from setwise.analytics.engines.object_store import SCHEME, is_stored, split_address, split_version
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.units import unit_derivation
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.service.problems import at_field
 from setwise.service.settings import EngineKind, Settings
 from setwise.service.storage.datasets import Dataset
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _CATALOGUE_TABLE = re.compile(r"[A-Za-z_]\w*(\.(?!(parquet|pq|csv|tsv)$)[A-Za-z_]\w*){0,2}", re.ASCII | re.IGNORECASE)
+"""Pattern of a table in Spark's catalogue: one to three words with dots between them, the last not a file ending."""
+
 _SHARED_STORAGE = ("hdfs://", "viewfs://", "s3a://", "gs://", "abfs://", "abfss://", "wasbs://", "dbfs:/")
-"""Where a cluster keeps its tables. The machine's own files, and addresses of web servers, are not among them."""
+"""Prefixes of the addresses of a cluster's storage. Local files and web servers are not among them."""
 
 _MOST_SCHEMAS = 1000
-"""How many tables and joins the columns are remembered of."""
+"""The most tables, with and without joins, whose columns are cached."""
+
+_MOST_PUBLIC_ROWS = 100_000
+"""The most rows of a public table that is joined to released rows, because a worker process is sent the whole table."""
+
+_RECENT_SECONDS = 2.0
+"""Seconds after its last change in which a file may be written again without a new time, on a coarse file system."""
+
+_CHECKED_SECONDS = 1.0
+"""Seconds for which the path of a table counts as checked after it was found inside the data folder."""
 
 _EXPANDED = set("{}")
-"""Spark makes several paths of these, which nobody has looked at."""
+"""Characters that Spark expands to several paths, which the check of the data folder would not see."""
+
+
+@runtime_checkable
+class WholeTableEngine(Protocol):
+    """An engine that can return all rows of a table, which is done for public tables only."""
+
+    def read_table(self, most: int) -> "pa.Table":
+        """Return all rows of the table as an Arrow table; raise `UnsuitableTable` if there are more than `most`."""
+        ...
 
 
 class Engines:
-    """The engines of one replica. A query has its engine to itself, so that cancelling one stops no other."""
+    """The pool of engines (connections that read tables) of one replica.
+
+    Each running query has an engine of its own, so that cancelling one query stops no other.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._idle: defaultdict[str, list[Engine]] = defaultdict(list)
-        self._schemas: dict[tuple[str, tuple[Join, ...], Derivation], Schema] = {}
-        self._public: dict[str, dict[str, Schema]] = {}
+        self._idle: defaultdict[tuple[str, str], list[Engine]] = defaultdict(list)
+        """Idle engines by the name of the data set and the table with its version."""
+        self._newest: dict[str, str] = {}
+        """The table of each data set with the newest version that was read; engines on other versions are not kept."""
+        self._schemas: dict[tuple[Dataset, tuple[Join, ...], Derivation], Schema] = {}
+        self._units: dict[Dataset, Derivation] = {}
+        self._public: dict[Dataset, dict[str, Schema]] = {}
+        self._checked: dict[str, tuple[float, str]] = {}
+        """For each table, until when (by the monotonic clock) its path counts as checked, and the path."""
         self._lock = threading.Lock()
         self._checking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def check(self, dataset: Dataset) -> Schema:
-        """Return the schema of a table that is to be registered, or raise what is wrong with the registration."""
+    def describe_candidate(self, dataset: Dataset) -> Schema:
+        """Return the columns of the table of `dataset`, which a steward is about to register. Only metadata is read.
+
+        The user column and others need not be chosen yet. Raises `UnsuitableTable` or `InvalidParameter`, naming the
+        field `table`, if the table cannot be opened.
+        """
         with at_field("table"):
             try:
-                engine = self._opened(dataset)
+                engine = self._open(dataset)
             except UnsuitableTable as error:
-                raise self._without_folder(error) from None
+                raise self._with_relative_paths(error) from None
         with engine:
-            schema = engine.describe()
+            return engine.describe()
+
+    def check(self, dataset: Dataset) -> Schema:
+        """Check that the registration `dataset` fits its tables (all columns exist, and so on), and return the columns.
+
+        Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field at fault.
+        """
+        schema = self.describe_candidate(dataset)
+        if dataset.unit != USER:
+            with at_field("unit"):
+                if schema.prepared:
+                    raise InvalidParameter("what was prepared is bounded by users: register its source for this unit")
+                unit_derivation(dataset.user, dataset.unit, schema)
+                if dataset.protected in schema.names:
+                    raise InvalidParameter(f"the table has a column {dataset.protected!r}, the name of these units")
         for name in ("user", "items", "values", "filters"):
             columns = (dataset.user,) if name == "user" else getattr(dataset, name)
             with at_field(name):
@@ -63,9 +119,57 @@ class Engines:
                     raise InvalidParameter(f"the table {name!r} has the user column {dataset.user!r}: it is not public")
         return schema
 
+    def pin(self, dataset: Dataset, versions: Mapping[str, str] | None = None) -> Dataset:
+        """Return `dataset` with the version to read added to the name of each table, as in `events@7`.
+
+        Delta and Iceberg folders and objects in an object store have versions. `versions` maps names of tables to
+        versions; None takes the current ones. A table without versions, or registered with one, keeps its name. A
+        pinned data set is returned unchanged, so that versions are looked up once per question.
+        Raises `EngineFailed` if a current version cannot be found out.
+        """
+        if dataset.engine is not EngineKind.DUCKDB or dataset.is_pinned:
+            return dataset
+        try:
+            table = self._pin_table(dataset.name, dataset.table, versions)
+            public = tuple((name, self._pin_table(name, other, versions)) for name, other in dataset.public)
+        except (BadRequest, EngineFailed, OSError):
+            raise _cannot_open(dataset) from None
+        if versions is None and (table, public) != (dataset.table, dataset.public):
+            self._close_earlier_versions(dataset.name, table)
+        return replace(dataset, table=table, public=public, is_pinned=True)
+
+    def _pin_table(self, name: str, table: str, versions: Mapping[str, str] | None) -> str:
+        """Return `table` with a version at its end, as in `events@7`; a table without versions is returned unchanged.
+
+        The version is that in `versions` under the table's `name`; the current one if `versions` is None.
+        """
+        located = self._locate_cached(table)
+        if versions is not None:
+            return f"{table.rstrip('/')}@{versions[name]}" if name in versions else table
+        if os.path.isfile(located):  # the usual case, which has no versions
+            return table
+        pinned = str(pin_version(located, "duckdb"))
+        return table if pinned == located else f"{table.rstrip('/')}@{pinned.rpartition('@')[2]}"
+
+    def _close_earlier_versions(self, name: str, table: str) -> None:
+        """Record `table` as the newest version of the data set `name`, and close idle engines on earlier versions."""
+        with self._lock:
+            if self._newest.get(name) == table:
+                return
+            self._newest[name] = table
+            places = [place for place in self._idle if place[0] == name and place[1] != table]
+            engines = [engine for place in places for engine in self._idle.pop(place)]
+        for engine in engines:
+            engine.close()
+
     def schema(self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED) -> Schema:
-        """Return the columns of a registered table with those joined to it and derived of it, from metadata alone."""
-        place = (dataset.name, joins, derivation)
+        """Return the columns of a data set's table, or of the table that SQL derives from it.
+
+        SQL joins the public tables `joins` to it and computes each user's rows by the steps of `derivation`. Only
+        metadata is read. Raises `EngineFailed` if a table cannot be opened.
+        """
+        dataset = self.pin(dataset)
+        place = (dataset, joins, derivation)
         if place not in self._schemas:
             with self.borrow(dataset, joins, derivation) as engine:
                 found = engine.describe()
@@ -75,67 +179,135 @@ class Engines:
         return self._schemas[place]
 
     def version(self, dataset: Dataset) -> str:
-        """Return a text that changes when a file of a table changes: its size and the time it was written.
+        """Return a text that changes when the data set's table changes.
 
-        It is empty for tables of a server, which tell nothing of the kind.
+        It has the versions of lake tables, or the inodes and modification times of files; it is "" for a table on a
+        server, whose changes are not known. Sizes and contents of files are left out because they are private: an
+        analyst sees a digest of this text in the key of a question.
         """
-        located = self._located(dataset.table, dataset.engine)
-        if not Path(located.partition("::")[0]).is_absolute():
+        pinned = self.pin(dataset)
+        if pinned != dataset:
+            return f"{pinned.table} {pinned.public}"
+        located = self._locate(dataset.table, dataset.engine)
+        path = located.partition("::")[0]
+        if not Path(path).is_absolute():
             return ""
         try:
-            states = [(str(path), path.stat()) for path in files_of(located.partition("::")[0])]
-        except OSError:
-            raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
-        return " ".join(f"{path}:{state.st_size}:{state.st_mtime_ns}" for path, state in sorted(states))
+            states = [(str(file), file.stat()) for file in local_files(path)]
+        except (OSError, UnsuitableTable):
+            raise _cannot_open(dataset) from None
+        return " ".join(f"{file}:{state.st_ino}:{state.st_mtime_ns}:{state.st_ctime_ns}" for file, state in states)
+
+    def content_version(self, dataset: Dataset) -> str | None:
+        """Return a text that differs whenever the rows of the data set's table, or of its public tables, may differ.
+
+        It has the versions of lake tables and objects, and the sizes, times and inodes of files. None if rows could
+        change while the text stays the same: for tables on a server, for tables in a database file (its log is another
+        file), and for files written less than two seconds ago (two writes may have the same time). The text is private,
+        because sizes are, and is only compared inside this replica.
+        """
+        if dataset.engine is not EngineKind.DUCKDB:
+            return None
+        pinned = self.pin(dataset)
+        states: list[str] = []
+        try:
+            for table in (pinned.table, *(table for _, table in pinned.public)):
+                state = _content_state(self._locate_cached(table))
+                if state is None:
+                    return None
+                states.append(state)
+        except (OSError, UnsuitableTable):
+            raise _cannot_open(dataset) from None
+        return "\n".join(states)
 
     def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
-        """Return the columns of the public tables that may be joined to a data set, by name."""
-        if dataset.name not in self._public:
+        """Return the columns of the public tables that SQL may join to a data set, by the name of the table.
+
+        Raises `EngineFailed` if one of them cannot be opened.
+        """
+        dataset = self.pin(dataset)
+        if dataset not in self._public:
             try:
-                self._public[dataset.name] = self._public_schemas(dataset)
+                found = self._public_schemas(dataset)
             except BadRequest:
                 raise EngineFailed(
                     f"a public table of the data set {dataset.name!r} cannot be opened; tell a steward"
                 ) from None
-        return self._public[dataset.name]
+            if len(self._public) >= _MOST_SCHEMAS:
+                self._public.clear()
+            self._public[dataset] = found
+        return self._public[dataset]
 
     def _public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
+        """Open each public table of `dataset`, and return its columns by the table's name. Only metadata is read."""
         found = {}
         address = self._address(dataset.engine)
         for name, table in dataset.public:
-            source = self._located(table, dataset.engine)
+            source = self._locate(table, dataset.engine)
             with open_engine(source, address, types=_types_of(dataset, f"{name}.")) as engine:
                 found[name] = engine.describe()
         return found
+
+    def public_tables(self, dataset: Dataset, names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
+        """Return the public tables called `names` as pairs of the name and all rows, as bytes in Arrow's stream format.
+
+        Raises `InvalidParameter` if the engine cannot read a whole table, `UnsuitableTable` if a table has more than
+        `_MOST_PUBLIC_ROWS` rows, and `EngineFailed` if a table cannot be opened.
+        """
+        if not names:
+            return ()
+        dataset = self.pin(dataset)
+        located, address = dict(dataset.public), self._address(dataset.engine)
+        tables = []
+        for name in names:
+            try:
+                source = self._locate(located[name], dataset.engine)
+                engine = open_engine(source, address, types=_types_of(dataset, f"{name}."))
+            except BadRequest:
+                raise _cannot_open(dataset) from None
+            with engine:
+                if not isinstance(engine, WholeTableEngine):
+                    raise InvalidParameter(
+                        f"{name!r} may be joined to {dataset.name!r} inside a SELECT that aggregates, not to its "
+                        f"result: tables of {dataset.engine} are not read whole"
+                    )
+                tables.append((name, _arrow_stream(engine.read_table(_MOST_PUBLIC_ROWS))))
+        return tuple(tables)
 
     @contextmanager
     def borrow(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Lend an engine on the table, with others joined to it and columns derived of it.
+        """Yield an engine on a data set's table, or on the table that SQL derives from it by `joins` and `derivation`.
 
-        An engine that failed, joins or derives is not used again.
+        `joins` are the public tables that SQL joins to it, and `derivation` the steps by which SQL computes each user's
+        rows. After the `with` block, an engine without joins and derivation is kept for a later query if there is room,
+        unless it failed or the table has a newer version; any other engine is closed.
+        Raises `EngineFailed` if the table cannot be opened.
         """
-        own = bool(joins or derivation)
+        dataset = self.pin(dataset)
+        place = (dataset.name, dataset.table)
+        is_single_use = bool(joins or derivation)
         with self._lock:
-            idle = [] if own else self._idle[dataset.name]
+            idle = [] if is_single_use else self._idle[place]
             engine = idle.pop() if idle else None
         if engine is None:
-            engine = self._joined(dataset, joins, derivation) if own else self._reopened(dataset)
+            engine = self._open_joined(dataset, joins, derivation) if is_single_use else self._reopen(dataset)
         keep = False
         try:
             yield engine
             keep = True
         except UnsuitableTable as error:
-            raise self._without_folder(error) from None
+            raise self._with_relative_paths(error) from None
         except (BadRequest, BudgetExhausted):  # the request was at fault, not the engine
             keep = True
             raise
         finally:
             with self._lock:
-                keep = keep and not own and len(idle) <= self._settings.workers
+                is_newest = self._newest.get(dataset.name, dataset.table) == dataset.table
+                keep = keep and not is_single_use and is_newest and len(self._idle[place]) <= self._settings.workers
                 if keep:
-                    idle.append(engine)
+                    self._idle[place].append(engine)
             if not keep:
                 engine.close()
 
@@ -143,9 +315,11 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Lend an engine that reads metadata: one of each table at a time, beside those that have their turns.
+        """Yield an engine to read metadata with; each data set has at most one such engine in use at a time.
 
-        More would be opened and closed again with every question, at several times the price of a small answer.
+        The engine is on the data set's table, or on the table that SQL derives from it by `joins` and `derivation`. It
+        is one more than the engines of running queries. A second caller waits for the first one's engine: otherwise,
+        under load, every question would open and close an engine, which takes several times as long as a small answer.
         """
         with self._lock:
             checking = self._checking[dataset.name]
@@ -153,66 +327,100 @@ class Engines:
             yield engine
 
     def close(self) -> None:
-        """Close every idle engine."""
+        """Close every engine of the pool that no query is using."""
         with self._lock:
             idle = [engine for engines in self._idle.values() for engine in engines]
             self._idle.clear()
         for engine in idle:
             engine.close()
 
-    def _reopened(self, dataset: Dataset) -> Engine:
-        """Open a registered table; what is wrong with it by now is the stewards' business, not the analyst's."""
-        try:
-            return self._opened(dataset)
-        except BadRequest:
-            raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
+    def _reopen(self, dataset: Dataset) -> Engine:
+        """Return a new engine on the table of a registered data set.
 
-    def _joined(self, dataset: Dataset, joins: tuple[Join, ...], derivation: Derivation) -> Engine:
-        """Open a registered table with public ones joined to it; what is wrong with the join is the analyst's.
-
-        What is wrong with one of the tables is the stewards'.
+        Raises `EngineFailed` if the table cannot be opened any more; its message leaves out the reason, which is not
+        for analysts.
         """
-        beside = Beside(public={name: self._located(table, dataset.engine) for name, table in dataset.public})
         try:
-            joined = Joined(joins=joins, name=dataset.name, user=dataset.user, beside=beside, derivation=derivation)
-            return self._opened(dataset, joined)
+            steps = self._unit_steps(dataset)
+            return self._open(dataset, Joined(name=dataset.name, user=dataset.user, derivation=steps))
+        except BadRequest:
+            raise _cannot_open(dataset) from None
+
+    def _unit_steps(self, dataset: Dataset) -> Derivation:
+        """Return the steps that add the column which identifies the units of privacy, such as each day of a user.
+
+        There are no steps if the unit is the user, whose column exists already. The steps are applied to every table
+        that is opened for this data set, so that every question bounds and protects these units.
+        """
+        if dataset.unit == USER:
+            return NOT_DERIVED
+        if dataset not in self._units:
+            with self._open(dataset) as engine:
+                steps = unit_derivation(dataset.user, dataset.unit, engine.describe())
+            if len(self._units) >= _MOST_SCHEMAS:
+                self._units.clear()
+            self._units[dataset] = steps
+        return self._units[dataset]
+
+    def _open_joined(self, dataset: Dataset, joins: tuple[Join, ...], derivation: Derivation) -> Engine:
+        """Return a new engine on the table that SQL derives from a registered one by `joins` and `derivation`.
+
+        `joins` are the public tables that SQL joins to it; the steps of `derivation` compute each user's rows from the
+        joined rows of that user. Raises `EngineFailed` if a table cannot be opened, and `UnknownColumn` or
+        `InvalidParameter` for a wrong join.
+        """
+        beside = JoinableTables(public={name: self._locate(table, dataset.engine) for name, table in dataset.public})
+        try:
+            steps = self._unit_steps(dataset).then(*derivation.steps)
+            joined = Joined(joins=joins, name=dataset.name, user=dataset.user, beside=beside, derivation=steps)
+            return self._open(dataset, joined)
         except UnsuitableTable:
             raise EngineFailed(
                 f"the tables of the data set {dataset.name!r} cannot be opened to be joined; tell a steward"
             ) from None
 
-    def _opened(self, dataset: Dataset, joined: Joined = NOT_JOINED) -> Engine:
+    def _open(self, dataset: Dataset, joined: Joined = NOT_JOINED) -> Engine:
+        """Return a new engine on the data set's table, with the tables of `joined` (by default none) joined to it.
+
+        Raises the errors of `open_engine`.
+        """
         address = self._address(dataset.engine)
-        source = self._located(dataset.table, dataset.engine)
+        source = self._locate(dataset.table, dataset.engine)
         types = {name: Kind(kind) for name, kind in dataset.types} if joined.joins else _types_of(dataset)
         return open_engine(source, address, types=types, csv=dataset.csv, memory=self._settings.memory, joined=joined)
 
     def address(self, kind: EngineKind) -> str:
-        """Return where the engine of this kind is, with its password, for what keeps state beside the data."""
+        """Return the URL, with its password, of the engine of this kind, for live series that keep their state there.
+
+        Raises `InvalidParameter` if the service was started without such an engine.
+        """
         return self._address(kind)
 
     def _address(self, kind: EngineKind) -> str:
-        """Return where the engine of this kind is, as the replica was started with it."""
+        """Return the URL of the engine of this kind in the replica's settings.
+
+        Raises `InvalidParameter` if the service was started without such an engine.
+        """
         found = [each for each in self._settings.engine if EngineKind.of(each) is kind]
         if not found:
             raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
         return found[0]
 
     def source(self, dataset: Dataset) -> Source:
-        """Return what identifies the data of a table, whatever its data set is called: without passwords.
+        """Return a `Source` that identifies the table of `dataset`, so that data sets on the same rows share a cap.
 
-        Files are identified by what their path leads to, tables of a server by the name in full and, on PostgreSQL,
-        by the tables under a view.
+        A file is identified by its path after links are followed, and a table on a server by its full name and, on
+        PostgreSQL, by the tables under a view. Passwords are left out.
         """
-        located = self._located(dataset.table, dataset.engine)
-        if Path(located).is_absolute():
+        located = self._locate(dataset.table, dataset.engine)
+        if Path(located).is_absolute() or is_stored(located):
             return file_source(located)
         address = self._address(dataset.engine)
         server = urlsplit(address)
         where = f"{server.hostname}:{server.port or ''}{server.path}" if server.hostname else address
         names = {located, *_full_names(located, dataset.engine, server.path.strip("/"))}
         if dataset.engine is EngineKind.POSTGRESQL:
-            with self._opened(dataset) as engine:  # not one that is kept by its name, which is not registered yet
+            with self._open(dataset) as engine:  # not one that is kept by its name, which is not registered yet
                 names |= set(engine.relations())
         folders = [str(parent) for parent in PurePosixPath(located).parents if "/" in located]
         return Source(
@@ -220,32 +428,69 @@ class Engines:
             within=tuple(f"{dataset.engine} {where} {folder}" for folder in folders),
         )
 
-    def _without_folder(self, error: UnsuitableTable) -> UnsuitableTable:
-        """Show paths as they were given, from the data folder on."""
+    def _with_relative_paths(self, error: UnsuitableTable) -> UnsuitableTable:
+        """Return `error` with the paths in its message relative to the data folder, as stewards write them."""
         return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
 
-    def _located(self, table: str, kind: EngineKind) -> str:
-        """Return what the engine is to open: a path below the data folder, or the name of a table it knows."""
+    def _locate(self, table: str, kind: EngineKind) -> str:
+        """Return the path, URL or table name that the engine of this kind opens for a registered `table`.
+
+        A path in the data folder is made absolute. Raises `UnsuitableTable` for a path outside the data folder, or a
+        URL that the operator does not allow.
+        """
         match kind:
             case EngineKind.POSTGRESQL | EngineKind.CLICKHOUSE:
                 return table
             case EngineKind.SPARK if _CATALOGUE_TABLE.fullmatch(table) or table.startswith(_SHARED_STORAGE):
                 return table
+            case EngineKind.DUCKDB if is_stored(table):
+                return self._check_store_prefix(table)
             case EngineKind.SPARK | EngineKind.DUCKDB:
-                return self._inside(table)
+                return self._path_in_data_folder(table)
             case _:
                 assert_never(kind)
 
-    def _inside(self, table: str) -> str:
-        """Return the path of a table below the data folder, or raise `UnsuitableTable`.
+    def _locate_cached(self, table: str) -> str:
+        """Return the path or URL of a table that DuckDB reads, which was checked by `_locate` at most a second ago.
 
-        Every file that the path leads to is looked at, whatever links, globs and folders it goes through.
+        Several steps of one question need the path, and following its links takes longer than any of them. An engine
+        that is opened calls `_locate`, which checks the path again. Raises `UnsuitableTable` as `_locate` does.
+        """
+        now = time.monotonic()
+        checked = self._checked.get(table)
+        if checked is not None and now < checked[0]:
+            return checked[1]
+        located = self._locate(table, EngineKind.DUCKDB)
+        if len(self._checked) >= _MOST_SCHEMAS:
+            self._checked.clear()
+        self._checked[table] = (now + _CHECKED_SECONDS, located)
+        return located
+
+    def _check_store_prefix(self, table: str) -> str:
+        """Return the object store URL `table`, or raise `UnsuitableTable` if the operator does not allow its prefix.
+
+        The replica's credentials may be able to read more than tables, so the operator lists the prefixes under which
+        stewards may register tables.
+        """
+        bucket, key = split_address(split_version(table)[0])
+        place = f"{SCHEME}{bucket}/{key}/"
+        if not any(place.startswith(f"{allowed.rstrip('/')}/") for allowed in self._settings.store):
+            raise UnsuitableTable(
+                "a table in an object store must lie under a prefix that the service was started with: --store "
+                "s3://BUCKET/FOLDER"
+            )
+        return table
+
+    def _path_in_data_folder(self, table: str) -> str:
+        """Return the absolute path of `table` in the data folder, or raise `UnsuitableTable` if it leads elsewhere.
+
+        Every file that the path stands for is checked, after links, globs and folders are followed.
         """
         folder = self._settings.data_dir.resolve()
         path, _, _ = table.partition("::")
         inside = not (Path(path).is_absolute() or ".." in path or ":" in path or set(path) & _EXPANDED)
         try:
-            inside = inside and all(file.resolve().is_relative_to(folder) for file in files_of(str(folder / path)))
+            inside = inside and all(file.resolve().is_relative_to(folder) for file in local_files(str(folder / path)))
         except (OSError, ValueError, NotImplementedError):  # not a path at all, or too long for one
             inside = False
         if not inside:
@@ -253,8 +498,54 @@ class Engines:
         return str(folder / table)
 
 
+def _content_state(located: str) -> str | None:
+    """Return a text that differs whenever the rows of the table at the path or URL `located` may differ.
+
+    None if the rows could change while the text stays the same; `Engines.content_version` lists these cases. Raises
+    `UnsuitableTable` or `OSError` if there is no such table.
+    """
+    if "::" in located:
+        return None
+    if is_stored(located):
+        return None if split_version(located)[1] is None else located
+    lake = None if os.path.isfile(located) else lake_folder(located)
+    if lake is not None:
+        return None if lake.version is None else f"{located}:{lake.path.stat().st_ino}"
+    files = (located,) if os.path.isfile(located) else local_files(located)
+    states = [(file, os.stat(file)) for file in files]
+    newest = max(max(state.st_mtime, state.st_ctime) for _, state in states)
+    if not newest < time.time() - _RECENT_SECONDS:
+        return None
+    return "\n".join(
+        f"{file}:{state.st_dev}:{state.st_ino}:{state.st_size}:{state.st_mtime_ns}:{state.st_ctime_ns}"
+        for file, state in states
+    )
+
+
+def _arrow_stream(table: "pa.Table") -> bytes:
+    """Return the Arrow table `table` as bytes in Arrow's stream format."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _cannot_open(dataset: Dataset) -> EngineFailed:
+    """Return the `EngineFailed` error for a registered table that cannot be opened.
+
+    Its message does not tell analysts the reason.
+    """
+    return EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward")
+
+
 def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
-    """Return a table's name with the database that a name without one is looked up in, as the engine compares names."""
+    """Return a set with the full name of `table` on a server, by which two data sets on the same table are recognised.
+
+    `kind` is the engine. A name without a database gets `database`, or the engine's default database if that is "". The
+    set is empty for PostgreSQL and DuckDB, whose tables are identified in other ways.
+    """
     match kind:
         case EngineKind.CLICKHOUSE:
             return {table if "." in table else f"{database or 'default'}.{table}"}
@@ -268,7 +559,10 @@ def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
 
 
 def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:
-    """Return the types of a table's own columns, or those of a public table's, whose names begin with a prefix."""
+    """Return the declared kinds (integer, date, ...) of a data set's CSV columns, by the name of the column.
+
+    With a `prefix` such as "countries." these are the columns of that public table, without the prefix in their names.
+    """
     public = tuple(f"{name}." for name, _ in dataset.public)
     return {
         name.removeprefix(prefix): Kind(kind)

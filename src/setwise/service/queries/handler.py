@@ -1,63 +1,167 @@
-"""From a request to a plan or an answer: what may be asked of a data set, by whom, from which account."""
+"""From a request to a preview or an answer: checks who may ask a question, plans and charges it, and runs its query.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+A question passes these steps once each: `Question` (the parsed request body), `CheckedQuestion` (with its account, data
+set, and parsed SQL and filter), `ExecutablePlan` (the mechanism and its cost), and the text of the stored answer.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from setwise.accounting.guarantees import Use
-from setwise.analytics.bins import group_of
-from setwise.analytics.bounds_search import SearchMemory
-from setwise.analytics.budget import AskedBudget, Draws, Within, budget_of
-from setwise.analytics.engines.aggregation import Aggregation
-from setwise.analytics.engines.base import Engine
-from setwise.analytics.engines.joins import Join, Key
-from setwise.analytics.execute import execute
-from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.budget import DEFAULT_DELTA, AskedBudget, Budget, Draws, Within, budget_of, default_delta
+from setwise.analytics.engines.joins import Join
+from setwise.analytics.execute import StatementPart, execute, execute_parts
+from setwise.analytics.filter.expression import Filter
 from setwise.analytics.identity import TableIdentity, request_text
-from setwise.analytics.payer import what_fits
-from setwise.analytics.planning import Plan
+from setwise.analytics.payer import suggest_budget
+from setwise.analytics.planning.bounds_search import SearchMemory, has_open_bounds
+from setwise.analytics.planning.plan import ExecutablePlan, Plan
+from setwise.analytics.planning.pricing import JointPlan
 from setwise.analytics.query import Query
-from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation, columns_computed_with
+from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Schema
-from setwise.analytics.sql.parser import Statement, TableFacts, parse_sql
-from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, UnknownColumn, UnknownName
-from setwise.ledger.account import Account, Receipt
-from setwise.mechanisms.histogram import Histogram
+from setwise.analytics.sql.aggregates import DeclaredBounds
+from setwise.analytics.sql.core import Core
+from setwise.analytics.sql.parser import TableFacts, parse_sql
+from setwise.analytics.sql.statement import Statement
+from setwise.errors import (
+    BudgetExhausted,
+    EngineFailed,
+    InvalidParameter,
+    Unattainable,
+    UnknownName,
+    UnsuitableTable,
+)
+from setwise.ledger.account import Account
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.statistics import GroupTable
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
+from setwise.service.queries.allowed_columns import AllowedColumns, check_columns
 from setwise.service.queries.engine_pool import Engines
-from setwise.service.queries.runner import QueryTiming, Question, RunningQuery
-from setwise.service.shares import Threads
+from setwise.service.queries.exact_results import ExactResults
+from setwise.service.queries.jobs import Job
+from setwise.service.queries.runner import Question, RunningQuery, SqlSelect
+from setwise.service.queries.table_reader import TableReader, TimedAccount
+from setwise.service.slots import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
 from setwise.service.telemetry import stage_span
-from setwise.service.workers.pool import WorkerPool
-from setwise.service.workers.tasks import PlanQuestion
+from setwise.service.workers.answers import CheckShell, StoredAnswer, WriteRows, make, without_rows
+from setwise.service.workers.pool import RememberedResults, WorkerPool
+from setwise.service.workers.tasks import PlanQuestion, PlanStatement, Task
+
+_STATEMENT_CHARACTERS = 4 << 20
+"""The most characters of all SQL (with public labels) whose parsed form is cached, which takes ten times as much."""
+
+_LONGEST_REMEMBERED = 1 << 20
+"""The most characters of one SQL statement, with its public labels, whose parsed form is cached."""
+
+_ROW_CHARACTERS = 4 << 20
+"""The most characters of the cached rows of all answers to SQL."""
+
+_LONGEST_ROWS = 64 << 10
+"""The most characters of the cached rows of one answer, so that one large answer does not displace others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPart:
+    """One query over private rows, checked against the columns that the steward allows.
+
+    A question has one such query; only a SQL statement may have several, one for each SELECT that aggregates private
+    rows. In `query`, bounds that the request left out have the data set's values. `schema` has the columns of the table
+    that it reads, and `where` is its filter, parsed for that schema, or None. `joins` are the public tables that SQL
+    joins to the data set, and `derivation` the steps by which SQL computes each user's rows; both are empty for a
+    question that is not in SQL.
+    """
+
+    query: Query
+    schema: Schema
+    where: Filter | None = None
+    joins: tuple[Join, ...] = ()
+    derivation: Derivation = NOT_DERIVED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedQuestion:
-    """A question that was checked against what the data set's steward allows and the person's account.
+    """A question that was checked: its account is the person's own, and the steward allows its columns and bounds.
 
-    `is_explained` says that its SQL is an EXPLAIN, which has a preview and no answer.
+    `account` pays `budget` for the question. `dataset` names the versions of its lake tables and objects that are read,
+    as `Engines.pin` returns it. `parts` are its queries over private rows, in the order in which they are run.
+    `statement` is the parsed SQL, or None if the question was not asked in SQL.
     """
 
     dataset: Dataset
     account: Account
-    query: Query
-    spending: AskedBudget
-    schema: Schema
-    joins: tuple[Join, ...] = ()
-    derivation: Derivation = NOT_DERIVED
-    is_explained: bool = False
+    budget: AskedBudget
+    parts: tuple[CheckedPart, ...]
+    statement: Statement | None = None
+
+    def to_plan(self) -> Task[ExecutablePlan | JointPlan]:
+        """Return the task that plans this question in a worker process.
+
+        The filter is left out if the plan does not depend on it, so that one cached plan serves all filters;
+        `complete_plan` then adds the filter.
+        """
+        parts = [replace(part, query=replace(part.query, where=None), where=None) for part in self.parts]
+        tasks = tuple(
+            PlanQuestion(
+                query=part.query,
+                spending=self.budget,
+                user=self.dataset.protected,
+                schema=part.schema,
+                terms=self.account.terms,
+                where=part.where,
+            )
+            for part in (parts if self._is_planned_unfiltered else self.parts)
+        )
+        return tasks[0] if len(tasks) == 1 else PlanStatement(parts=tasks)
+
+    def complete_plan(self, planned: ExecutablePlan | JointPlan) -> ExecutablePlan | JointPlan:
+        """Return `planned`, the result of the task of `to_plan`, with the question's filter if the task left it out.
+
+        Raises `UnsuitableTable` for a filter that the columns do not allow.
+        """
+        if not self._is_planned_unfiltered or isinstance(planned, JointPlan):
+            return planned
+        (part,) = self.parts
+        return planned.with_filter(part.query, part.where, part.schema)
+
+    @property
+    def _is_planned_unfiltered(self) -> bool:
+        """Whether `to_plan` leaves the filter out of the plan.
+
+        It does for a question with a single query that has a filter, if the question states all bounds. A question
+        without bounds first needs a private search for them; the plan of this search has a query of its own, to which
+        `complete_plan` could not add the filter.
+        """
+        return len(self.parts) == 1 and self.parts[0].where is not None and not has_open_bounds(self.parts[0].query)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """The plan of a question, and whether its account could pay for it now.
+
+    `left` is the remaining budget of the account as mechanism uses. `shortage` says what the account, or the cap of its
+    data set, lacks to pay for the plan, and a smaller budget that would fit if one is found; it is None if the account
+    can pay. A cap can be paid by two rules (a Gaussian wallet, or a sum of epsilons) until a charge fits only one of
+    them: `warning` says which rule the charge would end for all accounts, or is None.
+    """
+
+    plan: Plan
+    left: tuple[Use, ...]
+    shortage: str | None
+    warning: str | None
 
 
 class QuestionService:
-    """Checks, previews and answers questions."""
+    """Checks, previews, charges and answers the questions of people to data sets."""
 
     def __init__(
         self, datasets: Datasets, accounts: Accounts, engines: Engines, workers: WorkerPool, randomness: Randomness
@@ -68,79 +172,286 @@ class QuestionService:
         self._workers = workers
         self._randomness = randomness
         self._searches = SearchMemory()
+        self._results = ExactResults()
+        self._statements = RememberedResults(most=_STATEMENT_CHARACTERS, largest=_LONGEST_REMEMBERED)
+        self._rows = RememberedResults(most=_ROW_CHARACTERS, largest=_LONGEST_ROWS)
+        self._lock = threading.Lock()
+        """Held while one of the two caches is read or written."""
 
-    async def preview(self, identity: Identity, raw: Question, threads: Threads) -> tuple[Plan, tuple[Use, ...]]:
-        """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
-        question = await threads.run(self._checked, identity, raw)
+    async def preview(self, identity: Identity, question: Question, threads: Threads) -> Preview:
+        """Return the preview of a question: its plan, and what its account lacks to pay for it.
+
+        A preview charges nothing and reads no rows. `threads` run the short work with the database.
+        """
+        checked = await threads.run(self._check, identity, question)
         with _at_plan():
-            planned = await self._workers.run(_to_plan(question))
-        return planned.plan, (await threads.run(question.account.status)).left
+            planned = checked.complete_plan(await self._workers.run(checked.to_plan()))
+        left = (await threads.run(checked.account.status)).left
+        # A budget that fits is searched by planning other budgets, so this may take as long as several plans.
+        shortage, warning = await self._workers.call(self._affordability, checked, planned)
+        return Preview(plan=planned.plan, left=left, shortage=shortage, warning=warning)
 
     def answer(self, running: RunningQuery) -> str:
-        """Check, plan, charge, run, and return the text of the answer that is stored."""
-        question = self._checked(running.request.identity, running.request.question)
-        if question.is_explained:
+        """Check, plan, charge and run the query `running`, and return its stored answer as JSON text.
+
+        Raises a `SetwiseError` if the question is not valid, `BudgetExhausted` if the account cannot pay,
+        `RunsElsewhere` if another replica has answered the query or is running it, and after the charge the errors of
+        `execute`.
+        """
+        checked = self._check(running.identity, running.question, running.key)
+        if checked.statement is not None and checked.statement.explain:
             with at_field("query.text"):
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
         running.resume()
         with _at_plan(), stage_span("plan"):
-            planned = self._workers.calculate(_to_plan(question), check=running.timing.raise_if_cancelled)
-        dataset, spending = question.dataset, question.spending
-        if isinstance(spending, Within):
-            assert planned.total is not None, "an accuracy is bought with a total"
-            spending = planned.total
-        reader = TableReader(self._engines, dataset, running.timing, question.joins, question.derivation)
+            task = checked.to_plan()
+            planned = checked.complete_plan(self._workers.calculate(task, check=running.timing.raise_if_cancelled))
+        payer = TimedAccount(checked.account, running.timing, running.record_charge)
+        budget = checked.budget
+        if isinstance(budget, Within) and planned.total is not None:
+            budget = planned.total
+        try:
+            if isinstance(planned, JointPlan):
+                return self._answer_parts(checked, planned, running, payer)
+            return self._answer_one(checked, planned, running, payer)
+        except BudgetExhausted as error:
+            fitting = self._fitting_budget(replace(checked, budget=budget), planned.plan.uses)
+            raise (error if fitting is None else BudgetExhausted(f"{error}; {fitting}")) from None
+
+    def _answer_one(
+        self, checked: CheckedQuestion, planned: ExecutablePlan, running: RunningQuery, payer: TimedAccount
+    ) -> str:
+        """Charge and run the question `checked`, which has one query over private rows, and return the stored answer.
+
+        The answer is JSON text. `planned` is the plan of the question, and `running` has the query's slot and timing.
+        `payer` is the account, which is charged before the query waits for an engine slot.
+        """
+        (part,) = checked.parts
+        budget = checked.budget
+        if isinstance(budget, Within):
+            assert planned.total is not None, "an accuracy is bought with a budget of its own"
+            budget = planned.total
+        planned = planned.at_version(part.schema.version)
+        reader = self._table_reader(checked, running, part.joins, part.derivation)
         with at_field("query"):
             reader.check(planned.aggregation)
-        try:
-            stored, _ = execute(
-                planned,
-                reader,
-                TimedAccount(question.account, running.timing, running.charged),
-                key=running.request.key,
-                request=request_text(self._identity(question), question.query, spending, question.schema),
-                randomness=self._randomness,
-                searches=self._searches,
-            )
-        except BudgetExhausted as error:
-            fits = self._what_fits(replace(question, spending=spending), planned.plan.uses)
-            raise (error if fits is None else BudgetExhausted(f"{error}; {fits}")) from None
+        stored, _ = execute(
+            planned,
+            reader,
+            payer,
+            key=running.key,
+            request=self._request_text(checked, part, budget),
+            randomness=self._randomness,
+            searches=self._searches,
+            unit=checked.dataset.unit,
+        )
         return stored
 
-    def _identity(self, question: CheckedQuestion) -> TableIdentity:
-        """Return what identifies the tables that a question reads: where the steward registered each of them."""
-        dataset = question.dataset
-        return TableIdentity(
-            name=dataset.name,
-            user=dataset.user,
-            sources={dataset.name: f"{dataset.engine} {dataset.table}"} | dict(dataset.public),
-            joins=question.joins,
-            derivation=str(question.derivation),
+    def _answer_parts(
+        self, checked: CheckedQuestion, planned: JointPlan, running: RunningQuery, payer: TimedAccount
+    ) -> str:
+        """Charge a statement with several SELECTs over private rows once, run them all, and return the stored answer.
+
+        `planned` has the plans of the SELECTs of `checked`, and `running` the query's slot and timing. `payer` is the
+        account, which is charged before the query waits for an engine slot. All results are in one answer, as JSON
+        text.
+        """
+        statement, dataset = checked.statement, checked.dataset
+        assert statement is not None, "only SQL has several queries over private rows"
+        parts = []
+        for part, plan in zip(checked.parts, planned.parts, strict=True):
+            executable = plan.at_version(part.schema.version)
+            with at_field("query"):
+                self._table_reader(checked, running, part.joins, part.derivation).check(executable.aggregation)
+
+            def reader(answers: Sequence[PrivateAnswer], part: CheckedPart = part) -> TableReader:
+                derivation = statement.with_released(part.derivation, answers)
+                return self._table_reader(checked, running, part.joins, derivation)
+
+            parts.append(StatementPart(planned=executable, reader=reader))
+        pairs = zip(checked.parts, planned.budgets, strict=True)
+        texts = [self._request_text(checked, part, budget) for part, budget in pairs]
+        stored, _ = execute_parts(
+            parts,
+            planned.plan,
+            payer,
+            key=running.key,
+            request=statement.request_text(texts, self._versions(dataset)),
+            randomness=self._randomness,
+            searches=self._searches,
+            unit=checked.dataset.unit,
+        )
+        return stored
+
+    def _table_reader(
+        self, checked: CheckedQuestion, running: RunningQuery, joins: tuple[Join, ...], derivation: Derivation
+    ) -> TableReader:
+        """Return a reader of the data set's table, or of a table that SQL derives from it by `joins` and `derivation`.
+
+        The question `checked` names the data set. The reader reads within the engine slot of the query `running`.
+        """
+        account = checked.account.name
+        return TableReader(
+            self._engines, checked.dataset, running.timing, joins, derivation, account=account, results=self._results
         )
 
-    def statement(self, asked: Mapping[str, Any]) -> Statement | None:
-        """Return the SQL of a stored request as it is parsed; None for other kinds, and for SQL of another version."""
-        if asked["query"]["kind"] != "sql":
+    def statement(self, request: Mapping[str, Any], key: str) -> Statement | None:
+        """Return the parsed SQL of `request`, the JSON object of a stored request that was charged under `key`.
+
+        The SQL is parsed for the columns of the table versions that the charge recorded. None if the request is not in
+        SQL, if this release of the program refuses the SQL, or if a version of a lake table no longer exists, so that
+        its columns are not known.
+        """
+        if request["query"]["kind"] != "sql":
             return None
         try:
-            return self._read_sql(asked["query"], self._datasets.get(asked["dataset"]))
-        except InvalidParameter:
+            dataset = self._pin(self._datasets.get(request["dataset"]), request["account"], key)
+            return self._parse_select(SqlSelect.from_dict(request["query"]), dataset)
+        except (InvalidParameter, EngineFailed, UnsuitableTable):
             return None
 
-    def _read(self, raw: Question, dataset: Dataset) -> tuple[Query, AskedBudget, Statement | None]:
-        """Return the query, what may be spent on it, and the SQL that it was read from, if it was."""
-        if raw.query.get("kind") != "sql":
-            return Query.from_dict(raw.query), _spending(raw, None), None
-        statement = self._read_sql(raw.query, dataset)
-        spending = _spending(raw, statement)
-        statement = statement.filled(finds_bounds=not isinstance(spending, Draws))
-        return statement.query, spending, statement
+    def _pin(self, dataset: Dataset, account: str, key: str | None) -> Dataset:
+        """Return the data set with the versions of its lake tables that the charge of `account` under `key` recorded.
 
-    def _read_sql(self, asked: Mapping[str, object], dataset: Dataset) -> Statement:
-        """Return what the SQL of a request asks of a data set, or raise what is wrong with it."""
-        text = str(asked["text"])
-        given: dict[str, Any] = {name: asked.get(name) for name in ("contributions", "domain")}
-        allowed = _Allowed(dataset, self._engines.schema(dataset))
+        If there is no such charge, or `key` is None, the versions are the current ones. A retry thus reads the versions
+        that were paid for, so that its answer is about the same rows even if new ones were written since.
+        """
+        current = self._engines.pin(dataset)
+        if key is None or current == dataset:
+            return current
+        request = self._accounts.account(account).charged_request(key)
+        versions = None if request is None else json.loads(request).get("versions")
+        return current if versions is None else self._engines.pin(dataset, versions)
+
+    def _request_text(self, checked: CheckedQuestion, part: CheckedPart, budget: Budget) -> str:
+        """Return the canonical JSON text that the ledger stores for `part`, one query of the question `checked`.
+
+        `budget` is the budget that the query is charged with.
+        """
+        dataset = checked.dataset
+        identity = TableIdentity(
+            name=dataset.name,
+            user=dataset.protected,
+            sources={dataset.name: f"{dataset.engine} {dataset.table}"} | dict(dataset.public),
+            joins=part.joins,
+            versions=self._versions(dataset),
+            derivation=str(part.derivation),
+        )
+        return request_text(identity, part.query, budget, part.schema, part.where)
+
+    def _versions(self, dataset: Dataset) -> dict[str, str]:
+        """Return the versions of lake tables and objects that `dataset` reads, by the names of the tables.
+
+        `_pin` has added these versions to the names of the tables, as in `events@7`.
+        """
+        registered = self._datasets.get(dataset.name)
+        pinned = {dataset.name: dataset.table} | dict(dataset.public)
+        plain = {registered.name: registered.table} | dict(registered.public)
+        return {name: table.rpartition("@")[2] for name, table in pinned.items() if table != plain[name]}
+
+    def stored_answer(self, job: Job, statement: Statement | None) -> StoredAnswer:
+        """Return the stored answer of the query `job`, with its parsed SQL and the public tables that the SQL joins.
+
+        `statement` is the parsed SQL, or None if the query was not asked in SQL. Public tables are read here, because
+        the worker process that computes the rows can open no file.
+        """
+        assert job.answer is not None
+        public: tuple[tuple[str, bytes], ...] = ()
+        if statement is not None and statement.shell is not None and statement.shell.public:
+            request = json.loads(job.request)
+            dataset = self._pin(self._datasets.get(request["dataset"]), request["account"], job.key)
+            public = self._engines.public_tables(dataset, statement.shell.public)
+        return StoredAnswer(text=job.answer, statement=statement, public=public)
+
+    def render_rows(self, job: Job, renderers: WorkerPool) -> dict[str, str]:
+        """Return the rows of a query in SQL as JSON texts by field: `columns`, `rows`, `row_problem` and `row_notes`.
+
+        A field without a value is left out; the result is empty if the query is not in SQL. Texts that are not large
+        are cached, because lists and polls show them often. The worker pool `renderers` computes the texts of large
+        answers.
+        """
+        with self._lock:
+            remembered: dict[str, str] | None = self._rows.get(job.id)
+        if remembered is not None:
+            return remembered
+        request = json.loads(job.request)
+        statement = self.statement(request, job.key)
+        if statement is None:
+            return {}
+        if job.answer is None:
+            return {"columns": json.dumps([asdict(output) for output in statement.outputs], ensure_ascii=False)}
+        stored = self.stored_answer(job, statement)
+        texts = make(WriteRows(stored), stored, renderers)
+        with self._lock:
+            self._rows.add(job.id, texts, sum(map(len, texts.values())))
+        return texts
+
+    def _check(self, identity: Identity, question: Question, key: str | None = None) -> CheckedQuestion:
+        """Return `question` with its account, its data set and its checked queries; no row is read.
+
+        If the account was charged under `key` before, lake tables are read at the versions of that charge.
+        Raises `UnknownAccount`, `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of
+        the request field at fault.
+        """
+        with at_field("account"):
+            account = self._accounts.own(identity, question.account)
+        with at_field("dataset"):
+            if question.dataset != account.terms.dataset:
+                raise UnknownName(f"the account {question.account!r} is not on a data set named {question.dataset!r}")
+            dataset = self._pin(self._datasets.get(question.dataset), question.account, key)
+        schema = self._engines.schema(dataset)
+        allowed = AllowedColumns(dataset, schema)
+        if isinstance(question.query, SqlSelect):
+            with at_field("query"):
+                statement = self._parse_select(question.query, dataset)
+                budget = _budget_of(question, statement, default_delta(account.terms))
+                statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
+            parts = tuple(self._check_core(core, dataset, allowed) for core in statement.cores)
+            return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=parts, statement=statement)
+        with at_field("query"):
+            budget = _budget_of(question, None)
+            query = _bounded_query(question.query, dataset)
+        part = CheckedPart(query=query, schema=schema, where=check_columns(query, schema, allowed))
+        return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=(part,))
+
+    def _check_core(self, core: Core, dataset: Dataset, allowed: AllowedColumns) -> CheckedPart:
+        """Return the checked query of `core`, a SELECT inside a statement that aggregates private rows of `dataset`.
+
+        `allowed` has the columns that the steward allows. Raises `InvalidParameter`, `InvalidFilter` or
+        `UnknownColumn`, with the name of the request field at fault, if the steward does not allow its bounds or
+        columns.
+        """
+        with at_field("query"):
+            query = _bounded_query(core.query, dataset)
+        joins, derivation = core.source.joins, core.source.derivation
+        schema = self._engines.schema(dataset, joins, derivation)
+        where = check_columns(query, schema, allowed)
+        return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
+
+    def _parse_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
+        """Return the parsed SQL of a question to `dataset`, from a cache if it was parsed before.
+
+        Polls, lists of queries and pages need the parsed SQL of a stored request again and again. Raises
+        `InvalidParameter` or `UnknownColumn`.
+        """
+        place = (dataset, select)
+        with self._lock:
+            known: Statement | None = self._statements.get(place)
+        if known is not None:
+            return known
+        statement = self._read_select(select, dataset)
+        size = len(select.text) + sum(len(str(label)) for label in select.domain or ())
+        with self._lock:
+            self._statements.add(place, statement, size)
+        return statement
+
+    def _read_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
+        """Parse the SQL of a question to `dataset`, check that the steward allows its columns, and return it.
+
+        SQL over released rows is also checked, on empty tables in a worker process. Raises `InvalidParameter` or
+        `UnknownColumn`, at the field `query.text`.
+        """
+        allowed = AllowedColumns(dataset, self._engines.schema(dataset))
 
         def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
             if table != dataset.name:
@@ -149,90 +460,94 @@ class QuestionService:
                 allowed.check_key(key)
             return self._engines.schema(dataset, joins)
 
-        facts = TableFacts(public=tuple(name for name, _ in dataset.public), schema_of=schema_of)
+        facts = TableFacts(
+            public=tuple(name for name, _ in dataset.public),
+            declared=DeclaredBounds(
+                columns={column: (low, high) for column, low, high in dataset.bounds},
+                rows_per_user=dataset.rows_per_user,
+            ),
+            domains=dict(dataset.domains),
+            schema_of=schema_of,
+        )
         with at_field("query.text"):
-            statement = parse_sql(text, user=dataset.user, **given, facts=facts)
-            if len(statement.cores) > 1 or (statement.shell is not None and statement.shell.public):
-                raise InvalidParameter(
-                    "the service answers one SELECT over the data set at a time, and joins public tables to its rows: "
-                    "ask the SELECTs one by one"
-                )
-            allowed.check_derivation(statement.derivation)
+            statement = parse_sql(
+                select.text,
+                user=dataset.protected,
+                contributions=select.contributions,
+                domain=select.domain,
+                facts=facts,
+            )
+            for core in statement.cores:
+                allowed.check_derivation(core.source.derivation)
             if statement.shell is not None:
-                schema = self._engines.schema(dataset, statement.joins, statement.derivation)
-                statement.check_shell([schema])
+                schemas = tuple(
+                    self._engines.schema(dataset, core.source.joins, core.source.derivation) for core in statement.cores
+                )
+                tables = self._engines.public_tables(dataset, statement.shell.public)
+                empty = tuple((name, without_rows(table)) for name, table in tables)
+                self._workers.calculate(CheckShell(statement=statement, schemas=schemas, public=empty))
             return statement
 
-    def _what_fits(self, question: CheckedQuestion, needed: Sequence[Use]) -> str | None:
-        """Return in words a smaller total that the account would pay for, or None."""
-        account = question.account
-        if not isinstance(question.spending, Total):
+    def _affordability(
+        self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan
+    ) -> tuple[str | None, str | None]:
+        """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
+
+        The shortage says what the account lacks to pay for the plan `planned`. The warning says which of the two rules
+        by which the data set's cap can be paid (a Gaussian wallet, or a sum of epsilons) the charge would end for all
+        accounts; it is None if the account cannot pay.
+        """
+        uses = planned.plan.uses
+        shortage = checked.account.shortage(uses)
+        if shortage is not None:
+            budget = planned.total if isinstance(checked.budget, Within) and planned.total else checked.budget
+            fitting = self._fitting_budget(replace(checked, budget=budget), uses)
+            return (shortage if fitting is None else f"{shortage}; {fitting}"), None
+        return None, checked.account.warning(uses)
+
+    def _fitting_budget(self, checked: CheckedQuestion, needed: Sequence[Use]) -> str | None:
+        """Return a sentence that suggests a smaller budget, if the account cannot pay for the uses `needed`.
+
+        The account is that of the question `checked`, and can pay for the suggested budget. Returns None if no such
+        budget is found, or if the question takes registered uses and so has no budget of its own.
+        """
+        account = checked.account
+        if not isinstance(checked.budget, Total):
             return None
 
         def fits(other: Total) -> bool:
-            planned = self._workers.calculate(_to_plan(replace(question, spending=other)))
+            planned = self._workers.calculate(replace(checked, budget=other).to_plan())
             return account.shortage(planned.plan.uses) is None
 
-        return what_fits(question.spending, needed, account, fits)
-
-    def _checked(self, identity: Identity, raw: Question) -> CheckedQuestion:
-        """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
-        with at_field("account"):
-            account = self._accounts.own(identity, raw.account)
-        with at_field("dataset"):
-            if raw.dataset != account.terms.dataset:
-                raise UnknownName(f"the account {raw.account!r} is not on a data set named {raw.dataset!r}")
-            dataset = self._datasets.get(raw.dataset)
-        with at_field("query"):
-            query, spending, statement = self._read(raw, dataset)
-            query = _bounded(query, dataset)
-        if query.kind == "histogram" and query.contributions is None and query.domain is None:
-            with at_field("query.contributions"):
-                raise InvalidParameter(
-                    "a histogram of this data set needs contributions or a domain: give either, or ask for a top k"
-                )
-        joins = () if statement is None else statement.joins
-        derivation = NOT_DERIVED if statement is None else statement.derivation
-        schema = self._engines.schema(dataset, joins, derivation)
-        _check_columns(query, dataset, schema, _Allowed(dataset, self._engines.schema(dataset)))
-        return CheckedQuestion(
-            dataset=dataset,
-            account=account,
-            query=query,
-            spending=spending,
-            schema=schema,
-            joins=joins,
-            derivation=derivation,
-            is_explained=statement is not None and statement.explain,
-        )
+        return suggest_budget(checked.budget, needed, account, fits)
 
 
-def _spending(raw: Question, statement: Statement | None) -> AskedBudget:
-    """Return what may be spent, which SQL may say itself."""
+def _budget_of(question: Question, statement: Statement | None, delta: float = DEFAULT_DELTA) -> AskedBudget:
+    """Return the budget of a question, from the request or from the OPTIONS clause of its SQL `statement`.
+
+    `statement` is None for a question that is not in SQL. SQL with private groups that states no delta gets `delta`.
+    Raises `InvalidParameter` if neither the request nor the SQL states a budget, or if both do.
+    """
     with at_field("spend"):
         if statement is None or not statement.says_what_to_spend:
-            if raw.spending is None:
+            if question.budget is None:
                 words = "draws from the account, or a total" if statement is None else "in OPTIONS, or beside the SQL"
                 raise InvalidParameter(f"say what to spend: {words}")
-            return raw.spending()
-        if raw.spending is not None:
+            if question.is_delta_open and statement is not None and not isinstance(question.budget, Draws):
+                needed = Fraction(str(delta)) if statement.has_private_groups else Fraction(0)
+                return replace(question.budget, delta=needed)
+            return question.budget
+        if question.budget is not None:
             raise InvalidParameter("what to spend is said twice, in OPTIONS and beside the SQL: say it once")
-        return budget_of(statement.paid_by({}))
-
-
-def _to_plan(question: CheckedQuestion) -> PlanQuestion:
-    return PlanQuestion(
-        query=question.query,
-        spending=question.spending,
-        user=question.dataset.user,
-        schema=question.schema,
-        terms=question.account.terms,
-    )
+        return budget_of(statement.paid_by({}, delta))
 
 
 @contextmanager
 def _at_plan() -> Iterator[None]:
-    """Name the part that a plan refuses: what to spend where a number is at fault, else the query."""
+    """Context manager that names the request field at fault in an error that planning raises in its `with` block.
+
+    The field is `spend` for `InvalidParameter` and `Unattainable` (the budget or accuracy cannot be met), else `query`.
+    """
     with at_field("query"):
         try:
             yield
@@ -241,139 +556,34 @@ def _at_plan() -> Iterator[None]:
                 raise
 
 
-def _bounded(query: Query, dataset: Dataset) -> Query:
-    """Return the query with the data set's bounds where it leaves its own out, or raise when it exceeds them."""
+def _bounded_query(query: Query, dataset: Dataset) -> Query:
+    """Return `query` with the data set's contribution bounds in place of those that it leaves out.
+
+    Raises `InvalidParameter` if a bound of the query is larger than the data set's, or if a histogram of private groups
+    has no contribution bound.
+    """
+    bounded = _within_bounds(query, dataset)
+    has_bound = bounded.contributions is not None or bounded.auto_contributions
+    if bounded.kind == "histogram" and not has_bound and bounded.domain is None:
+        with at_field("query.contributions"):
+            raise InvalidParameter(
+                "a histogram of this data set needs contributions or a domain: give either, or ask for a top k"
+            )
+    return bounded
+
+
+def _within_bounds(query: Query, dataset: Dataset) -> Query:
+    """Return `query` with the data set's `contributions` and `per_item` in place of those that it leaves out.
+
+    A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
+    than the data set's.
+    """
     if query.item is None:
         return query
     filled = query.filled(contributions=dataset.contributions, per_item=dataset.per_item)
-    for name, asked in (("contributions", filled.contributions), ("per_item", filled.per_item)):
+    for name, bound in (("contributions", filled.contributions), ("per_item", filled.per_item)):
         most = getattr(dataset, name)
-        if most is not None and (asked is None or asked > most):
+        if most is not None and (bound is None or bound > most):
             with at_field(f"query.{name}"):
-                raise InvalidParameter(f"{name} must be at most {most} on this data set, not {asked}")
+                raise InvalidParameter(f"{name} must be at most {most} on this data set, not {bound}")
     return filled
-
-
-class _Allowed:
-    """The columns that a question may name: those that the steward lists, and all of public tables."""
-
-    def __init__(self, dataset: Dataset, schema: Schema) -> None:
-        self._dataset = dataset
-        self._own = schema.names
-
-    def own(self, name: str) -> str | None:
-        """Return the data set's own column that a column of a join is; None for one of a public table."""
-        plain = name.removeprefix(f"{self._dataset.name}.")
-        return next((each for each in (name, plain) if each in self._own), None)
-
-    def check(self, what: str, name: str, listed: tuple[str, ...], there: bool) -> None:
-        """Raise `UnknownColumn` for a column that is not there, or is the data set's own and not listed."""
-        own = self.own(name)
-        if not there or (own is not None and own not in listed):
-            names = ", ".join(map(repr, listed)) or "none"
-            raise UnknownColumn(f"{what} must be one of the columns allowed here ({names}), not {name!r}")
-
-    def check_derivation(self, derivation: Derivation) -> None:
-        """Raise unless every own column that SQL computes with may be grouped or filtered by, or is added up.
-
-        A column that the steward lists as a value alone may stand in sums of numbers. In a condition or as a key it
-        would be filtered or grouped by.
-        """
-        for name, is_number in columns_computed_with(derivation):
-            own = self.own(name)
-            listed = (*self._dataset.items, *self._dataset.filters, *(self._dataset.values if is_number else ()))
-            if own is not None and own not in (*listed, self._dataset.user):
-                names = ", ".join(map(repr, listed)) or "none"
-                raise UnknownColumn(f"SQL may compute with the columns allowed here ({names}), not with {name!r}")
-
-    def check_key(self, key: Key) -> None:
-        """Raise unless the data set's own column may be grouped or filtered by: a join can do either."""
-        if key.earlier in (None, self._dataset.name) and key.column in self._own:
-            listed = (*self._dataset.items, *self._dataset.filters)
-            self.check("a column to join on", key.column, listed, there=True)
-
-
-def _check_columns(query: Query, dataset: Dataset, schema: Schema, allowed: _Allowed) -> None:
-    """Raise `UnknownColumn` or `InvalidFilter` for columns that the steward has not allowed."""
-    grouped = [group_of(text, schema).column for text in query.groups]
-    for name, columns, listed in (("item", grouped, dataset.items), ("value", query.values, dataset.values)):
-        for column in columns:
-            with at_field(f"query.{name}"):
-                allowed.check(name, column, listed, column in schema.names)
-    if query.where is not None:
-        filters = [name for name in schema.names if (own := allowed.own(name)) is None or own in dataset.filters]
-        with at_field("query.where"):
-            parse_filter(query.where, schema, filters)
-
-
-class TimedAccount:
-    """An account whose charges wait for a turn and whose answers are stored at padded moments.
-
-    `charged` is called when a charge is on disk, before the turn.
-    """
-
-    def __init__(self, account: Account, timing: QueryTiming, charged: Callable[[], None]) -> None:
-        self._account = account
-        self._timing = timing
-        self._charged = charged
-
-    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Charge; then wait for a turn, unless the answer is there already."""
-        receipt = self._account.charge(uses, key=key, request=request)
-        self._charged()
-        if receipt.answer is None:
-            self._timing.acquire_slot()
-        return receipt
-
-    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
-        """Store the answer, at a padded moment, unless the query was stopped before that moment."""
-        self._timing.wait_for_padded_time()
-        self._timing.raise_if_cancelled()
-        return self._account.settle(receipt, answer=answer, returned=returned)
-
-
-class TableReader:
-    """Reads a registered table for one query, with an engine that is borrowed for each call.
-
-    A query that waits for its turn holds none, so that there are never many more engines than turns.
-    """
-
-    def __init__(
-        self,
-        engines: Engines,
-        dataset: Dataset,
-        timing: QueryTiming,
-        joins: tuple[Join, ...],
-        derivation: Derivation = NOT_DERIVED,
-    ) -> None:
-        self._engines = engines
-        self._dataset = dataset
-        self._timing = timing
-        self._joins = joins
-        self._derivation = derivation
-
-    def check(self, aggregation: Aggregation) -> None:
-        """Raise what metadata tells is wrong with an aggregation."""
-        with self._engines.borrow_to_check(self._dataset, self._joins, self._derivation) as engine:
-            engine.check(aggregation)
-
-    def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every positive group with its exact bounded count."""
-        with self._reading() as engine:
-            return engine.histogram(aggregation)
-
-    def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` highest groups, highest first."""
-        with self._reading() as engine:
-            return engine.top(aggregation, most)
-
-    def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return the exact measures of every group."""
-        with self._reading() as engine:
-            return engine.statistics(aggregation)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Engine]:
-        lent = self._engines.borrow(self._dataset, self._joins, self._derivation)
-        with lent as engine, self._timing.using(engine):
-            yield engine

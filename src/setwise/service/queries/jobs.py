@@ -1,12 +1,12 @@
-"""The store of queries that were charged, through which replicas agree on who runs what."""
+"""The store of charged queries, by which the replicas agree which of them runs a query."""
 
 import secrets
 import time
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Row, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import KeyConflict, UnknownName
@@ -17,20 +17,24 @@ from setwise.service.storage.schema import Clock
 
 
 class JobState(StrEnum):
-    """Where a query stands."""
+    """The state of a query that was charged: running, done, failed or cancelled."""
 
     RUNNING = "running"
-    """Charged, and waiting for its turn or being answered; `progress` says how far."""
+    """The query waits for an engine slot or is being answered; `progress` says how far."""
     DONE = "done"
-    """Answered; the answer is stored."""
+    """The query was answered, and its answer is stored."""
     FAILED = "failed"
-    """Ended in a problem; the same request under the same key starts it again, at no further charge."""
+    """The query ended in a problem. The same request under the same key runs it again at no further charge."""
     CANCELLED = "cancelled"
-    """Stopped by a person; the same request under the same key starts it again, at no further charge."""
+    """A person stopped the query. The same request under the same key runs it again at no further charge."""
 
 
 class Progress:
-    """The share of a query that is done at each stage; stages do not depend on the data."""
+    """The values of a query's progress, between 0 and 1, which a caller can see: waiting, charged, reading and done.
+
+    They do not depend on the data. There is no value between reading and done, because it would reveal when the engine
+    finished.
+    """
 
     WAITING = 0.0
     CHARGED = 0.1
@@ -40,7 +44,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One query as the database knows it; `attempt` counts the replicas that have taken it up."""
+    """A charged query as a row of the database.
+
+    `person` asked it and `account` paid for it under the idempotency `key`. `request` is the request body as JSON text.
+    `created_at` is the time at which the row was inserted, in seconds since 1970, and `progress` goes from 0 to 1.
+    `attempt` counts how often a replica has begun to run the query, and `heartbeat_at` is the time at which the
+    `replica` that runs it last reported, in seconds since 1970. `cancelled_by` is the person who asked to stop it,
+    `answer` the JSON text of its answer and `problem` that of its error; each may be None.
+    """
 
     id: str
     person: str
@@ -59,15 +70,31 @@ class Job:
 
 
 _BEATS_UNTIL_LOST = 10.0
+"""Heartbeats that a replica may miss before its queries count as lost."""
+
+_COLUMNS = tuple(field.name for field in fields(Job))
+
+# Statements that every query runs are built once: building one takes longer than SQLite takes to run it.
+_INSERT = insert(schema.jobs)
+_WITH_ID = select(schema.jobs).where(schema.jobs.c.id == bindparam("the_id"))
+_UNDER_KEY = select(schema.jobs).where(
+    schema.jobs.c.account == bindparam("the_account"), schema.jobs.c.key == bindparam("the_key")
+)
+_FINISH = (
+    update(schema.jobs)
+    .where(schema.jobs.c.id == bindparam("the_id"))
+    .values(state=str(JobState.DONE), answer=bindparam("the_answer"), problem=None, progress=Progress.DONE)
+)
 
 
 class Jobs:
-    """The store of queries.
+    """The store of charged queries.
 
-    A query is recorded once it is charged: one that is refused leaves nothing here. It is run by whoever inserts its
-    row, or raises its `attempt`: a compare-and-swap, so that one replica does. Should two run the same query after all
-    (one was slow, not dead), the ledger keeps the answer that was stored first and both show that. A row that a power
-    cut loses is made again by whoever asks under the same key: the charge and the answer are on disk, in the ledger.
+    A query gets a row when it is charged; a query that is refused has none. The replica that inserts the row, or that
+    raises its `attempt` by a compare-and-swap, runs the query, so that only one replica does. If two replicas
+    nevertheless run one query, because the first was slow and not dead, the ledger keeps the answer that was stored
+    first, and both show it. A row that is lost in a power cut is inserted again when somebody asks under the same key,
+    because the charge and the answer are in the ledger, on disk.
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
@@ -77,13 +104,13 @@ class Jobs:
         self._clock = clock
 
     def resume(self, *, account: str, key: str, request: str) -> tuple[Job | None, bool]:
-        """Return the query under this key, if there is one, and whether this replica has taken it up just now.
+        """Return the query that `account` was charged for under `key`, and whether this replica shall run it now.
 
-        Raise `KeyConflict` when the key was used for another request.
+        A query that failed, was cancelled or lost its replica is run again. Returns (None, False) if there is no query
+        under the key. Raises `KeyConflict` if the key was used for another request than `request`.
         """
-        query = select(schema.jobs).where(schema.jobs.c.account == account, schema.jobs.c.key == key)
         with self._database.reading() as connection:
-            row = connection.execute(query).one_or_none()
+            row = connection.execute(_UNDER_KEY, {"the_account": account, "the_key": key}).one_or_none()
         if row is None:
             return None, False
         job = _job(row)
@@ -93,9 +120,10 @@ class Jobs:
         return self.take_up(job) if ended or self.is_lost(job) else (job, False)
 
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
-        """Record a query that was charged; return it and whether this replica is to run it.
+        """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
 
-        It is not when another replica has recorded the same query meanwhile, and runs it.
+        It shall not if another replica has inserted the row meanwhile. `person` asked the query, `account` paid for it
+        under `key`, and `request` is the request body as JSON text.
         """
         now = self._clock()
         fresh = Job(
@@ -113,7 +141,7 @@ class Jobs:
         )
         try:
             with self._database.writing(durable=False) as connection:
-                connection.execute(insert(schema.jobs).values(asdict(fresh)))
+                connection.execute(_INSERT, {name: getattr(fresh, name) for name in _COLUMNS})
         except IntegrityError:
             found, ours = self.resume(account=account, key=key, request=request)
             assert found is not None
@@ -121,8 +149,12 @@ class Jobs:
         return fresh, True
 
     def take_up(self, job: Job) -> tuple[Job, bool]:
-        """Try to become the replica that runs a query that nobody runs; return it and whether that worked."""
-        ours = update(schema.jobs).where(schema.jobs.c.id == job.id, schema.jobs.c.attempt == job.attempt)
+        """Try to take over the query `job`, which no replica runs.
+
+        Returns the query, and whether this replica shall run it: False if another replica has taken it over since `job`
+        was read.
+        """
+        claim = update(schema.jobs).where(schema.jobs.c.id == job.id, schema.jobs.c.attempt == job.attempt)
         fresh = {
             "attempt": job.attempt + 1,
             "replica": self._replica,
@@ -133,33 +165,36 @@ class Jobs:
             "problem": None,
         }
         with self._database.writing(durable=False) as connection:
-            won = connection.execute(ours.values(fresh)).rowcount == 1
+            won = connection.execute(claim.values(fresh)).rowcount == 1
         return self.get(job.id), won
 
     def is_lost(self, job: Job) -> bool:
-        """Whether the replica that runs the query has not been heard of for long."""
+        """Return whether the replica that runs the query `job` has missed ten heartbeats, and so counts as dead."""
         return job.state is JobState.RUNNING and job.heartbeat_at < self._clock() - self._lost_after
 
     def get(self, id_: str) -> Job:
-        """Return the query of that id or raise `UnknownName`."""
+        """Return the charged query with the id `id_`; raise `UnknownName` if there is none."""
         with self._database.reading() as connection:
-            row = connection.execute(select(schema.jobs).where(schema.jobs.c.id == id_)).first()
+            row = connection.execute(_WITH_ID, {"the_id": id_}).first()
         if row is None:
             raise _unknown()
         return _job(row)
 
     def visible(self, identity: Identity, id_: str) -> Job:
-        """Return the query of that id, if it is this person's or they are a steward, or raise `UnknownName`."""
+        """Return the charged query with the id `id_`, if it is the caller's own or the caller is a steward.
+
+        Raises `UnknownName` otherwise.
+        """
         job = self.get(id_)
         if job.person != identity.person.name and not identity.is_steward:
             raise _unknown()
         return job
 
     def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
-        """Return a person's latest queries, newest first: those that follow `after`, or the first ones.
+        """Return the queries of a person, newest first; only those older than the query `after`, if it is given.
 
-        At most `most` of them, and no more after their requests and answers have `most_bytes` characters together: a
-        single answer may have ten megabytes.
+        At most `most` queries are returned, and no more once their requests and answers have `most_bytes` characters
+        together, because a single answer may have ten megabytes.
         """
         created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
         query = select(id_).where(schema.jobs.c.person == person)
@@ -169,10 +204,10 @@ class Jobs:
         jobs: list[Job] = []
         size = 0
         with self._database.reading() as connection:
-            # The ids first: sorted together with their texts, rows of ten megabytes would be copied.
-            for found in connection.scalars(query.order_by(created_at.desc(), id_).limit(most)).all():
-                row = connection.execute(select(schema.jobs).where(id_ == found)).first()
-                if row is None:  # forgotten meanwhile
+            # Only ids are sorted: sorted together with their texts, rows of ten megabytes would be copied.
+            for listed in connection.scalars(query.order_by(created_at.desc(), id_).limit(most)).all():
+                row = connection.execute(_WITH_ID, {"the_id": listed}).first()
+                if row is None:  # deleted meanwhile
                     continue
                 jobs.append(_job(row))
                 size += len(row.request) + len(row.answer or "")
@@ -181,14 +216,17 @@ class Jobs:
         return jobs
 
     def ids_on(self, account: str) -> dict[str, str]:
-        """Return the ids of the queries on an account, by their keys."""
+        """Return the ids of the queries that the account `account` was charged for, by their idempotency keys."""
         query = select(schema.jobs.c.key, schema.jobs.c.id).where(schema.jobs.c.account == account)
         with self._database.reading() as connection:
             return {row.key: row.id for row in connection.execute(query)}
 
     def beat(self, progress: dict[str, float]) -> Collection[str]:
-        """Say that this replica's queries are alive and how far they are; return those that are to be cancelled."""
-        mine = and_(
+        """Write the heartbeat and progress of this replica's queries, and return the ids of those to be cancelled.
+
+        `progress` maps the id of each query to its progress between 0 and 1.
+        """
+        ours = and_(
             schema.jobs.c.replica == self._replica,
             schema.jobs.c.state == str(JobState.RUNNING),
             schema.jobs.c.id.in_(progress),
@@ -198,14 +236,18 @@ class Jobs:
                 at_it = [id_ for id_, reached in progress.items() if reached == share]
                 connection.execute(
                     update(schema.jobs)
-                    .where(mine, schema.jobs.c.id.in_(at_it))
+                    .where(ours, schema.jobs.c.id.in_(at_it))
                     .values(heartbeat_at=self._clock(), progress=share)
                 )
-            wanted = select(schema.jobs.c.id).where(mine, schema.jobs.c.cancelled_by.is_not(None))
+            wanted = select(schema.jobs.c.id).where(ours, schema.jobs.c.cancelled_by.is_not(None))
             return list(connection.scalars(wanted))
 
     def cancel(self, job: Job, *, by: str) -> Job:
-        """Ask for a query to be stopped; the replica that runs it will see. One that has ended stays as it is."""
+        """Record that the person `by` asks to stop the query `job`, and return the query.
+
+        The replica that runs the query sees this at its next heartbeat. A query whose replica is dead is cancelled at
+        once, and one that has ended stays unchanged.
+        """
         running = and_(schema.jobs.c.id == job.id, schema.jobs.c.state == str(JobState.RUNNING))
         with self._database.writing(durable=False) as connection:
             connection.execute(update(schema.jobs).where(running).values(cancelled_by=by))
@@ -214,39 +256,46 @@ class Jobs:
         return self.get(job.id)
 
     def done(self, job: Job, answer: str) -> Job:
-        """Record the answer that the ledger has stored; whichever replica says so, it is the same."""
-        ended = {"state": str(JobState.DONE), "answer": answer, "problem": None}
-        self._end(schema.jobs.c.id == job.id, ended)
+        """Record in the row of the query `job` that it was answered with `answer`, and return the query.
+
+        The ledger has stored this answer before, so every replica that records an answer records the same one.
+        """
+        with self._database.writing(durable=False) as connection:
+            connection.execute(_FINISH, {"the_id": job.id, "the_answer": answer})
         return replace(job, state=JobState.DONE, answer=answer, problem=None, progress=Progress.DONE)
 
     def stopped(self, job: Job, state: JobState, problem: str) -> Job:
-        """Record that a query failed or was cancelled, unless another replica has taken it up; return it as it is."""
-        mine = and_(
+        """Record that the query `job` ended as `state` (failed or cancelled), and return the query.
+
+        `problem` is its error, a problem document as JSON text. Nothing is recorded if another replica has taken the
+        query over.
+        """
+        ours = and_(
             schema.jobs.c.id == job.id,
             schema.jobs.c.attempt == job.attempt,
             schema.jobs.c.state == str(JobState.RUNNING),
         )
-        self._end(mine, {"state": str(state), "problem": problem})
+        with self._database.writing(durable=False) as connection:
+            ended = {"state": str(state), "problem": problem, "progress": Progress.DONE}
+            connection.execute(update(schema.jobs).where(ours).values(ended))
         return self.get(job.id)
 
     def forget(self, *, before: float) -> int:
-        """Drop the rows of queries that were asked before a moment and have ended; return how many.
+        """Delete the rows of ended queries that were asked before the time `before`, in seconds since 1970.
 
-        Charges and answers stay in the ledger: whoever asks again under the same key gets the stored answer.
+        Returns the number of deleted rows. Charges and answers stay in the ledger, so that asking again under the same
+        key returns the stored answer.
         """
         ended = and_(schema.jobs.c.created_at < before, schema.jobs.c.state != str(JobState.RUNNING))
         with self._database.writing(durable=False) as connection:
             return connection.execute(delete(schema.jobs).where(ended)).rowcount
 
-    def _end(self, which: ColumnElement[bool], ended: dict[str, str | None]) -> None:
-        with self._database.writing(durable=False) as connection:
-            connection.execute(update(schema.jobs).where(which).values(progress=Progress.DONE, **ended))
-
 
 def _unknown() -> UnknownName:
+    """Return the error for a query that does not exist or that the person may not see: it is the same for both."""
     return UnknownName("there is no such query, or it is not yours")
 
 
 def _job(row: Row[tuple[object, ...]]) -> Job:
-    kept = {name: getattr(row, name) for name in Job.__dataclass_fields__}
-    return Job(**(kept | {"state": JobState(row.state)}))
+    """Return the charged query (`Job`) that a row of the database stores."""
+    return Job(**({name: getattr(row, name) for name in _COLUMNS} | {"state": JobState(row.state)}))

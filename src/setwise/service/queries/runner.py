@@ -1,6 +1,6 @@
-"""Runs queries beside the event loop: a bounded number at once, with a heartbeat, a time limit and cancelling.
+"""Runs queries in threads: a limited number at once, with heartbeats, a time limit and cancellation.
 
-What an analyst can see of a query that touched data happens at padded moments (`QueryTiming`).
+An analyst can observe the end of a query that has read data only at padded times (`QueryTiming`).
 """
 
 import asyncio
@@ -14,53 +14,61 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from setwise.analytics.budget import AskedBudget
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.execute import padded
+from setwise.analytics.query import Query
 from setwise.errors import EngineFailed, KeyConflict, SetwiseError, StoreFailed, TooManyRequests
+from setwise.mechanisms.labels import Label
 from setwise.service.auth.people import Identity
 from setwise.service.problems import Problem, defect, log_store_failure, problem_of
 from setwise.service.queries.jobs import Job, Jobs, JobState, Progress
 from setwise.service.settings import Settings
-from setwise.service.shares import FairSlots, Threads
+from setwise.service.slots import FairSlots, Threads
 from setwise.service.telemetry import Metrics
 
 CANCELLED = "the query was cancelled; ask again under the same key to run it at no further charge"
 _LEAVING = "the replica is shutting down; ask again under the same key"
 _LARGE_REQUEST = 64 * 1024
-"""Characters of a request beyond which queries read one at a time.
+"""Characters of a request above which its query reads data only while no other such query does.
 
-An answer with as many items as such a request has labels takes a second of the interpreter, in steps of up to 60 ms in
-which nothing else runs. Two of them at once would double the wait of every other request.
+An answer with as many items as such a request has labels holds the interpreter for a second, in steps of up to 60 ms.
+Two such answers at once would double the time that every other request waits.
 """
 
 _LOOK_AGAIN = 0.1
-"""Seconds between two looks at a query that has not ended yet, or at whether one that waits for its turn is to stop."""
+"""Seconds between two checks whether a query has ended, or whether a query that waits for a slot was cancelled."""
 
 
 class EngineSlots(Protocol):
-    """The slots in which queries read tables, as one query waits for one and gives it back."""
+    """The engine slots of a replica, as one query acquires and releases them. A query must hold a slot to read data."""
 
     def acquire(self, *, timeout: float) -> bool:
-        """Wait for a slot for at most `timeout` seconds; return whether there was one."""
+        """Wait at most `timeout` seconds for an engine slot, and return whether one was acquired."""
         ...
 
     def release(self) -> None:
-        """Give the slot back."""
+        """Release the engine slot that the query holds."""
         ...
 
 
 class BothSlots:
-    """Two kinds of slots of which a query needs one each."""
+    """Two kinds of engine slots used as one: a query acquires a slot of each kind, or none.
+
+    A query with a large request needs both: the one slot for large requests, and a slot as any query does.
+    """
 
     def __init__(self, first: EngineSlots, second: EngineSlots) -> None:
         self._first = first
         self._second = second
 
     def acquire(self, *, timeout: float) -> bool:
-        """Wait for a slot of each kind for at most `timeout` seconds each; hold both or none."""
+        """Wait for a slot of each kind, at most `timeout` seconds for each; return whether both were acquired.
+
+        If one of them was not free in time, the query holds none.
+        """
         if not self._first.acquire(timeout=timeout):
             return False
         if not self._second.acquire(timeout=timeout):
@@ -69,35 +77,37 @@ class BothSlots:
         return True
 
     def release(self) -> None:
-        """Give both back."""
+        """Release both engine slots that the query holds."""
         self._second.release()
         self._first.release()
 
 
 class QueryTiming:
-    """Holds a query back until an engine is free, and its end until a padded moment after it was request.
+    """The engine slot, the deadline and the cancellation of one query.
 
-    What an analyst can see of a query that touched data (its answer, the draws given back, its failure) happens at
-    padded moments only.
+    The time at which the engine finishes depends on private rows. Everything that an analyst can observe of a query
+    that has read data (its answer, the returned uses, its failure) therefore happens at a padded time: `step`, 2
+    `step`, 4 `step`, ... seconds after the request. `slots` are the engine slots, and `seconds` is the longest time for
+    which the query may hold one.
     """
 
     def __init__(
         self,
-        turns: EngineSlots,
+        slots: EngineSlots,
         *,
         step: float,
         seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._turns = turns
+        self._slots = slots
         self._step = step
         self._seconds = seconds
         self._monotonic = monotonic
         self._sleep = sleep
-        self._asked = monotonic()
+        self._requested = monotonic()
         self._began: float | None = None
-        self._touched = False
+        self._has_read = False
         self._engine: Engine | None = None
         self._stop: str | None = None
         self._lock = threading.Lock()
@@ -105,7 +115,10 @@ class QueryTiming:
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Have stopping the query stop this engine, until it is given back: then it may serve another query."""
+        """Context manager: only while its `with` block runs, `stop` also cancels what the query does on `engine`.
+
+        After the block the engine may serve another query. Raises `EngineFailed` if this query was stopped before.
+        """
         with self._lock:
             self._engine = engine
         try:
@@ -116,25 +129,29 @@ class QueryTiming:
                 self._engine = None
 
     def stop(self, reason: str) -> None:
-        """Stop the query, from any thread: while it waits, in the engine, or until its padded moment."""
+        """Stop the query; may be called from any thread.
+
+        The query then raises `EngineFailed` with the message `reason`, whether it waits for a slot, is in the engine,
+        or waits for its padded time. If it is stopped twice, the first reason stays.
+        """
         with self._lock:
             self._stop = self._stop or reason
             if self._engine is not None and self._began is not None:
-                self._engine.cancel()  # under the lock, so that the engine is not given back meanwhile
+                self._engine.cancel()  # under the lock, so that the engine is not lent to another query meanwhile
 
     @property
     def stopped(self) -> str | None:
-        """Why the query was stopped, or None."""
+        """The error message with which the query was stopped, or None if it was not stopped."""
         return self._stop
 
     @property
     def is_reading(self) -> bool:
-        """Whether the query has its turn with the engine."""
+        """Whether the query holds an engine slot, and so may be reading data."""
         return self._began is not None
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the query has had its engine for longer than it may."""
+        """Whether the query has held its engine slot for longer than the time limit of queries."""
         began = self._began
         return began is not None and self._monotonic() - began > self._seconds
 
@@ -144,11 +161,11 @@ class QueryTiming:
         Raises `EngineFailed` if the query was cancelled while it waited.
         """
         self.progress = Progress.CHARGED
-        while not self._turns.acquire(timeout=_LOOK_AGAIN):
+        while not self._slots.acquire(timeout=_LOOK_AGAIN):
             self.raise_if_cancelled()
         with self._lock:
             self._began = self._monotonic()
-        self._touched = True
+        self._has_read = True
         self.progress = Progress.READING
         self.raise_if_cancelled()
 
@@ -158,20 +175,23 @@ class QueryTiming:
         `progress` stays READING, so that a caller cannot see when the engine finished.
         """
         with self._lock:
-            had, self._began = self._began is not None, None
-        if had:
-            self._turns.release()
+            had_slot, self._began = self._began is not None, None
+        if had_slot:
+            self._slots.release()
 
     def wait_for_padded_time(self) -> None:
-        """Release the engine slot and sleep until the next padded time after the request, if data was read.
+        """Release the engine slot and sleep until the next padded time, if data was read.
 
-        Answers and failures both leave at such a time, so that it reveals only the number of steps.
+        Padded times are 1, 2, 4, 8, ... times the step after the request. Answers and failures both leave at a padded
+        time, so that an analyst learns only between which two of them the engine finished.
         """
         self.release_slot()
-        if self._touched:
-            self._touched = False
-            elapsed = self._monotonic() - self._asked
-            self._sleep(max(0.0, padded(elapsed, self._step) - elapsed))
+        if self._has_read:
+            self._has_read = False
+            elapsed = self._monotonic() - self._requested
+            remaining = padded(elapsed, self._step) - elapsed
+            if remaining > 0.0:
+                self._sleep(remaining)
 
     def raise_if_cancelled(self) -> None:
         """Raise `EngineFailed` if the query was stopped.
@@ -184,69 +204,98 @@ class QueryTiming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A question as its body states it, still to be checked: the data set, the paying account, the query, the budget.
+class SqlSelect:
+    """A question in SQL as a request states it: the text of one SELECT, a contribution bound and public groups.
 
-    `spending` is None where the SQL of the query states its own budget.
+    `contributions` is the most groups in which one user counts; "auto" finds this bound privately, and None takes the
+    bound of the SQL or of the data set. `domain` lists the public groups, or is None.
+    """
+
+    text: str
+    contributions: int | Literal["auto"] | None = None
+    domain: tuple[Label, ...] | None = None
+
+    @staticmethod
+    def from_dict(words: Mapping[str, Any]) -> "SqlSelect":
+        """Return the SQL question in `words`, the JSON object under `query` in a request of kind "sql"."""
+        domain = words.get("domain")
+        labels = None if domain is None else tuple(tuple(each) if isinstance(each, list) else each for each in domain)
+        return SqlSelect(text=words["text"], contributions=words.get("contributions"), domain=labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question as a request body states it, parsed once: `query` asks about `dataset`, and `account` pays.
+
+    `budget` is what the question may spend, or None if the SQL states its own budget. `text` is the body as JSON
+    without the fields that were left out. It is stored with the query, shown to everybody who may see the query, and
+    compared when a key is used again. `is_delta_open` is True if the body of a question in SQL has an epsilon and no
+    delta; the SQL then decides which delta it needs.
     """
 
     dataset: str
     account: str
-    query: Mapping[str, object]
-    spending: Callable[[], AskedBudget] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRequest:
-    """A request to answer a query: who asks, the question, its idempotency key, and the text that is stored of it."""
-
-    identity: Identity
-    question: Question
-    key: str
+    query: Query | SqlSelect
+    budget: AskedBudget | None
     text: str
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The account and the key; together they name one query."""
-        return self.question.account, self.key
+    is_delta_open: bool = False
 
 
 class RunsElsewhere(Exception):
-    """Another request or replica has answered this query or runs it."""
+    """Raised for a query that this request need not run: it was answered before, or another replica is running it."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class RunningQuery:
-    """A query that this replica plans, waits with or runs; `job` is there once it is charged."""
+    """One query from its request to its answer, as this replica runs it.
 
-    request: QueryRequest
+    `identity` is the person who asked the `question` under the idempotency `key`. `timing` has the query's engine slot,
+    deadline and padded times, and `jobs` is the store of charged queries. `job` is the row of the query in that store,
+    or None until the query is charged. `task` is done when the query has ended.
+    """
+
+    identity: Identity
+    question: Question
+    key: str
     timing: QueryTiming
     jobs: Jobs = field(repr=False)
     job: Job | None = None
     task: "asyncio.Future[Job] | None" = None
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The triple that identifies the query: (name of the person, name of the account, idempotency key)."""
+        return self.identity.person.name, self.question.account, self.key
+
     def resume(self) -> None:
-        """Take up what is known of the query; raise `RunsElsewhere` when it has been answered or runs already."""
-        account, key = self.request.place
-        self.job, ours = self.jobs.resume(account=account, key=key, request=self.request.text)
-        if self.job is not None and not ours:
+        """Read the row of the query if it was charged before, and take the query over if no replica runs it.
+
+        Raises `RunsElsewhere` if the query was answered or runs elsewhere, and `KeyConflict` if the key was used for
+        another request.
+        """
+        _, account, key = self.place
+        self.job, is_ours = self.jobs.resume(account=account, key=key, request=self.question.text)
+        if self.job is not None and not is_ours:
             raise RunsElsewhere
 
-    def charged(self) -> None:
-        """Record the query, unless it is; raise `RunsElsewhere` when another has recorded it since."""
+    def record_charge(self) -> None:
+        """Insert the row of the query, which was charged just now; does nothing if it has a row.
+
+        Raises `RunsElsewhere` if another replica has inserted the row meanwhile and runs the query.
+        """
         if self.job is None:
-            account, key = self.request.place
-            self.job, ours = self.jobs.begin(
-                person=self.request.identity.person.name, account=account, key=key, request=self.request.text
-            )
-            if not ours:
+            person, account, key = self.place
+            self.job, is_ours = self.jobs.begin(person=person, account=account, key=key, request=self.question.text)
+            if not is_ours:
                 raise RunsElsewhere
 
 
 class Runner:
     """The queries that this replica runs.
 
-    `answer` checks, plans, charges and answers a query, and returns the stored answer.
+    The function `answer` checks, plans, charges and runs a query, and returns the text of the stored answer. `jobs` is
+    the store of charged queries, `metrics` counts how queries end, and `store` are the threads for short work with the
+    database.
     """
 
     def __init__(
@@ -263,34 +312,35 @@ class Runner:
         self._store = store
         self._settings = settings
         self._threads = ThreadPoolExecutor(settings.waiting, thread_name_prefix="setwise-query")
-        self._turns = FairSlots(settings.workers)
-        self._large_turns = FairSlots(1)
+        self._slots = FairSlots(settings.workers)
+        self._large_slots = FairSlots(1)
         self._most_each = max(1, settings.waiting // 2)
         self._running: dict[tuple[str, str, str], RunningQuery] = {}
         self._closing = False
 
-    def start(self, request: QueryRequest) -> RunningQuery:
-        """Start a query, or return the one that runs here under the same key.
+    def start(self, identity: Identity, question: Question, key: str) -> RunningQuery:
+        """Start a query for `question` under the idempotency `key`, and return it.
 
-        Raise `KeyConflict` when that is another request, and `TooManyRequests` when there is no room.
+        If this replica already runs a query of the same person, account and key, that query is returned. Raises
+        `KeyConflict` if it is of a different request, and `TooManyRequests` if too many queries are waiting.
         """
-        place = (request.identity.person.name, *request.place)
+        person = identity.person.name
+        place = (person, question.account, key)
         if (running := self._running.get(place)) is not None:
-            if running.request.text != request.text:
-                raise KeyConflict(f"the key {request.key!r} is in use for a different request on this account")
+            if running.question.text != question.text:
+                raise KeyConflict(f"the key {key!r} is in use for a different request on this account")
             return running
-        person = request.identity.person.name
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many queries are waiting; try again in 1 s")
         if sum(owner == person for owner, _, _ in self._running) >= self._most_each:
             raise TooManyRequests("too many of your queries are waiting; try again in 1 s")
-        slots: EngineSlots = self._turns.of(person)
-        if len(request.text) > _LARGE_REQUEST:
-            slots = BothSlots(self._large_turns.of(person), slots)
+        slots: EngineSlots = self._slots.of(person)
+        if len(question.text) > _LARGE_REQUEST:
+            slots = BothSlots(self._large_slots.of(person), slots)
         timing = QueryTiming(slots, step=self._settings.answer_step, seconds=self._settings.query_seconds)
         if self._closing:
             timing.stop(_LEAVING)
-        running = RunningQuery(request=request, timing=timing, jobs=self._jobs)
+        running = RunningQuery(identity=identity, question=question, key=key, timing=timing, jobs=self._jobs)
         run = partial(copy_context().run, self._run, running)
         running.task = asyncio.get_running_loop().run_in_executor(self._threads, run)
         running.task.add_done_callback(lambda task: self._ended(place, task))
@@ -299,9 +349,11 @@ class Runner:
         return running
 
     async def answered(self, running: RunningQuery) -> Job:
-        """Return the query when it has ended, wherever it runs, or once it is charged and a request may wait no longer.
+        """Return the row of the query `running` once it has ended, or as it is after `wait_seconds` seconds.
 
-        Raise what is wrong with it when it was refused before it was charged.
+        The setting `wait_seconds` is the longest that a request waits. A query that is not charged yet is waited for
+        longer, because it has no id that could be polled. Raises the error of a query that was refused before its
+        charge.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.wait_seconds
@@ -318,51 +370,67 @@ class Runner:
         return job
 
     async def cancel(self, id_: str) -> None:
-        """Stop a query, if this replica runs it."""
+        """Stop the query with the id `id_`, if this replica runs it."""
         for running in list(self._running.values()):
             if running.job is not None and running.job.id == id_:
                 await self._stop(running, CANCELLED)
 
     async def cancel_running(self, running: RunningQuery) -> None:
-        """Stop a query of this replica for the person who asked it, whether or not it was charged yet."""
+        """Stop the query `running`, which this replica runs, whether or not it was charged yet."""
         await self._stop(running, CANCELLED)
 
     async def beat(self) -> None:
-        """Tell the database which queries are alive, and stop those that are overdue or to be cancelled; for ever."""
+        """Write the heartbeats of this replica's queries regularly, and stop those that are overdue or cancelled.
+
+        Never returns.
+        """
         while True:
             await asyncio.sleep(self._settings.heartbeat_seconds)
-            self._metrics.reading.set(sum(each.timing.is_reading for each in self._running.values()))
+            self._metrics.reading.set(sum(running.timing.is_reading for running in self._running.values()))
             for running in list(self._running.values()):
                 if running.timing.is_overdue:
-                    await self._stop(running, _overdue(self._settings.query_seconds))
-            progress = {each.job.id: each.timing.progress for each in self._running.values() if each.job is not None}
+                    await self._stop(running, _overdue_message(self._settings.query_seconds))
+            charged = [(running.job, running.timing) for running in self._running.values()]
+            progress = {job.id: timing.progress for job, timing in charged if job is not None}
             if progress:
-                with contextlib.suppress(StoreFailed):  # seen by whoever asks; the next beat may reach it
+                with contextlib.suppress(StoreFailed):  # requests report it; the next heartbeat may reach the database
                     for id_ in await self._store.run(self._jobs.beat, progress):
                         await self.cancel(id_)
 
     async def close(self) -> None:
-        """Stop every query and wait for them to end."""
+        """Stop every query that this replica runs, and wait until all of them have ended."""
         self._closing = True
-        running = list(self._running.values())
-        for each in running:
-            await self._stop(each, _LEAVING)
-        await asyncio.gather(*(each.task for each in running if each.task is not None), return_exceptions=True)
+        queries = list(self._running.values())
+        for running in queries:
+            await self._stop(running, _LEAVING)
+        await asyncio.gather(*(running.task for running in queries if running.task is not None), return_exceptions=True)
         self._threads.shutdown(wait=True)
 
     async def _stop(self, running: RunningQuery, reason: str) -> None:
+        """Stop the query `running`, which then fails with the message `reason`.
+
+        This is done in a thread, because cancelling an engine may take a moment.
+        """
         await self._store.run(running.timing.stop, reason)  # cancelling an engine may take a moment
 
     def _ended(self, place: tuple[str, str, str], task: "asyncio.Future[Job]") -> None:
+        """Forget a query that has ended, and count its outcome (done, failed, cancelled or refused) in the metrics.
+
+        `place` identifies the query, as `RunningQuery.place` does, and `task` has its result or error.
+        """
         del self._running[place]
         self._metrics.running.set(len(self._running))
-        if task.cancelled() or task.exception() is not None:  # told to whoever asks
+        if task.cancelled() or task.exception() is not None:  # the request raises it
             self._metrics.query("refused")
         elif (state := task.result().state) is not JobState.RUNNING:
             self._metrics.query(str(state))
 
     def _run(self, running: RunningQuery) -> Job:
-        """Run a query to its end and return it as it is then; raise what is wrong with it if it was not charged."""
+        """Run the query `running` to its end, and return its row in the database.
+
+        Raises the error of a query that was refused before its charge; an error after the charge is recorded in the
+        row.
+        """
         timing = running.timing
         try:
             answer = self._answer(running)
@@ -371,17 +439,20 @@ class Runner:
             return running.job
         except Exception as error:
             timing.wait_for_padded_time()
-            told = EngineFailed(timing.stopped) if timing.stopped and isinstance(error, SetwiseError) else error
+            reported = EngineFailed(timing.stopped) if timing.stopped and isinstance(error, SetwiseError) else error
             if running.job is None:
-                raise told from None
+                raise reported from None
             state = JobState.CANCELLED if timing.stopped == CANCELLED else JobState.FAILED
-            return self._jobs.stopped(running.job, state, json.dumps(_problem(told).document()))
+            return self._jobs.stopped(running.job, state, json.dumps(_problem(reported).document()))
         assert running.job is not None
         return self._jobs.done(running.job, answer)
 
 
 def _problem(error: Exception) -> Problem:
-    """Return the problem of a query that was charged; what the operator should know of it is logged."""
+    """Return the problem document for `error`, with which a query failed after its charge.
+
+    Also logs details of the error for the operator.
+    """
     if not isinstance(error, SetwiseError):
         return defect(error)
     if isinstance(error, StoreFailed):
@@ -389,5 +460,6 @@ def _problem(error: Exception) -> Problem:
     return problem_of(error)
 
 
-def _overdue(seconds: float) -> str:
+def _overdue_message(seconds: float) -> str:
+    """Return the error message for a query that was stopped because it took longer than `seconds`."""
     return f"the query took longer than {seconds:g} s and was stopped; narrow it, or ask a steward to prepare the table"

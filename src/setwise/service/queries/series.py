@@ -1,36 +1,76 @@
-"""Live series of a service: opened on a data set and an account, updated and shown; who may do which."""
+"""Live series of the service: checks who may open, update, see and close them, and the columns that they count."""
 
+import asyncio
 import threading
-import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from setwise.accounting.notation import USER
 from setwise.analytics.bins import group_of
 from setwise.analytics.engines.aggregation import Aggregation
-from setwise.analytics.execute import padded
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Schema
-from setwise.errors import InvalidParameter, UnknownAccount, UnknownColumn, UnknownName
+from setwise.errors import (
+    EngineFailed,
+    InvalidParameter,
+    SetwiseError,
+    TooManyRequests,
+    UnknownAccount,
+    UnknownColumn,
+    UnknownName,
+)
 from setwise.ledger.ledger import Ledger
 from setwise.live.series import LiveSeries, find_live, list_live, open_live
+from setwise.live.states.connect import is_file
+from setwise.live.terms import Unit
 from setwise.live.view import SeriesView
 from setwise.mechanisms.randomness import Randomness
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
 from setwise.service.queries.engine_pool import Engines
+from setwise.service.queries.runner import QueryTiming
 from setwise.service.settings import EngineKind, Settings
+from setwise.service.slots import FairSlots, Threads
 from setwise.service.storage.datasets import Dataset, Datasets
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_CANCELLED = "the update was cancelled; ask again to release the periods, at no charge"
+_LEAVING = "the replica is shutting down; ask again"
+
+
+def _overdue_message(seconds: float) -> str:
+    """Return the error message for an update of a live series that was stopped after `seconds`."""
+    return f"the update took longer than {seconds:g} s and was stopped; release fewer periods at once, with until"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningUpdate:
+    """An update of a live series that this replica runs. `person` asked for it.
+
+    `until` is the day up to which periods are released; None means today in UTC. `timing` has the update's engine slot,
+    deadline and padded times. The result of `task` is a tuple with the first days of the periods that were released.
+    """
+
+    person: str
+    until: str | None
+    timing: QueryTiming
+    task: "asyncio.Future[tuple[str, ...]]"
+
+
 class SeriesService:
-    """Opens, updates, shows and closes live series; analysts see those that their own accounts have paid for."""
+    """Opens, updates, shows and closes live series.
+
+    An analyst may use the series that their own accounts have paid for.
+    """
 
     def __init__(
         self,
@@ -47,11 +87,16 @@ class SeriesService:
         self._engines = engines
         self._settings = settings
         self._randomness = randomness
-        self._slots = threading.Semaphore(settings.workers)
-        self._updating: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._slots = FairSlots(settings.workers)
+        self._pool = ThreadPoolExecutor(settings.waiting, thread_name_prefix="setwise-update")
+        self._running: dict[str, RunningUpdate] = {}
 
     def open(self, identity: Identity, body: Mapping[str, Any]) -> LiveSeries:
-        """Open a series that an account of this person pays for, or raise what is wrong with it, naming the field."""
+        """Open the live series that the request body `body` describes, charge an account of this person, and return it.
+
+        Raises `UnknownAccount`, `UnknownName`, `UnknownColumn`, `InvalidFilter` or `InvalidParameter` with the name of
+        the field at fault, and `BudgetExhausted` if the account cannot pay.
+        """
         words = dict(body)
         with at_field("account"):
             account = self._accounts.own(identity, words["account"])
@@ -64,14 +109,20 @@ class SeriesService:
         if words.get("contributions") is None:
             words["contributions"] = dataset.contributions
         with at_field("contributions"):
-            most, asked = dataset.contributions, words["contributions"]
-            if asked is None or (most is not None and asked > most):
-                limit = "say how many items one user counts towards" if asked is None else f"at most {most} here"
-                raise InvalidParameter(f"contributions must be a whole number, {limit}, not {asked}")
+            most, bound = dataset.contributions, words["contributions"]
+            if bound is None or (most is not None and bound > most):
+                limit = "say how many items one user counts towards" if bound is None else f"at most {most} here"
+                raise InvalidParameter(f"contributions must be a whole number, {limit}, not {bound}")
+        if dataset.unit not in (USER, Unit.USER_DAY, f"user,{words['at']} by day"):
+            with at_field("dataset"):
+                raise InvalidParameter(
+                    f"the data set protects the unit {dataset.unit!r}, and a live series protects users or their days"
+                )
         return open_live(
             self._ledger,
             table=dataset.table,
             user=dataset.user,
+            unit=dataset.unit,
             schema=schema,
             state=self._state_address(dataset, words["name"]),
             source={"engine": str(dataset.engine)},
@@ -80,7 +131,10 @@ class SeriesService:
         )
 
     def visible(self, identity: Identity, name: str) -> LiveSeries:
-        """Return a series that this person may see; one of somebody else and a missing one look the same."""
+        """Return the live series called `name`, if the person may see it.
+
+        Raises `UnknownName`, with the same message, if there is no such series and if it is another person's.
+        """
         try:
             series = find_live(self._ledger, name)
             self._accounts.visible(identity, series.opening.account)
@@ -89,45 +143,157 @@ class SeriesService:
         return series
 
     def all_visible(self, identity: Identity) -> list[LiveSeries]:
-        """Return every series that this person may see, in the order of their opening."""
+        """Return every live series that this person may see, in the order of their opening."""
         mine = {status.terms.name for status in self._accounts.all_visible(identity)}
         return [series for series in list_live(self._ledger) if series.opening.account in mine]
 
     def dataset_of(self, series: LiveSeries) -> str:
-        """Return the name of the data set that a series counts."""
+        """Return the name of the data set whose rows the live series `series` counts."""
         return self._ledger.account(series.opening.account).terms.dataset
 
-    def update(self, identity: Identity, name: str, until: str | None) -> tuple[str, ...]:
-        """Release the periods that have ended; one update of a series at a time.
+    async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
+        """Release the periods of the live series `name` that have ended, and return their first days.
 
-        The response leaves at a padded time after data was read, as answers of questions do.
+        `until` is the day up to which periods are released; None means today in UTC. The update runs in a thread of its
+        own, waits for an engine slot as queries do, and is stopped after `query_seconds`. Its releases, or its failure,
+        become visible only at a padded time (`QueryTiming`), which hides how long the engine took. A second request for
+        the same update waits for the first one. Raises `TooManyRequests` if another update of the series is running, or
+        too many updates are, and `EngineFailed` if the update was cancelled or took too long.
+        """
+        series, dataset = await threads.run(self._find, identity, name)
+        running = self._running.get(name)
+        if running is None:
+            running = self._start(identity.person.name, series, dataset, until)
+        elif running.until != until:
+            raise TooManyRequests("another update of this series is running; try again in 1 s")
+        return await asyncio.shield(running.task)
+
+    async def cancel_update(self, identity: Identity, name: str, threads: Threads) -> bool:
+        """Stop the update of the series `name` that this replica runs; return False if it runs none.
+
+        The stopped update releases nothing more. The next update releases the same numbers.
+        """
+        await threads.run(self.visible, identity, name)
+        running = self._running.get(name)
+        if running is None:
+            return False
+        await threads.run(running.timing.stop, _CANCELLED)  # cancelling an engine may take a moment
+        return True
+
+    async def close_updates(self) -> None:
+        """Stop every running update of a live series, and wait until all have ended.
+
+        This is called when the replica shuts down.
+        """
+        running = list(self._running.values())
+        for update in running:
+            await asyncio.to_thread(update.timing.stop, _LEAVING)
+        await asyncio.gather(*(update.task for update in running), return_exceptions=True)
+        self._pool.shutdown(wait=True)
+
+    def _find(self, identity: Identity, name: str) -> tuple[LiveSeries, Dataset]:
+        """Return the live series called `name` and its data set, if the person may see the series.
+
+        Raises `UnknownName` otherwise.
         """
         series = self.visible(identity, name)
-        dataset = self._datasets.get(self.dataset_of(series))
-        with self._updating[name], self._slots, self._padded():
+        return series, self._datasets.get(self.dataset_of(series))
+
+    def _start(self, person: str, series: LiveSeries, dataset: Dataset, until: str | None) -> RunningUpdate:
+        """Start an update of `series` up to the day `until`, in a thread of its own, and return it.
+
+        `person` is the name of the person who asked for it. Raises `TooManyRequests` if too many updates are running.
+        """
+        if len(self._running) >= self._settings.waiting:
+            raise TooManyRequests("too many updates are waiting; try again in 1 s")
+        if sum(update.person == person for update in self._running.values()) >= max(1, self._settings.waiting // 2):
+            raise TooManyRequests("too many of your updates are waiting; try again in 1 s")
+        seconds = self._settings.query_seconds
+        timing = QueryTiming(self._slots.of(person), step=self._settings.answer_step, seconds=seconds)
+        run = partial(copy_context().run, self._run, series, dataset, until, timing)
+        task = asyncio.get_running_loop().run_in_executor(self._pool, run)
+        running = self._running[series.name] = RunningUpdate(person=person, until=until, timing=timing, task=task)
+        task.add_done_callback(partial(self._ended, series.name))
+        return running
+
+    def _ended(self, name: str, task: "asyncio.Future[tuple[str, ...]]") -> None:
+        """Forget the update of the live series `name`, whose `task` has ended.
+
+        The task's exception is retrieved, because asyncio would log its message if no request waits for the update.
+        """
+        del self._running[name]
+        if not task.cancelled():
+            task.exception()
+
+    def _run(self, series: LiveSeries, dataset: Dataset, until: str | None, timing: QueryTiming) -> tuple[str, ...]:
+        """Run an update of `series` up to the day `until`, and return the first days of the released periods.
+
+        `timing` has the update's engine slot, deadline and padded times. The numbers are stored at a padded time
+        (`QueryTiming`) after the data was read, because everybody who may see the series sees them at once. A failure
+        is raised at a padded time as well.
+        """
+
+        def wait_before_release() -> None:
+            timing.wait_for_padded_time()
+            timing.raise_if_cancelled()
+
+        seconds = self._settings.query_seconds
+        deadline = threading.Timer(seconds, timing.stop, [_overdue_message(seconds)])
+        deadline.daemon = True
+        try:
+            timing.acquire_slot()
+            deadline.start()
             return series.update(
                 until=until,
-                reader=LentTable(self._engines, dataset),
-                state=self._state_address(dataset, name),
+                reader=LentTable(self._engines, dataset, timing),
+                state=self._state_address(dataset, series.name, series.opening.state),
                 today=datetime.now(UTC).date(),
                 randomness=self._randomness,
+                before_release=wait_before_release,
             )
+        except SetwiseError as error:
+            timing.wait_for_padded_time()
+            raise EngineFailed(timing.stopped) if timing.stopped else error from None
+        finally:
+            deadline.cancel()
+            timing.wait_for_padded_time()
 
-    def view(self, identity: Identity, name: str, window: int | None, items: list[str]) -> SeriesView:
-        """Return the released numbers; nothing private is read."""
-        return self.visible(identity, name).view(window=window, items=items)
+    def view(
+        self,
+        identity: Identity,
+        name: str,
+        window: int | None = None,
+        items: Sequence[str] = (),
+        top: int | None = None,
+        on: str | None = None,
+    ) -> SeriesView:
+        """Return the released numbers of a live series; no private row is read.
+
+        `window` is the number of periods that each number covers; None means running totals. `items` are the items to
+        return; an empty list means all. With `top`, only that many items are returned: the largest of the period that
+        begins on the day `on`, or of the last period if `on` is None.
+        """
+        return self.visible(identity, name).view(window=window, items=items, top=top, on=on)
 
     def close(self, identity: Identity, name: str) -> LiveSeries:
-        """End a series for good and remove its state."""
-        series = self.visible(identity, name)
-        dataset = self._datasets.get(self.dataset_of(series))
-        with self._updating[name]:
-            series.close(by=identity.person.name, state=self._state_address(dataset, name))
+        """End the live series called `name` for good, delete its private state, and return the series.
+
+        Raises `UnknownName` if the person may not see it, and `TooManyRequests` while an update of it is running.
+        """
+        series, dataset = self._find(identity, name)
+        if name in self._running:
+            raise TooManyRequests("an update of this series is running; cancel it, or try again in 1 s")
+        series.close(by=identity.person.name, state=self._state_address(dataset, name, series.opening.state))
         return series
 
-    def _state_address(self, dataset: Dataset, name: str) -> str:
-        """Return where the private state of a series is: beside the data on a server, else in the folder for states."""
-        if dataset.engine is EngineKind.POSTGRESQL:
+    def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
+        """Return the address of the private state of the series `name`: a file for tables of DuckDB, else a database.
+
+        `recorded` is the address in the ledger, without a password, or "" for a new series. A series whose recorded
+        state is a file keeps that file.
+        Raises `InvalidParameter` if the state is a file and the service has no folder for states.
+        """
+        if dataset.engine is not EngineKind.DUCKDB and not (recorded and is_file(recorded)):
             return self._engines.address(dataset.engine)
         if self._settings.live_dir is None:
             raise InvalidParameter(
@@ -137,35 +303,38 @@ class SeriesService:
         self._settings.live_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return str(self._settings.live_dir / f"{name}.live.db")
 
-    @contextmanager
-    def _padded(self) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            elapsed = time.monotonic() - began
-            time.sleep(max(0.0, padded(elapsed, self._settings.answer_step) - elapsed))
-
 
 class LentTable:
-    """Reads a registered table for one update, with an engine that is borrowed for each call."""
+    """Reads a registered table for one update of a live series, with an engine that is borrowed for each call.
 
-    def __init__(self, engines: Engines, dataset: Dataset) -> None:
+    Stopping the update by its `timing` also stops the engine.
+    """
+
+    def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:
         self._engines = engines
         self._dataset = dataset
+        self._timing = timing
 
     def describe(self) -> Schema:
-        """Return the columns and their kinds."""
+        """Return the columns of the registered table and their kinds; no row is read."""
         return self._engines.schema(self._dataset)
 
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
-        """Return one line for every user and group."""
-        with self._engines.borrow(self._dataset) as engine:
+        """Return an Arrow table with one row for each (user, group) pair that remains after contributions are bounded.
+
+        `aggregation` has the group columns, the filter and the contribution bound. Column u is the user as text;
+        columns g0, g1, ... are the labels of the group.
+        """
+        with self._engines.borrow(self._dataset) as engine, self._timing.using(engine):
             return engine.user_groups(aggregation)
 
 
 def _check_columns(words: Mapping[str, Any], dataset: Dataset, schema: Schema) -> None:
-    """Raise `UnknownColumn` or `InvalidFilter` for columns that the steward has not allowed."""
+    """Raise `UnknownColumn` or `InvalidFilter` if a live series uses a column that the steward does not allow.
+
+    `words` are the parameters of the series: its columns `item` and `at`, and its filter `where`. `dataset` lists the
+    allowed columns, and `schema` has all columns of its table.
+    """
     grouped = group_of(words["item"], schema).column
     for name, column, listed in (("item", grouped, dataset.items), ("at", words["at"], dataset.filters)):
         with at_field(name):

@@ -1,1 +1,1 @@
-"""The service's own tables, beside the ledger's."""
+"""The service's own tables, in the same database as the ledger's."""

@@ -1,4 +1,4 @@
-"""The database that the service shares with the ledger: connections, schema versions, and a probe of its health."""
+"""The database that the service shares with the ledger: connections, schema migrations, and a health probe."""
 
 import asyncio
 import threading
@@ -25,19 +25,21 @@ _MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     schema.add_sign_on,
     schema.add_question_budgets,
 )
-"""Step n takes the schema from version n to n + 1; steps are appended, never changed."""
+"""Step n migrates the schema from version n to n + 1; steps are appended, never changed."""
 
 _MIGRATION_LOCK = 0x73657477
-"""The advisory lock under which a PostgreSQL schema is migrated."""
+"""The key of the PostgreSQL advisory lock under which the schema is migrated, so that one replica does it at a time."""
 
 _BUSY_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Connections to the service's tables; what the driver raises becomes `StoreFailed`, in words for the operator.
+    """Connections to the service's tables.
 
-    Transactions of `relaxed` do not wait for the disk. `writer` is held while a SQLite file is written.
+    An error of the driver becomes a `StoreFailed` with a sentence for the operator. `engine` is a SQLAlchemy engine
+    whose commits wait until data is on disk, and `relaxed` one whose commits do not. The lock `writer` is held while a
+    SQLite file is written; for PostgreSQL it does nothing.
     """
 
     engine: Engine
@@ -46,27 +48,34 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a connection for reading."""
-        with _one_sentence(), self.engine.connect() as connection:
+        """Context manager that yields a connection for reading the service's tables.
+
+        Raises `StoreFailed` for an error of the database.
+        """
+        with _as_store_failed(), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[Connection]:
-        """Yield a connection in a transaction that is committed at the end.
+        """Context manager that yields a connection in a transaction, which commits at the end of the `with` block.
 
-        One that is not `durable` may be lost when the machine, not the replica, goes down: for what can be redone.
+        If not `durable`, the commit does not wait for the disk, and may be lost if the machine goes down (not if only
+        the replica does): use it for data that can be made again. Raises `StoreFailed` for an error of the database.
         """
-        with _one_sentence(), self.writer, (self.engine if durable else self.relaxed).begin() as connection:
+        with _as_store_failed(), self.writer, (self.engine if durable else self.relaxed).begin() as connection:
             yield connection
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the service's tables."""
         self.engine.dispose()
         self.relaxed.dispose()
 
 
 def open_database(url: str) -> Database:
-    """Open the database of a ledger that was opened before, and bring the service's tables to the current version."""
+    """Open the database at `url`, in which a ledger exists, and migrate the service's tables to the current version.
+
+    Raises `StoreFailed` if the tables are of a later version, or the database does not answer.
+    """
     path = sqlite_path(url)
     pool = {"pool_pre_ping": path is None, "pool_size": 16, "max_overflow": 16}
     writer: AbstractContextManager[object] = nullcontext()
@@ -85,6 +94,10 @@ def open_database(url: str) -> Database:
 
 
 def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> None:  # noqa: ANN401 - a driver's own
+    """Set the pragmas of a new SQLite connection.
+
+    `synchronous` is "FULL" if commits shall wait for the disk, and "NORMAL" if not.
+    """
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -92,7 +105,7 @@ def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> No
 
 
 def _migrate(database: Database) -> None:
-    """Run the steps that are missing, one replica at a time."""
+    """Run the migration steps that the database has not had yet, under a lock that makes other replicas wait."""
     with database.writing() as connection:
         if database.engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -111,43 +124,47 @@ def _migrate(database: Database) -> None:
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
+def _as_store_failed() -> Iterator[None]:
+    """Context manager that turns database errors in its `with` block into `StoreFailed` with a message of one sentence.
+
+    An `IntegrityError` is passed on, because the caller knows which name or key is taken.
+    """
     try:
         yield
-    except IntegrityError:  # a name or key that is taken: the caller knows what it means
+    except IntegrityError:
         raise
-    except (OperationalError, InterfaceError) as error:  # of connections and locks: their words hold no values
-        said = (str(error.orig).splitlines() or [type(error).__name__])[0]
-        raise StoreFailed(f"the service's database did not answer ({said}); try again in a moment") from None
+    except (OperationalError, InterfaceError) as error:  # about connections and locks; their messages quote no values
+        message = (str(error.orig).splitlines() or [type(error).__name__])[0]
+        raise StoreFailed(f"the service's database did not answer ({message}); try again in a moment") from None
     except SQLAlchemyError as error:
         kind = type(error).__name__
         raise StoreFailed(f"the service's database did not answer ({kind}); try again in a moment") from None
 
 
 class DatabaseState(StrEnum):
-    """What a database that answers can be used for."""
+    """What a database that answers can be used for: reading and writing, or reading only."""
 
     OK = "ok"
     """Rows can be read and written."""
     READ_ONLY = "read-only"
-    """Rows can be read; nothing can be charged, so that only stored answers are given."""
+    """Rows can be read. Nothing can be charged, so only stored answers are given."""
 
 
 _PROBE_SECONDS = 1.0
-"""How long an answer of the database counts as recent: it is asked no more often than this."""
+"""Seconds for which an answer of the database counts as recent; the database is probed no more often than this."""
 
 _PATIENT_SECONDS = 0.1
-"""How long a request waits for a probe under way, so that health is answered while the database hangs."""
+"""Seconds that a request waits for a running probe, so that health requests are answered while the database hangs."""
 
 _SILENT_SECONDS = 5.0
-"""How long after its last answer the database counts as gone: longer than a checkpoint or a long transaction takes."""
+"""Seconds after its last answer at which the database counts as gone; a checkpoint or long transaction takes less."""
 
 
 class DatabaseProbe:
-    """Asks the database for a sign of life, at most once a second and in a thread that nothing else uses.
+    """Tests whether the database answers, at most once a second and in a thread of its own.
 
-    A probe may hang for as long as the database does. Requests wait a tenth of a second for it at most, and are then
-    answered from the probe before.
+    A probe may hang for as long as the database does. A health request waits at most a tenth of a second for the probe,
+    and otherwise gets the result of the previous one.
     """
 
     def __init__(self, database: Database) -> None:
@@ -158,7 +175,10 @@ class DatabaseProbe:
         self._state = DatabaseState.OK
 
     async def check(self) -> DatabaseState:
-        """Return what the database can be used for, or raise `StoreFailed` if it failed or has been silent for long."""
+        """Return what the database can be used for: reading and writing, or reading only.
+
+        Raises `StoreFailed` if the probe failed, or if the database has not answered for 5 seconds.
+        """
         now = time.monotonic()
         if self._probe is None or (self._probe.done() and now - self._started > _PROBE_SECONDS):
             self._probe, self._started = self._start(), now
@@ -172,13 +192,17 @@ class DatabaseProbe:
         return self._state
 
     def _start(self) -> "asyncio.Future[DatabaseState]":
-        """Start a probe in a daemon thread, which does not keep the replica from stopping while the database hangs."""
+        """Start a probe of the database in a daemon thread, and return the future of its result.
+
+        A daemon thread does not keep the replica from stopping while the database hangs.
+        """
         loop = asyncio.get_running_loop()
         probe: asyncio.Future[DatabaseState] = loop.create_future()
-        probe.add_done_callback(lambda ended: ended.exception())  # retrieved, also if nobody asks again
+        probe.add_done_callback(lambda ended: ended.exception())  # so that asyncio does not log an unretrieved error
 
         def ask() -> None:
-            with suppress(RuntimeError):  # the loop is closed: the replica has stopped
+            """Probe the database in this thread, and hand the state or the error to the event loop."""
+            with suppress(RuntimeError):  # raised if the event loop is closed because the replica has stopped
                 try:
                     state = probe_state(self._database)
                 except StoreFailed as error:
@@ -191,18 +215,18 @@ class DatabaseProbe:
 
 
 def probe_state(database: Database) -> DatabaseState:
-    """Ask a database whether it takes writes; raise `StoreFailed` if it does not answer."""
+    """Return whether the database accepts reads and writes, or reads only; raise `StoreFailed` if it fails."""
     with database.reading() as connection:
         if database.engine.dialect.name != "sqlite":
-            read_only = connection.scalar(text("SHOW transaction_read_only")) == "on"  # on a standby too
+            read_only = connection.scalar(text("SHOW transaction_read_only")) == "on"  # also "on" on a standby server
             return DatabaseState.READ_ONLY if read_only else DatabaseState.OK
         connection.exec_driver_sql("PRAGMA busy_timeout = 0")
-        try:  # a statement that writes takes the lock for it, although no row has such a version
+        try:  # deletes nothing, because no row has such a version, but takes the write lock like any write
             connection.execute(delete(schema.versions).where(schema.versions.c.version < 0))
         except OperationalError as error:
             if "readonly" in str(error.orig):
                 return DatabaseState.READ_ONLY
-            if "locked" not in str(error.orig):  # by somebody who writes, which shows that one can
+            if "locked" not in str(error.orig):  # a lock means that somebody else is writing, so writes are possible
                 raise
         finally:
             connection.rollback()

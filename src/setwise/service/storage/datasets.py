@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, field
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
+from setwise.accounting.notation import USER, check_unit
 from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.units import unit_column
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
+from setwise.mechanisms.labels import Label
 from setwise.service.settings import EngineKind
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
@@ -17,11 +20,24 @@ from setwise.service.storage.schema import Clock, check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A table on an engine, its user column, and the columns that may be items, summed values or filters.
+    """A registered data set: a `table` on an `engine`, its user column, and the columns that questions may use.
 
-    `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
-    these, and none may ask for more. `types` says which columns of a CSV file are not text, `csv` how it is written,
-    and `public` are tables without users on the same engine that SQL may join, by name.
+    `name` is the name by which questions refer to it. `user` is the column that identifies users, and `unit` the unit
+    of privacy that all questions, accounts and the cap of the data set protect: "user", or "user,day", which protects
+    each day of a user by itself but not the user.
+
+    `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
+    (the most groups in which one user counts) and `per_item` (the most that a user adds to one group) apply to a
+    question that leaves them out, and no question may ask for more. `types` has the kinds of CSV columns that are not
+    text, and `csv` says how the files are written. `public` has the names and places of tables without users, on the
+    same engine, that SQL may join.
+
+    SQL that states no bounds of its own uses the bounds declared here: `bounds` has the clipping bounds (column, lower,
+    upper), and `rows_per_user` is the most rows of a user that count in a group, or None. `domains` has the public
+    group keys of columns; a statement that groups by such a column needs no delta. `is_pinned` is True if `Engines.pin`
+    has looked up the versions of the tables for one question; it is not part of the definition.
+
+    Raises `InvalidParameter` for a wrong field.
     """
 
     name: str
@@ -36,6 +52,11 @@ class Dataset:
     types: tuple[tuple[str, str], ...] = ()
     public: tuple[tuple[str, str], ...] = ()
     csv: CsvOptions = field(default_factory=CsvOptions)
+    bounds: tuple[tuple[str, float, float], ...] = ()
+    rows_per_user: int | None = None
+    domains: tuple[tuple[str, tuple[Label, ...]], ...] = ()
+    unit: str = USER
+    is_pinned: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a data set")
@@ -47,32 +68,47 @@ class Dataset:
                 raise InvalidParameter(f"{name} must not hold the user column {self.user!r}: it says who is protected")
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
         object.__setattr__(self, "public", tuple((str(name), str(table)) for name, table in self.public))
+        check_unit(self.unit)
         for name in ("contributions", "per_item"):
             bound = getattr(self, name)
             if bound is not None and bound < 1:
                 raise InvalidParameter(f"{name} must be a positive whole number, not {bound!r}")
 
     @property
+    def protected(self) -> str:
+        """The column that identifies units of privacy: the user column, or one derived from it (as for "user,day")."""
+        return self.user if self.unit == USER else unit_column(self.user, self.unit)
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that the registration names, each once."""
+        """The names of all registered columns (user, items, values, filters), each once, the user column first."""
         return tuple(dict.fromkeys((self.user, *self.items, *self.values, *self.filters)))
 
     def text(self) -> str:
-        """Return the definition as JSON text."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """Return the data set's definition as JSON text, which `Dataset.read` parses."""
+        definition = asdict(self)
+        del definition["is_pinned"]
+        for name in ("bounds", "rows_per_user", "domains"):
+            if not definition[name]:  # definitions that declare nothing keep the text that earlier versions wrote
+                del definition[name]
+        if self.unit == USER:
+            del definition["unit"]
+        return json.dumps(definition, sort_keys=True)
 
     @staticmethod
     def read(text: str) -> "Dataset":
-        """Return the data set of a definition written by `text`."""
-        given = json.loads(text)
-        written = given.pop("csv", {})  # definitions from before there were options have none
-        if written.get("columns") is not None:
-            written["columns"] = tuple(written["columns"])
-        return Dataset(**given, csv=CsvOptions(**written))
+        """Return the data set whose definition is the JSON text that `Dataset.text` wrote."""
+        record = json.loads(text)
+        csv_options = record.pop("csv", {})  # definitions written by earlier versions have no CSV options
+        if csv_options.get("columns") is not None:
+            csv_options["columns"] = tuple(csv_options["columns"])
+        record["bounds"] = tuple((column, low, high) for column, low, high in record.get("bounds", ()))
+        record["domains"] = tuple((column, tuple(labels)) for column, labels in record.get("domains", ()))
+        return Dataset(**record, csv=CsvOptions(**csv_options))
 
 
 class Datasets:
-    """The store of registered data sets. A registration is never changed, so a replica may remember it."""
+    """The store of registered data sets. A registration never changes, so a replica may cache it for good."""
 
     def __init__(self, database: Database, *, clock: Clock = time.time) -> None:
         self._database = database
@@ -80,7 +116,7 @@ class Datasets:
         self._remembered: dict[str, Dataset] = {}
 
     def add(self, dataset: Dataset, *, by: str) -> Dataset:
-        """Register a data set, or raise `NameTaken`."""
+        """Store a new data set, registered by the person `by`, and return it; raise `NameTaken` if its name exists."""
         row = {
             "name": dataset.name,
             "definition": dataset.text(),
@@ -95,7 +131,7 @@ class Datasets:
         return dataset
 
     def check_free(self, name: str) -> None:
-        """Raise `NameTaken` when there is a data set of that name."""
+        """Raise `NameTaken` if there is a data set called `name` already."""
         try:
             self.get(name)
         except UnknownName:
@@ -103,7 +139,7 @@ class Datasets:
         raise NameTaken(f"there is a data set named {name!r} already; choose another name")
 
     def get(self, name: str) -> Dataset:
-        """Return the data set of that name or raise `UnknownName`."""
+        """Return the data set called `name`; raise `UnknownName` if there is none."""
         if name not in self._remembered:
             query = select(schema.datasets.c.definition).where(schema.datasets.c.name == name)
             with self._database.reading() as connection:
@@ -114,13 +150,13 @@ class Datasets:
         return self._remembered[name]
 
     def definitions(self) -> dict[str, str]:
-        """Return the stored text of every definition, by name."""
+        """Return the stored JSON text of the definition of every data set, by the data set's name."""
         query = select(schema.datasets.c.name, schema.datasets.c.definition).order_by(schema.datasets.c.name)
         with self._database.reading() as connection:
             return {row.name: row.definition for row in connection.execute(query)}
 
     def all(self) -> list[Dataset]:
-        """Return every data set, by name."""
+        """Return every registered data set, in the order of names."""
         query = select(schema.datasets.c.definition).order_by(schema.datasets.c.name)
         with self._database.reading() as connection:
             return [Dataset.read(definition) for definition in connection.scalars(query)]

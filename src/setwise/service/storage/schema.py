@@ -1,4 +1,4 @@
-"""The service's own tables, beside the ledger's in one database, and the names that they hold."""
+"""The service's own tables, in the database of the ledger, and which characters the names in them may have."""
 
 import re
 from collections.abc import Callable
@@ -22,16 +22,19 @@ from sqlalchemy import (
 from setwise.errors import InvalidParameter
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-"""The names of people, data sets and accounts: safe in addresses, file names and log lines."""
+"""The pattern of names of people, data sets and accounts, which is safe in addresses, file names and log lines."""
 
 NAME_IN_WORDS = "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"
 
 Clock = Callable[[], float]
-"""Seconds since 1970."""
+"""A function that returns the time in seconds since 1970."""
 
 
 def check_name(name: str, what: str) -> str:
-    """Return the name, or raise `InvalidParameter`."""
+    """Return `name` if it has 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit.
+
+    Raises `InvalidParameter` otherwise. The message calls the name by the words `what`, as in "the name of a person".
+    """
     if not re.fullmatch(NAME, name):
         raise InvalidParameter(f"{what} must be {NAME_IN_WORDS}")
     return name
@@ -93,24 +96,25 @@ question_budgets = Table(
 
 
 def add_question_budgets(connection: Connection) -> None:
-    """Add the table of what a statement without a budget costs, unless the database was made with it."""
+    """Migration: create the table of default budgets of SQL statements, unless it exists."""
     question_budgets.create(connection, checkfirst=True)
 
 
 def add_removal_of_people(connection: Connection) -> None:
-    """Add the column in which people are marked as removed, unless the table was made with it."""
+    """Migration: add the column with the time at which a person was removed, unless it exists."""
     if "removed_at" not in _columns(connection, people):
         connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN removed_at DOUBLE PRECISION"))
 
 
 def add_sign_on(connection: Connection) -> None:
-    """Add the column for what a provider of single sign-on knows people by, unless the table was made with it."""
+    """Migration: add the column with a person's subject at the single sign-on provider, unless it exists."""
     if "subject" not in _columns(connection, people):
         connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN subject VARCHAR(64)"))
         connection.execute(text(f"CREATE UNIQUE INDEX service_people_subject ON {people.name} (subject)"))
 
 
 def _columns(connection: Connection, table: Table) -> set[str]:
+    """Return the names of the columns that `table` has in the database now, before a migration."""
     return {column["name"] for column in inspect(connection).get_columns(table.name)}
 
 

@@ -1,1 +1,1 @@
-"""Processes for calculations that must not hold up a replica."""
+"""Worker processes for calculations that would block a replica."""

@@ -1,100 +1,174 @@
-"""What is made of a stored answer: rows of SQL, CSV, JSON, and the parts of a page.
+"""Tasks that turn a stored answer into SQL rows, CSV, JSON, or the parts of a page.
 
-An answer may have 100,000 items, and the free part of SQL may compute with them what an analyst likes. Both are tasks
-of worker processes: in the replica's own process they would hold the interpreter for a second, and every request with
-it. Small answers without a free part are made in the replica, which takes less than a message to a worker.
+An answer may have 100,000 items, and the SQL over its released rows (which costs no budget) may compute anything with
+them. Both run in worker processes, because in the replica's own process they would hold the interpreter lock for a
+second and delay every request. Small answers without such SQL are rendered in the replica, which takes less time than a
+message to a worker.
 """
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.present.plot import bars_of, measure_of_bars
-from setwise.analytics.sql.parser import Statement
-from setwise.analytics.sql.result import RowCell
+from setwise.analytics.present.html import table_columns
+from setwise.analytics.present.order import Axis
+from setwise.analytics.present.plot import Bar, Chart, bars_of, measure_of_bars
+from setwise.analytics.schema import Schema
+from setwise.analytics.sql.result import RowCell, SqlAnswer
+from setwise.analytics.sql.statement import Statement
 from setwise.mechanisms.labels import Label
 from setwise.service.workers.pool import WorkerPool
 from setwise.service.workers.tasks import Task
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Made = TypeVar("Made")
 
 BARS = 50
-"""Bars of the chart on a page."""
+"""The most bars in the chart on a page."""
 
 ROWS = 1000
-"""Rows of the table on a page; the downloads have all."""
+"""The most rows in the table on a page; the downloads have all rows."""
 
 _LARGE = 64 * 1024
-"""Characters of a stored answer beyond which a worker process reads it."""
+"""Length, in characters, above which a stored answer is read in a worker process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """The text of a stored answer, and the SQL that it answers, if it was asked in SQL."""
+    """The JSON `text` of a stored answer, and the parsed SQL `statement` that it answers (None if not asked in SQL).
+
+    `public` has the public tables that the SQL joins to released rows: the name of each, and its rows as bytes in
+    Arrow's stream format, which can be sent to a worker process and compared by a cache.
+    """
 
     text: str
     statement: Statement | None
+    public: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def is_heavy(self) -> bool:
-        """Whether making anything of the answer may take long: it is large, or its SQL computes with released rows."""
+        """Whether rendering the stored answer may take long: it is large, or its SQL computes with released rows."""
         return len(self.text) > _LARGE or (self.statement is not None and self.statement.shell is not None)
 
     def read(self) -> PrivateAnswer:
-        """Return the answer."""
+        """Return the stored answer, parsed from its JSON text."""
         return PrivateAnswer.from_stored(self.text)
+
+    def sql_result(self, answer: PrivateAnswer) -> SqlAnswer:
+        """Return the rows of the SQL, computed from `answer` (this stored answer, parsed).
+
+        This costs no privacy budget.
+        """
+        assert self.statement is not None
+        return self.statement.result(answer, {name: read_arrow(table) for name, table in self.public})
+
+
+def read_arrow(table: bytes) -> "pa.Table":
+    """Return the Arrow table that the bytes `table` hold in Arrow's stream format."""
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(pa.py_buffer(table)) as stream:
+        return stream.read_all()
+
+
+def without_rows(table: bytes) -> bytes:
+    """Return the Arrow table in the bytes `table` without its rows, again as bytes in Arrow's stream format."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.open_stream(pa.py_buffer(table)) as stream, pa.ipc.new_stream(sink, stream.schema):
+        pass  # closing the stream writes its schema
+    return bytes(sink.getvalue())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckShell:
+    """Task for a worker process: check the shell of a statement on empty tables, before the statement is charged.
+
+    The shell is the part of the SQL that runs over released (noisy) rows, around the private queries. `schemas`
+    describe the private rows that each private query of `statement` reads. `public` has the name of each public table
+    that the statement reads, with its Arrow bytes. The check may take any time and memory, because DuckDB computes
+    constants while it plans.
+    """
+
+    statement: Statement
+    schemas: tuple[Schema, ...]
+    public: tuple[tuple[str, bytes], ...] = ()
+
+    def result(self) -> bool:
+        """Return True if DuckDB accepts the shell of the statement: its SQL over released (noisy) rows.
+
+        Raises `InvalidParameter` if DuckDB does not accept it.
+        """
+        self.statement.check_shell(self.schemas, {name: read_arrow(table) for name, table in self.public})
+        return True
 
 
 def make(task: "Task[Made]", stored: StoredAnswer, workers: WorkerPool) -> Made:
-    """Return the result of a task about an answer, from a worker process if that may take long."""
+    """Return the result of `task`, which renders the answer `stored`.
+
+    A process of `workers` computes it if the answer is large or its SQL computes with released rows; otherwise it is
+    computed here, which takes less time than a message to a worker.
+    """
     return workers.calculate(task) if stored.is_heavy else task.result()
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRows:
-    """The columns and rows of an answer to SQL, as JSON texts by their names in a response."""
+    """Task for a worker process: the columns and rows of the answer `stored`, asked in SQL, as JSON texts."""
 
     stored: StoredAnswer
 
     def result(self) -> dict[str, str]:
-        """Return the texts of `columns` and `rows`, and of `row_problem` if the free part failed."""
-        assert self.stored.statement is not None
-        found = self.stored.statement.result(self.stored.read())
+        """Return the JSON texts of `columns` and `rows`, by these names.
+
+        If the SQL over released rows failed, `row_problem` has the JSON text of the error message. `row_notes` has the
+        JSON text of a list of sentences about the rows, if there are any.
+        """
+        result_rows = self.stored.sql_result(self.stored.read())
         texts = {
-            "columns": json.dumps([asdict(output) for output in found.outputs], ensure_ascii=False),
-            "rows": json.dumps(found.rows, ensure_ascii=False, allow_nan=False),
+            "columns": json.dumps([asdict(output) for output in result_rows.outputs], ensure_ascii=False),
+            "rows": json.dumps(result_rows.rows, ensure_ascii=False, allow_nan=False),
         }
-        return texts | ({"row_problem": json.dumps(found.problem, ensure_ascii=False)} if found.problem else {})
+        notes = [*result_rows.notes, *filter(None, [result_rows.advice])]
+        more = {"row_problem": result_rows.problem, "row_notes": notes}
+        return texts | {name: json.dumps(value, ensure_ascii=False) for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class WriteJson:
-    """An answer as the command line prints it."""
+    """Task for a worker process: the answer `stored` as the JSON text that the command line prints."""
 
     stored: StoredAnswer
 
     def result(self) -> str:
-        """Return the JSON text."""
+        """Return the stored answer as the JSON text that the command line prints, with a line end."""
         answer, statement = self.stored.read(), self.stored.statement
-        return (answer if statement is None else statement.result(answer)).to_json() + "\n"
+        return (answer if statement is None else self.stored.sql_result(answer)).to_json() + "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCsv:
-    """An answer for a spreadsheet, in which no label is a formula; leaving out a first apostrophe restores it."""
+    """Task for a worker process: the answer `stored` as CSV in which a spreadsheet takes no label for a formula.
+
+    A label that begins like a formula, or with an apostrophe, gets a leading apostrophe; removing the first apostrophe
+    restores the label.
+    """
 
     stored: StoredAnswer
 
     def result(self) -> str:
-        """Return the CSV text."""
+        """Return the stored answer as CSV text, with an apostrophe before labels that look like formulas."""
         answer, statement = self.stored.read(), self.stored.statement
         if statement is not None and statement.shell is not None:
-            found = statement.result(answer)
-            cells = tuple({name: _quote_cell(cell) for name, cell in row.items()} for row in found.rows)
-            return replace(found, computed=cells).to_csv()
+            result_rows = self.stored.sql_result(answer)
+            cells = tuple({name: _quote_cell(cell) for name, cell in row.items()} for row in result_rows.rows)
+            return replace(result_rows, computed=cells).to_csv()
         quoted = replace(answer, items=tuple(replace(item, label=_quote(item.label)) for item in answer.items))
-        return quoted.to_csv() if statement is None else statement.result(quoted).to_csv()
+        return quoted.to_csv() if statement is None else self.stored.sql_result(quoted).to_csv()
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -102,11 +176,14 @@ _QUOTE = "'"
 
 
 def _quote_cell(cell: RowCell) -> RowCell:
+    """Return a cell for a CSV file: a text that a spreadsheet might take for a formula gets a leading apostrophe."""
     return _quote_text(cell) if isinstance(cell, str) else cell
 
 
 def _quote(label: Label) -> Label:
-    """Return a label with an apostrophe before a text that a spreadsheet might take for a formula, or that has one.
+    """Return a group label with an apostrophe before each of its texts that a spreadsheet might take for a formula.
+
+    A text that begins with an apostrophe gets one more.
 
     >>> _quote("=1+1"), _quote("'x"), _quote("a=b"), _quote(-5)
     ("'=1+1", "''x", 'a=b', -5)
@@ -117,60 +194,100 @@ def _quote(label: Label) -> Label:
 
 
 def _quote_text(text: str) -> str:
+    """Return a text with a leading apostrophe if it begins like a formula or with an apostrophe."""
     return _QUOTE + text if text.startswith((*_FORMULA, _QUOTE)) else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerParts:
-    """What a page shows of an answer: its first items, bars and rows, and how many there are of each.
+    """The parts of an answer that a page shows: its first items, bars and table rows, and how many there are in all.
 
-    `table` has the columns where an item is more than a name and a count, without those that are empty.
+    `answer` has the first 1000 items, and `count` is the number of all items. `bars` are the first bars of the first
+    chart, `bar_count` is the number of all its bars, and `measure` is its name, which says what the bars show. `charts`
+    has a name and the first bars for each statistic; several quantiles share one chart, because they are in the same
+    unit. `over_time` is True if the labels of the bars are times. `columns` are the columns of the table with its first
+    1000 rows, as `table_columns` returns them, and `row_count` is the number of all rows. `notes` are sentences about
+    rows that SQL computed, and on how to ask for the same with less noise.
     """
 
     answer: PrivateAnswer
     count: int
     bars: list[dict[str, object]]
     bar_count: int
-    table: dict[str, list[Any]] | None
+    charts: list[dict[str, object]]
+    over_time: bool
+    columns: list[dict[str, object]]
     row_count: int
     measure: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ShowAnswer:
-    """The parts of an answer that a page shows."""
+    """Task for a worker process: the parts of the answer `stored` that its page shows."""
 
     stored: StoredAnswer
 
     def result(self) -> AnswerParts:
-        """Return the parts."""
+        """Return the parts of the stored answer that a page shows."""
         answer, statement = self.stored.read(), self.stored.statement
-        bars = _bars(answer, statement)
-        table = _table(answer, statement)
-        rows = len(answer.items) if table is None else max(map(len, table.values()), default=0)
+        result = None if statement is None else self.stored.sql_result(answer)
+        table = answer.columns() if result is None else result.by_column()
+        unreliable = (answer if result is None else result).unreliable_columns()
+        charts = _charts(answer) if result is None else result.charts()
         return AnswerParts(
             answer=replace(answer, items=answer.items[:ROWS]),
             count=len(answer.items),
-            bars=bars[:BARS],
-            bar_count=len(bars),
-            table=None if table is None else {name: values[:ROWS] for name, values in table.items()},
-            row_count=rows,
-            measure=measure_of_bars(answer),
+            bars=_first_bars(charts[0]),
+            bar_count=len(charts[0].bars),
+            charts=[{"name": chart.name, "items": _first_bars(chart)} for chart in charts],
+            over_time=charts[0].over_time,
+            columns=table_columns(
+                {name: values[:ROWS] for name, values in table.items()},
+                _statistics(answer, statement),
+                unreliable[:ROWS],
+            ),
+            notes=() if result is None else (*result.notes, *filter(None, [result.advice])),
+            row_count=max(map(len, table.values()), default=0),
+            measure=charts[0].name,
         )
 
 
-def _bars(answer: PrivateAnswer, statement: Statement | None) -> list[dict[str, object]]:
-    """Return the bars to draw, with the names that SQL gave to statistics."""
-    named = {} if statement is None else {output.statistic: output.name for output in statement.outputs}
-    names = [named.get(place, name) for place, name in enumerate(answer.statistics)]
+def _statistics(answer: PrivateAnswer, statement: Statement | None) -> list[str]:
+    """Return the names of the columns with statistics in the table of an answer; its other columns have group labels.
+
+    `statement` is the parsed SQL, or None if the answer was not asked for in SQL.
+    """
+    if statement is None:
+        return list(answer.statistics or ("count",))
+    return [output.name for output in statement.outputs if output.statistic is not None or output.interval]
+
+
+def _charts(answer: PrivateAnswer) -> list[Chart]:
+    """Return one chart for each statistic of an answer that was not asked for in SQL.
+
+    Several quantiles share one chart, because they are in the same unit.
+    """
+    over_time = answer.axes == (Axis.TIME,)
+    if len(answer.statistics) < 2 or answer.kind == "quantile":
+        return [Chart(name=measure_of_bars(answer), bars=bars_of(answer), over_time=over_time)]
+    labels = [bar.cells for bar in bars_of(answer)]
     return [
-        {"item": bar.label, "cells": bar.cells, "count": bar.value, "interval": bar.interval}
-        for bar in bars_of(answer, names)
+        Chart(
+            name=name,
+            bars=[
+                Bar(cells=cells, value=item.estimates[place].value, interval=item.estimates[place].interval)
+                for cells, item in zip(labels, answer.items, strict=True)
+            ],
+            over_time=over_time,
+        )
+        for place, name in enumerate(answer.statistics)
     ]
 
 
-def _table(answer: PrivateAnswer, statement: Statement | None) -> dict[str, list[Any]] | None:
-    if statement is None and not answer.statistics and not answer.groups:
-        return None
-    columns = answer.columns() if statement is None else statement.result(answer).by_column()
-    return {name: values for name, values in columns.items() if any(value is not None for value in values)}
+def _first_bars(chart: Chart) -> list[dict[str, object]]:
+    """Return the first `BARS` bars of a chart as JSON objects: label, cells, value and interval."""
+    return [
+        {"item": bar.label, "cells": bar.cells, "count": bar.value, "interval": bar.interval}
+        for bar in chart.bars[:BARS]
+    ]

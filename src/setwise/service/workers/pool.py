@@ -1,4 +1,4 @@
-"""Calculations with limits of time and memory, in processes that can be ended; recent results are remembered."""
+"""A pool of worker processes for calculations, with limits of time and memory, and a cache of recent results."""
 
 import asyncio
 import os
@@ -9,61 +9,86 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from setwise.errors import SetwiseError, TooManyRequests, Unattainable
-from setwise.service.shares import FairSlots, PersonalLimit, current_person
+from setwise.service.slots import FairSlots, PersonalLimit, current_person
 from setwise.service.workers.tasks import Task, work
 
 R = TypeVar("R")
+Given = ParamSpec("Given")
 
 _REMEMBERED_BYTES = 8 << 20
-"""Pickled bytes of all tasks and results that are remembered; as objects they take up to ten times as much memory."""
+"""Pickled bytes of all cached tasks and results; as objects they take up to ten times as much memory."""
 
 _LARGEST_REMEMBERED = 64 << 10
-"""Pickled bytes of the largest task with its result that is remembered: a larger one would drop many others."""
+"""Pickled bytes of the largest task with its result that is cached: a larger one would displace many others."""
 
 _MOST_WAITING = 64
 _MOST_WAITING_EACH = 16
-"""Calculations that may wait or run, and those of one person among them."""
+"""The most calculations that may wait or run (`_MOST_WAITING`), and the most of one person among them."""
 
-_LOOK_AGAIN = 0.05
-"""Seconds between two looks at whether whoever waits has been stopped."""
+_CHECK_SECONDS = 0.05
+"""Seconds between two checks whether the waiting caller has been cancelled."""
 
 
-def _go_on() -> None:
-    """Nobody stops this calculation."""
+def _never_cancelled() -> None:
+    """Do nothing: the default of an argument `check`, for a calculation that cannot be cancelled."""
+
+
+class HashedOnce:
+    """A dictionary key that stores the hash of `key`, because hashing a task reads its whole query and schema."""
+
+    __slots__ = ("_hash", "key")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self._hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HashedOnce) and self._hash == other._hash and self.key == other.key
 
 
 class RememberedResults:
-    """The results of recent tasks, at most `most` bytes of them by their pickled size; the oldest are dropped first."""
+    """A cache of recent results by key, limited to a total size of `most`, and to the size `largest` of one result.
+
+    The caller states the size of each result, in a unit of its choice (for a task, bytes of its pickled form), and
+    holds a lock around every call. The least recently used results are dropped first.
+    """
 
     def __init__(self, most: int = _REMEMBERED_BYTES, largest: int = _LARGEST_REMEMBERED) -> None:
         self._most = most
         self._largest = largest
-        self._results: OrderedDict[Task[Any], tuple[Any, int]] = OrderedDict()
+        self._results: OrderedDict[HashedOnce, tuple[Any, int]] = OrderedDict()
         self.size = 0
 
-    def __contains__(self, task: Task[Any]) -> bool:
-        return task in self._results
+    def __contains__(self, key: Hashable) -> bool:
+        return HashedOnce(key) in self._results
 
-    def get(self, task: Task[R]) -> R:
-        """Return the result of a task that is remembered."""
-        self._results.move_to_end(task)
-        result: R = self._results[task][0]
-        return result
+    def get(self, key: Hashable) -> Any:  # noqa: ANN401 - as it was added
+        """Return the result that is cached under `key`; None if there is none."""
+        hashed = HashedOnce(key)
+        entry = self._results.get(hashed)
+        if entry is None:
+            return None
+        self._results.move_to_end(hashed)
+        return entry[0]
 
-    def add(self, task: Task[R], result: R, size: int) -> None:
-        """Remember a result whose task and pickle have `size` bytes together, unless that is too large."""
-        if size > self._largest or task in self._results:
+    def add(self, key: Hashable, result: object, size: int) -> None:
+        """Cache `result`, of this `size`, under `key`, unless it is too large or the key has a result already."""
+        hashed = HashedOnce(key)
+        if size > self._largest or hashed in self._results:
             return
-        self._results[task] = result, size
+        self._results[hashed] = result, size
         self.size += size
         while self.size > self._most:
             _, (_, dropped) = self._results.popitem(last=False)
@@ -72,25 +97,34 @@ class RememberedResults:
 
 @dataclass(frozen=True, slots=True)
 class _Reply(Generic[R]):
-    """The result of a task, or the error it ended in, and the pickled bytes of task and result."""
+    """A worker's reply: the result of a task or the error that it raised, and its size.
+
+    `size` is the number of bytes of the pickled task and result together.
+    """
 
     result: R | SetwiseError | MemoryError
     size: int
 
 
 class WorkerPool:
-    """A few processes that run `work` of tasks.py, started when first needed.
+    """A pool of worker processes that compute tasks (`work` in tasks.py), started when first needed.
 
-    Tasks and results travel pickled between these processes, over sockets that nobody else holds. A calculation may
-    take `seconds` and `memory` bytes. One person gets all processes but one, so that another never waits for them.
+    Tasks and results are exchanged as pickles over sockets that no other process has. A calculation may take `seconds`
+    seconds and `memory` bytes; the error beyond a limit ends with the advice `remedy`. One person may use all processes
+    but one, so that another person never waits for all of theirs. With `remember`, results are cached. Each process
+    imports the module named `preload` (none if "") before its first calculation, so that the import does not count
+    against its time.
     """
 
-    def __init__(self, *, processes: int, seconds: float, memory: int, remedy: str, remember: bool = True) -> None:
+    def __init__(
+        self, *, processes: int, seconds: float, memory: int, remedy: str, remember: bool = True, preload: str = ""
+    ) -> None:
         self._slots = FairSlots(processes, each=max(1, processes - 1))
         self._limit = PersonalLimit(_MOST_WAITING_EACH)
         self._seconds = seconds
         self._memory = memory
         self._remedy = remedy
+        self._preload = preload
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
@@ -98,15 +132,19 @@ class WorkerPool:
         self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="setwise-calculation")
         self.waiting = 0
 
-    def calculate(self, task: Task[R], *, check: Callable[[], None] = _go_on) -> R:
-        """Return the result of a task, or raise the error it ended in; `Unattainable` beyond a limit.
+    def calculate(self, task: Task[R], *, check: Callable[[], None] = _never_cancelled) -> R:
+        """Return the result of `task`, from the cache or a worker process; blocks until the result is there.
 
-        `check` is called now and then, and raises when the result is not wanted any more.
+        `check` is called every 0.05 seconds while waiting, and raises an error if the result is not wanted any more. An
+        error that the task raises is raised here.
+
+        Raises `Unattainable` beyond the limit of time or memory, and `TooManyRequests` if too many calculations wait.
         """
         person = current_person.get()
         with self._lock:
-            if task in self._remembered:
-                return self._remembered.get(task)
+            remembered: R | None = self._remembered.get(task)
+            if remembered is not None:
+                return remembered
             if self.waiting >= _MOST_WAITING:
                 raise TooManyRequests("too many calculations are waiting; try again in 1 s")
             self.waiting += 1
@@ -126,12 +164,16 @@ class WorkerPool:
         return reply.result
 
     async def run(self, task: Task[R]) -> R:
-        """Return the result of a task without holding up the event loop."""
-        calculate = partial(copy_context().run, self.calculate, task)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, calculate)
+        """Return the result of a task, as `calculate` does, but without blocking the event loop."""
+        return await self.call(self.calculate, task)
+
+    async def call(self, function: Callable[Given, R], *args: Given.args, **kwargs: Given.kwargs) -> R:
+        """Return the result of `function`, which may calculate several tasks, without blocking the event loop."""
+        call = partial(copy_context().run, function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def close(self) -> None:
-        """End every process and what waits for one."""
+        """End every worker process, and every calculation that waits for one."""
         with self._lock:
             workers = [*self._idle, *self._busy]
             self._idle.clear()
@@ -140,21 +182,24 @@ class WorkerPool:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _compute(self, task: Task[R], person: str, check: Callable[[], None]) -> _Reply[R]:
-        """Wait for a process of the person's share and have it compute a task."""
-        while not self._slots.acquire(person, timeout=_LOOK_AGAIN):
+        """Wait for a free worker process, let it compute `task` for `person`, and return its reply.
+
+        One person may use all processes but one. `check` is called while waiting, and raises an error to stop the wait.
+        """
+        while not self._slots.acquire(person, timeout=_CHECK_SECONDS):
             check()
         try:
             with self._lock:
-                worker = self._idle.pop() if self._idle else _Worker(self._memory)
+                worker = self._idle.pop() if self._idle else _Worker(self._memory, self._preload)
                 self._busy.add(worker)
             keep = False
             try:
                 worker.wait_until_ready(check)
                 reply = worker.ask(task, self._seconds, check)
-                keep = not isinstance(reply.result, MemoryError)  # its memory may stay in pieces
+                keep = not isinstance(reply.result, MemoryError)  # the memory of such a process may stay fragmented
             except TimeoutError:
                 raise Unattainable(f"the calculation takes longer than {self._seconds:g} s; {self._remedy}") from None
-            except (EOFError, OSError):  # the process died or was never well
+            except (EOFError, OSError):  # the process died or failed to start
                 raise Unattainable(f"the calculation failed; {self._remedy}") from None
             finally:
                 with self._lock:
@@ -169,45 +214,56 @@ class WorkerPool:
 
 
 class _Worker:
-    """One process and our end of the socket pair."""
+    """One worker process, and the replica's end of the socket pair to it."""
 
-    def __init__(self, memory: int) -> None:
-        self.memory = memory
+    def __init__(self, memory: int, preload: str) -> None:
+        self.memory, self.preload = memory, preload
         ours, theirs = socket.socketpair()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
+        imported = f"import {preload}; " if preload else ""
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-c", f"from {work.__module__} import work; work({theirs.fileno()}, {memory})"],
+                [
+                    sys.executable,
+                    "-c",
+                    f"{imported}from {work.__module__} import work; work({theirs.fileno()}, {memory})",
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=kept,
+                env=environment,
                 pass_fds=[theirs.fileno()],
             )
         self._connection = Connection(ours.detach())
         self._ready = False
 
     def wait_until_ready(self, check: Callable[[], None]) -> None:
-        """Wait until the process has loaded everything: that is no part of the time of a calculation."""
+        """Wait until this worker process has loaded its modules, which does not count as time of a calculation.
+
+        `check` is called while waiting, and raises an error to stop the wait.
+        """
         if not self._ready:
-            while not self._connection.poll(_LOOK_AGAIN):
+            while not self._connection.poll(_CHECK_SECONDS):
                 check()
             self._connection.recv()
             self._ready = True
 
     def ask(self, task: Task[R], seconds: float, check: Callable[[], None]) -> _Reply[R]:
-        """Return the reply to a task, or raise `TimeoutError`."""
+        """Send `task` to this worker process and return its reply; raise `TimeoutError` after `seconds` seconds.
+
+        `check` is called while waiting, and raises an error to stop the wait.
+        """
         until = time.monotonic() + seconds
-        asked = pickle.dumps(task, pickle.HIGHEST_PROTOCOL)
-        self._connection.send_bytes(asked)
-        while not self._connection.poll(min(_LOOK_AGAIN, seconds)):
+        request = pickle.dumps(task, pickle.HIGHEST_PROTOCOL)
+        self._connection.send_bytes(request)
+        while not self._connection.poll(min(_CHECK_SECONDS, seconds)):
             check()
             if time.monotonic() >= until:
                 raise TimeoutError
         pickled = self._connection.recv_bytes()
-        return _Reply(pickle.loads(pickled), len(asked) + len(pickled))  # noqa: S301 - our own process wrote it
+        return _Reply(pickle.loads(pickled), len(request) + len(pickled))  # noqa: S301 - our own process wrote it
 
     def end(self) -> None:
-        """End the process; whoever waits for its reply is told that it failed."""
+        """Kill the worker process; a caller that waits for its reply gets an `EOFError` or `OSError`."""
         self._process.kill()
         self._process.wait()

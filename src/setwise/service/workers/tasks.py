@@ -1,11 +1,11 @@
-"""What a worker process is and what it can be asked for: each task is a record that computes its own result.
+"""Tasks of worker processes: each is a record with the inputs of a calculation, and a method that computes its result.
 
-A calculation that takes too long is ended with its process, which a thread could not be.
+A calculation that takes too long is stopped by killing its process; a thread could not be stopped.
 """
 
 import math
 import resource
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,34 +16,38 @@ from setwise.accounting.calibrate import FIND, parse_plan
 from setwise.accounting.compose import Composition, compose
 from setwise.accounting.methods.moments import subgaussian_sum
 from setwise.accounting.notation import as_uses, format_use, use_in_words
-from setwise.analytics.accuracy import plan_within
 from setwise.analytics.budget import AskedBudget, Budget, Within
-from setwise.analytics.planning import ExecutablePlan, plan_query
+from setwise.analytics.filter.expression import Filter
+from setwise.analytics.planning.plan import ExecutablePlan, plan_query
+from setwise.analytics.planning.pricing import JointPlan, plan_together
+from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
+from setwise.contract import AccountRecord, CalibrationRecord, CompositionRecord, JointRecord
 from setwise.errors import SetwiseError, Unattainable
 from setwise.ledger.status import AccountStatus, joint_of, status_of
-from setwise.ledger.terms import WHOLE_LIFE, Terms, setwise_terms
+from setwise.ledger.terms import WHOLE_LIFE, Terms, filter_terms, setwise_terms
 
 Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Task(Protocol[Result_co]):
-    """A calculation that may take long; equal tasks have equal results."""
+    """A calculation for a worker process. Equal tasks have equal results, so that results can be cached by task."""
 
     def __hash__(self) -> int: ...
 
     def result(self) -> Result_co:
-        """Compute the result, or raise what is wrong with the task."""
+        """Compute and return the result of the task; raise a `SetwiseError` if it cannot be computed."""
         ...
 
 
 def work(file_number: int, memory: int) -> None:
-    """Say that everything is loaded, then compute task after task that the replica sends, until it goes.
+    """Run as a worker process: report that all modules are loaded, then compute each task that the replica sends.
 
-    The file number is that of our end of a socket pair; `memory` is what tasks may allocate, in bytes.
+    `file_number` is the file descriptor of this process's end of the socket pair, and `memory` the number of bytes that
+    tasks may allocate. Returns when the replica closes its end.
     """
-    most = _allocated() + memory
+    most = _allocated_bytes() + memory
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     connection = Connection(file_number)
     connection.send("ready")
@@ -57,20 +61,23 @@ def work(file_number: int, memory: int) -> None:
         except SetwiseError as error:
             reply = error
         except MemoryError:
-            reply = MemoryError()  # without the words and the frames of what was allocated
+            reply = MemoryError()  # a new error, because the original refers to the frames that hold the memory
         except (ArithmeticError, ValueError) as error:
             reply = Unattainable(f"the calculation cannot be done ({type(error).__name__})")
         connection.send(reply)
 
 
-def _allocated() -> int:
-    """Return the bytes of data and stacks that this process has mapped, which are what RLIMIT_DATA limits."""
+def _allocated_bytes() -> int:
+    """Return the bytes of data and stacks that this process has mapped, the quantity that RLIMIT_DATA limits."""
     return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compose:
-    """What uses add up to: exactly one of `delta` and `epsilon` is given, and the other is found.
+    """Task: compose `uses`, and bound the overall epsilon at a given `delta`, or delta at a given `epsilon`.
+
+    Exactly one of `delta` and `epsilon` is not None. A use such as "pure:0.1x25" is 25 uses of a 0.1-DP mechanism.
+    `interaction` is what the analyst may choose after seeing answers.
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
     >>> task.result()["epsilon"]["upper"] < 2.0791
@@ -82,61 +89,109 @@ class Compose:
     delta: float | None = None
     epsilon: float | None = None
 
-    def result(self) -> dict[str, Any]:
-        """Return both brackets, the method and the statement."""
+    def result(self) -> CompositionRecord:
+        """Return certified bounds of the composition: brackets of epsilon and delta, and the method.
+
+        `statement` names the theorem behind the bounds, and `words` describes each use for people.
+        """
         composition = compose(self.uses, self.interaction)
         if self.delta is not None:
             answer = composition.epsilon(self.delta)
         else:
             assert self.epsilon is not None
             answer = composition.delta(self.epsilon)
-        return answer.to_dict(epsilon=self.epsilon, delta=self.delta) | {"words": _in_words(composition)}
+        return {**answer.to_dict(epsilon=self.epsilon, delta=self.delta), "words": _in_words(composition)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrate:
-    """The value of the one ? in the uses for which they meet a target."""
+    """Task: find the value of the single "?" in `uses`, as in "gaussian:?x25", with which they are (epsilon, delta)-DP.
+
+    `interaction` is what the analyst may choose after seeing answers.
+    """
 
     uses: tuple[str, ...]
     interaction: str
     epsilon: float
     delta: float
 
-    def result(self) -> dict[str, Any]:
-        """Return the value, the uses with it, and what they add up to."""
+    def result(self) -> CalibrationRecord:
+        """Return the value found for the "?", the uses with that value, and the brackets of their composition."""
         free, plan = parse_plan(self.uses)
-        found = FIND[free](plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
-        return found.answer.to_dict(epsilon=self.epsilon) | {
+        calibration = FIND[free](plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
+        return {
+            **calibration.answer.to_dict(epsilon=self.epsilon),
             "free": free,
-            "value": found.value,
-            "uses": [format_use(use) for use in found.uses],
-            "words": _in_words(found.composition),
+            "value": calibration.value,
+            "uses": [format_use(use) for use in calibration.uses],
+            "words": _in_words(calibration.composition),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
-    """The plan of a question: it depends on the columns there are and on what the account was opened with."""
+    """Task for a worker process: plan `query` with the budget `spending`.
+
+    The table that the query reads has the columns `schema`, of which `user` identifies users. `terms` are the terms of
+    the account that pays: what it promises and may spend. `where` is the query's filter, parsed for the schema, or None
+    if the query has no filter.
+    """
 
     query: Query
     spending: AskedBudget
     user: str
     schema: Schema
     terms: Terms
+    where: Filter | None = field(default=None, compare=False)
 
     def result(self) -> ExecutablePlan:
-        """Return the plan; no row is read. It is the same however much of the account is left."""
+        """Return the plan of the query.
+
+        No row is read, and the plan does not depend on the account's remaining budget.
+        """
         opened = status_of(self.terms, WHOLE_LIFE, {}, 0)
 
-        def planned(budget: Budget) -> ExecutablePlan:
-            return plan_query(self.query, budget, self.user, self.schema, opened)
+        def plan_for(budget: Budget) -> ExecutablePlan:
+            return plan_query(self.query, budget, self.user, self.schema, opened, self.where)
 
-        return plan_within(self.spending, planned) if isinstance(self.spending, Within) else planned(self.spending)
+        return plan_within(self.spending, plan_for) if isinstance(self.spending, Within) else plan_for(self.spending)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStatement:
+    """Task for a worker process: the joint plan of a SQL statement with several SELECTs that aggregate private rows.
+
+    `parts` are the planning tasks of the single SELECTs. All have the same user column and account, and as their budget
+    the budget of the whole statement.
+    """
+
+    parts: tuple[PlanQuestion, ...]
+
+    def result(self) -> JointPlan:
+        """Return the joint plan of the SELECTs, whose costs are composed so that all together stay within the budget.
+
+        No row is read.
+        """
+        first, parts = self.parts[0], self.parts
+        return plan_together(
+            [part.query for part in parts],
+            [part.schema for part in parts],
+            user=first.user,
+            budget=first.spending,
+            status=status_of(first.terms, WHOLE_LIFE, {}, 0),
+            plan=lambda place, budget: replace(parts[place], spending=budget).result(),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTerms:
-    """The terms of a set-wise account: what its registered uses promise together."""
+    """Task: certify the overall epsilon at `delta` of an account with registered `uses`, and return its `Terms`.
+
+    The account is called `name` and lets `analyst` ask about `dataset`. `period` is the calendar period after which the
+    uses are renewed, or None. `wallet` is the mu of a Gaussian wallet that pays for uses which are not registered, and
+    `failure` the most that the failure probabilities of those uses may add up to; both are 0 for an account without a
+    wallet.
+    """
 
     name: str
     analyst: str
@@ -148,7 +203,7 @@ class CertifyTerms:
     failure: float
 
     def result(self) -> Terms:
-        """Return the terms, with the overall epsilon certified."""
+        """Return the terms of the account: its uses, and their overall epsilon as certified bounds at `delta`."""
         return setwise_terms(
             self.name,
             self.uses,
@@ -162,31 +217,76 @@ class CertifyTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyBudget:
+    """Task: compute what an account that promises (`epsilon`, `delta`) may spend, and return the account's `Terms`.
+
+    The account is called `name` and lets `analyst` ask about `dataset`. `rule` names how the prices of uses add up: in
+    a Gaussian wallet, as a sum of rho, or on a menu, whose uses `menu` then lists. `failure_share` is the share of
+    delta for outright failures (None: the default of the rule), and `period` the calendar period after which the budget
+    is renewed, or None.
+    """
+
+    name: str
+    analyst: str
+    dataset: str
+    epsilon: float
+    delta: float
+    period: str | None
+    rule: str
+    failure_share: float | None
+    menu: tuple[str, ...]
+
+    def result(self) -> Terms:
+        """Return the terms of the account: its promise (epsilon, delta), and the budget that it may spend.
+
+        The budget is in the unit in which the account's rule adds up prices; a wallet's unit is mu squared. For the
+        rule "menu", computing the budget takes time.
+        """
+        return filter_terms(
+            self.name,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            analyst=self.analyst,
+            dataset=self.dataset,
+            period=self.period,
+            rule=self.rule,
+            failure_share=self.failure_share,
+            menu=self.menu,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JointPromise:
-    """What all accounts on a data set promise together, over some periods of each."""
+    """Task: the (epsilon, delta) that holds for all accounts on `dataset` together, even if their analysts collude.
+
+    `terms` are the terms of each account (its promise and budget). `cap` is the status of the data set's cap, the limit
+    on the spending of all accounts together, or None if it has no cap. An account whose budget is renewed each period
+    is counted with the budgets of `periods` periods.
+    """
 
     dataset: str
     terms: tuple[Terms, ...]
     cap: AccountStatus | None
     periods: int
 
-    def result(self) -> dict[str, object]:
-        """Return the JSON object that the service sends."""
+    def result(self) -> JointRecord:
+        """Return the joint guarantee as the JSON object that the service sends."""
         return joint_of(self.dataset, self.terms, self.cap, delta=None, periods=self.periods).to_dict()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowStatus:
-    """The status of an account with its odometer, which bounds the privacy loss of the draws so far."""
+    """Task: the status of an account with its odometers: bounds on the privacy loss of all answers so far."""
 
     status: AccountStatus
 
-    def result(self) -> dict[str, object]:
-        """Return the JSON object that the service sends."""
+    def result(self) -> AccountRecord:
+        """Return the account's status, with its odometers, as the JSON object that the service sends."""
         return self.status.to_dict()
 
 
 def _in_words(composition: Composition) -> list[str]:
+    """Return a description for people of each use in a composition, such as "25 counts at ε 0.1"."""
     return [use_in_words(use) for use in composition.uses]
 
 
@@ -195,18 +295,22 @@ _POINTS = 10
 
 
 class Curve(StrEnum):
-    """Which bound, or which noise."""
+    """The curves of overall epsilon on the page that compares composition bounds.
+
+    Four are bounds for bounded-range and pure-DP mechanisms together (paper, batch, ordered, setwise); the other three
+    show the overall epsilon if all mechanisms add the same kind of noise (pure, laplace, gaussian).
+    """
 
     PAPER = "paper"
     """The set-wise bound of the paper, from means and sub-Gaussian parameters."""
     BATCH = "batch"
-    """The optimum when everything is chosen up front."""
+    """The optimum if all uses are chosen up front."""
     ORDERED = "ordered"
-    """The optimum when the bounded-range uses come first and the pure ones after them, each chosen on the way."""
+    """The optimum if the bounded-range uses come first and the pure ones after them, each chosen adaptively."""
     SETWISE = "setwise"
     """The optimum over all adaptive orders."""
     PURE = "pure"
-    """Counts of which only the epsilon is known."""
+    """Counts of which only the pure-DP epsilon is known."""
     LAPLACE = "laplace"
     """Counts with Laplace noise of scale 1/epsilon."""
     GAUSSIAN = "gaussian"
@@ -214,7 +318,7 @@ class Curve(StrEnum):
 
 
 class Along(StrEnum):
-    """What changes along the curve."""
+    """The quantity on the x axis of the comparison charts: the number of uses, or the share of bounded-range uses."""
 
     NUMBER = "number"
     SHARE = "share"
@@ -222,7 +326,11 @@ class Along(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """A number of uses of one epsilon, a share of them bounded-range and the others pure DP."""
+    """The `number` mechanisms that a chart composes: each has the same `epsilon`, and is bounded-range or pure DP.
+
+    `share`, from 0 to 1, is the share of bounded-range mechanisms. The overall epsilon of all mechanisms together is
+    computed at `delta`.
+    """
 
     number: int
     share: float
@@ -231,18 +339,21 @@ class Mixture:
 
     @property
     def ranges(self) -> int:
-        """How many are bounded-range."""
+        """How many of the `number` mechanisms are bounded-range: `number` times `share`, rounded."""
         return min(self.number, max(0, math.floor(self.share * self.number + 0.5)))
 
     def uses(self) -> list[str]:
-        """Return them as written uses, the bounded-range ones first."""
+        """Return the mechanisms as texts such as "bounded-range:0.1x10" (ten of epsilon 0.1), the pure-DP ones last."""
         counts = {"bounded-range": self.ranges, "pure": self.number - self.ranges}
         return [f"{kind}:{self.epsilon!r}x{count}" for kind, count in counts.items() if count]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoints:
-    """One curve: the certified ends of the overall epsilon at ten places or so along the way.
+    """Task: one curve of the page that compares composition bounds, as brackets of the overall epsilon.
+
+    `which` names the curve. It has about ten points. At each point, the mechanisms of `mixture` are composed with
+    another number of them, or with another share of bounded-range ones; `along` says which of the two is the x axis.
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
@@ -255,9 +366,9 @@ class CurvePoints:
     mixture: Mixture
 
     def result(self) -> dict[str, Any]:
-        """Return the places and the two ends at each."""
-        places = _places(self.along, self.mixture)
-        ends = [_ends(self.which, place) for _, place in places]
+        """Return the points of the curve: `x`, and for each x the `lower` and `upper` bound on the overall epsilon."""
+        places = _points_along(self.along, self.mixture)
+        ends = [_epsilon_bracket(self.which, place) for _, place in places]
         return {
             "x": [x for x, _ in places],
             "lower": [lower for lower, _ in ends],
@@ -265,20 +376,30 @@ class CurvePoints:
         }
 
 
-def _places(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
+def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
+    """Return (x, mechanisms) for about ten points of a curve: x is the value on the x axis.
+
+    `along` says whether x is the number of mechanisms, up to that of `mixture`, or their share of bounded-range ones,
+    from 0 to 1.
+    """
     match along:
         case Along.NUMBER:
             numbers = sorted({max(1, round(mixture.number * step / _POINTS)) for step in range(1, _POINTS + 1)})
-            return [(each, replace(mixture, number=each)) for each in numbers]
+            return [(x, replace(mixture, number=x)) for x in numbers]
         case Along.SHARE:
             spread = {round(mixture.number * step / _POINTS) for step in range(_POINTS + 1)} | {mixture.ranges}
             shares = [ranges / mixture.number for ranges in sorted(spread)]
-            return [(each, replace(mixture, share=each)) for each in shares]
+            return [(x, replace(mixture, share=x)) for x in shares]
         case _:
             assert_never(along)
 
 
-def _ends(which: Curve, mixture: Mixture) -> tuple[float, float]:
+def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
+    """Return certified (lower, upper) bounds on the overall epsilon of the mechanisms in `mixture`, at its delta.
+
+    `which` is the curve. A curve of a composition bound (paper, batch, ordered, setwise) composes the mechanisms as
+    they are; a curve of one kind of noise (pure, laplace, gaussian) composes as many mechanisms of that kind instead.
+    """
     scale = 1.0 / mixture.epsilon
     match which:
         case Curve.PAPER:
@@ -286,18 +407,22 @@ def _ends(which: Curve, mixture: Mixture) -> tuple[float, float]:
             assert moments is not None
             return 0.0, moments.paper_epsilon(mixture.delta)
         case Curve.BATCH | Curve.ORDERED | Curve.SETWISE:
-            return _composed(mixture.uses(), Interaction(str(which)), mixture.delta)
+            return _compose_epsilon(mixture.uses(), Interaction(str(which)), mixture.delta)
         case Curve.PURE:
-            return _composed([f"pure:{mixture.epsilon!r}x{mixture.number}"], Interaction.SETWISE, mixture.delta)
+            return _compose_epsilon([f"pure:{mixture.epsilon!r}x{mixture.number}"], Interaction.SETWISE, mixture.delta)
         case Curve.LAPLACE:
-            return _composed([f"laplace:{scale!r}x{mixture.number}"], Interaction.SETWISE, mixture.delta)
+            return _compose_epsilon([f"laplace:{scale!r}x{mixture.number}"], Interaction.SETWISE, mixture.delta)
         case Curve.GAUSSIAN:
             written = f"gaussian:{math.sqrt(2.0) * scale!r}x{mixture.number}"
-            return _composed([written], Interaction.SETWISE, mixture.delta)
+            return _compose_epsilon([written], Interaction.SETWISE, mixture.delta)
         case _:
             assert_never(which)
 
 
-def _composed(uses: list[str], interaction: Interaction, delta: float) -> tuple[float, float]:
+def _compose_epsilon(uses: list[str], interaction: Interaction, delta: float) -> tuple[float, float]:
+    """Return certified (lower, upper) bounds on the overall epsilon at `delta` of the composed `uses`.
+
+    `uses` are written as in "pure:0.1x25", and `interaction` is what the analyst may choose after seeing answers.
+    """
     answer = compose(uses, interaction).epsilon(delta)
     return answer.lower, answer.upper

@@ -13,7 +13,8 @@ const running = document.getElementById("running");
 const place = document.getElementById("answer");
 const csrf = form?.getAttribute("data-csrf"); // a field named dataset hides form.dataset
 const choices = form && data("choices");
-const question = form && new Question(form, choices);
+const editor = form && (await import("./sql_editor.js")).editSql(form.elements.namedItem("text"), "SQL statement", typed);
+const question = form && new Question(form, choices, editor);
 let turn = 0;
 let key = newKey();
 let asking = null;
@@ -31,7 +32,7 @@ function chips(uses, words) {
   return uses.map((use, at) => element("span", { class: "chip", title: use }, words[at]));
 }
 
-// What is missing for a preview's uses, in words, or null when what is left pays for them.
+// The registered uses that the account lacks for a preview, as a sentence; null if the account has enough of each.
 function missing({ uses, words, left }) {
   const have = counts(left);
   for (const [at, { bare, count }] of uses.map(parsed).entries()) {
@@ -41,21 +42,34 @@ function missing({ uses, words, left }) {
   return null;
 }
 
+// A message of the service as a sentence with a capital and a full stop; null if there is no message.
+function sentence(message) {
+  return message ? `${message[0].toUpperCase()}${message.slice(1).replace(/\.$/, "")}.` : null;
+}
+
+// How close the answer will be, in a sentence.
+function inWords(found) {
+  const most = (value) => value.toLocaleString("en");
+  if (found.expected_error === null) return found.why.replace(/^[^:]*: /, "").replace(/^./, (first) => first.toUpperCase());
+  const close = found.radius === null ? `Counts off by about ${digits(found.expected_error, 3)}` : `Counts within about ${most(found.radius)}`;
+  return found.detectable === null ? `${close}.` : `${close}; a group shows up if its count is about ${most(found.detectable)} or more above those left out.`;
+}
+
 function showPreview(found) {
   const sure = `${Math.round(100 * found.confidence)} %`;
-  const cost = element("dd", { class: "chips" }, ...chips(found.uses, found.words));
-  const facts = [element("dt", {}, "Costs at most"), cost];
-  facts.push(...fact("On its own", element("strong", {}, `ε ≤ ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`));
+  const facts = fact("Costs at most", element("strong", {}, `ε ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`);
+  const how = [element("dt", {}, "Drawn at most"), element("dd", { class: "chips" }, ...chips(found.uses, found.words))];
   const counted = found.expected_error !== null; // means and quantiles are close in units of their own
-  if (!counted) facts.push(...fact("How close", found.why));
-  if (counted) facts.push(...fact("A count is off by", element("strong", {}, `about ${digits(found.expected_error, 3)}`)));
-  if (counted && found.radius !== null) facts.push(...fact(`With ${sure}`, `by at most ${found.radius.toLocaleString("en")}`));
-  if (found.shortfall !== null) facts.push(...fact("A pick misses the best", `by at most ${found.shortfall.toLocaleString("en")}, with ${sure}`));
-  if (found.detectable !== null) facts.push(...fact("Found with " + sure, `items whose count is ${found.detectable.toLocaleString("en")} above those left out`));
-  facts.push(...fact("Mechanism", found.mechanism));
-  const parts = [element("dl", { class: "facts" }, ...facts)];
-  const short = question.account.kind === "setwise" ? missing(found) : null;
+  if (counted) how.push(...fact("A count is off by", `about ${digits(found.expected_error, 3)}, and with ${sure} by at most ${found.radius?.toLocaleString("en") ?? "more"}`));
+  if (found.shortfall !== null) how.push(...fact("A pick misses the best", `by at most ${found.shortfall.toLocaleString("en")}, with ${sure}`));
+  if (found.detectable !== null) how.push(...fact("Found with " + sure, `items whose count is ${found.detectable.toLocaleString("en")} above those left out`));
+  how.push(...fact("Mechanism", found.mechanism), ...fact("Why", found.why));
+  const open = told.querySelector("details")?.open ?? false;
+  const details = element("details", open ? { open: "" } : {}, element("summary", {}, "How it is done"), element("dl", { class: "facts" }, ...how));
+  const parts = [element("p", { class: "in-words" }, inWords(found)), element("dl", { class: "facts" }, ...facts), details];
+  const short = (question.account.kind === "setwise" ? missing(found) : null) ?? sentence(found.shortage);
   if (short) parts.push(element("p", { class: "alert" }, short));
+  if (found.warning) parts.push(element("p", { class: "warning" }, sentence(`warning: ${found.warning}`)));
   told.replaceChildren(...parts);
 }
 
@@ -64,15 +78,24 @@ function showProblem(error) {
   const named = field?.closest("details") ? `${field.labels[0].textContent}: ` : "";
   const lacking = error.status === 402 ? told.querySelector(".alert") : null; // what is missing, in words
   lacking?.remove();
-  problem.textContent = lacking ? `Nothing was charged. ${lacking.textContent}` : named + error.message;
+  const [says, written] = error.message.split("; write: "); // a refused SELECT may end with one that can be asked
+  problem.textContent = lacking ? `Nothing was charged. ${lacking.textContent}` : named + (written ? `${says}. This can be asked:` : says);
+  if (written && !lacking) {
+    const text = written.replace(/\.$/, "");
+    const use = element("button", { type: "button", class: "small" }, "Use it");
+    use.addEventListener("click", () => { editor.text = text; typed(); });
+    problem.append(element("code", { class: "secret" }, text), use);
+  }
   problem.hidden = false;
   if (named) field.closest("details").open = true;
   field?.setAttribute("aria-invalid", "true");
   field?.setAttribute("aria-describedby", "problem");
+  if (question.kind === "sql" && (error.field ?? "").startsWith("query")) editor.mark(error.message);
 }
 
 function clearProblem() {
   problem.hidden = true;
+  editor?.clear();
   for (const each of form.querySelectorAll("[aria-invalid]")) each.removeAttribute("aria-invalid");
 }
 
@@ -120,8 +143,15 @@ async function showAnswerOf(id) {
   place.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 }
 
+// What is on the page answers an earlier question, and would be read as the answer to a question that was refused.
+function clearAnswer() {
+  place.hidden = true;
+  place.replaceChildren();
+}
+
 async function ask() {
   clearProblem();
+  clearAnswer();
   button.disabled = true;
   running.hidden = false;
   document.getElementById("progress").value = 0;
@@ -143,16 +173,32 @@ async function ask() {
   button.disabled = false;
 }
 
+// What somebody changed makes another question of it: another key, and another preview.
+function changed() {
+  key = newKey();
+  ++turn; // what is on its way is of another question
+  told.querySelector(".alert")?.remove(); // so is what was missing
+  clearProblem();
+}
+
+function typed() {
+  changed();
+  question.arrange();
+  later();
+}
+
 if (form) {
   form.addEventListener("input", (event) => {
-    key = newKey();
-    ++turn; // what is on its way is of another question
-    told.querySelector(".alert")?.remove(); // so is what was missing
-    clearProblem();
+    if (event.target.id === "example") return;
+    changed();
     if (event.target.name === "dataset") question.chooseDataset();
     else if (event.target.name === "account") question.chooseAccount();
     else question.arrange();
     later();
+  });
+  document.getElementById("example").addEventListener("change", (event) => {
+    question.useExample(event.target.selectedIndex - 1);
+    typed();
   });
   document.getElementById("columns").addEventListener("click", (event) => {
     const name = event.target.closest("[data-insert]")?.dataset.insert;

@@ -1,4 +1,5 @@
-// Explore: every curve is asked for on its own, so that quick ones are there at once.
+// The bounds below the budget calculator: every curve is asked for on its own, so that quick ones are there at once.
+import "./budget.js";
 import { call, debounced, element } from "./api.js";
 import { lines } from "./charts.js";
 import { digits, raised, small } from "./numbers.js";

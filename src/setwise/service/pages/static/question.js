@@ -3,9 +3,10 @@ import { element } from "./api.js";
 import { counts, parsed } from "./uses.js";
 
 export class Question {
-  constructor(form, choices) {
+  constructor(form, choices, editor) {
     this.form = form;
     this.choices = choices;
+    this.editor = editor;
     this.at = new Proxy({}, { get: (_, name) => form.elements.namedItem(name) }); // a field may be named item
     const wanted = choices.accounts.find((each) => each.account === form.getAttribute("data-account")) ?? choices.accounts[0];
     options(this.at.dataset, choices.datasets.map((each) => [each.name, each.name]), wanted.dataset);
@@ -17,7 +18,7 @@ export class Question {
   get account() { return this.choices.accounts.find((each) => each.account === this.at.account.value); }
   get domain() { return this.at.domain.value.split("\n").map((each) => each.trim()).filter(Boolean); }
   get measured() { return this.kinds("measured").includes(this.kind); }
-  // The kinds of statistics that have a word, as the service lists them.
+  // The kinds of questions that have a field, as the service lists them from the parameters of a query.
   kinds(word) { return this.form.getAttribute(`data-${word}`).split(" "); } // a field is named dataset
   // The columns that groups are of.
   get groups() {
@@ -58,6 +59,11 @@ export class Question {
     const filter = account.kind === "filter";
     document.getElementById("draws").hidden = filter;
     document.getElementById("total").hidden = !filter;
+    // The delta that a question of this account has if it states none; one that was typed stays.
+    if (this.at.delta.value === (this.proposedDelta ?? this.at.delta.defaultValue)) {
+      this.proposedDelta = String(account.question_delta);
+      this.at.delta.value = this.proposedDelta;
+    }
     const left = counts(account.left);
     const offer = (role) => account.draws.filter((each) => each.role === role)
       .map(({ use, words }) => [use, `${words} (${(left.get(use) ?? 0).toLocaleString("en")} left)`]);
@@ -73,13 +79,14 @@ export class Question {
     const { kind } = this;
     this.at.epsilon.disabled = Boolean(this.at.within.value);
     for (const each of this.form.querySelectorAll("[data-for]")) each.hidden = !each.dataset.for.split(" ").includes(kind);
-    document.getElementById("summed-says").textContent = kind === "sum" ? "Column to add up" : "Column";
-    document.getElementById("more").hidden = kind === "count" || kind === "sql" || this.groups.length === 0;
+    document.getElementById("summed-says").textContent = this.kinds("clip").includes(kind) ? "Column to add up" : "Column";
+    const grouped = this.kinds("grouped").includes(kind) && this.groups.length > 0;
+    document.getElementById("more").hidden = !grouped;
     this.at.by_second.closest(".field").hidden = !this.measured || !this.at.by.value;
-    this.at.bins.closest(".field").hidden = kind === "count" || kind === "sql" || this.groups.length === 0;
+    this.at.bins.closest(".field").hidden = !grouped;
     const sql = kind === "sql" ? this.at.text.value : "";
-    const open = /\bgroup\s+by\b/i.test(sql) || (kind !== "sql" && kind !== "count" && this.groups.length > 0 && this.domain.length === 0);
-    const picks = /\b(limit|median|percentile_cont|approx_quantiles)\b/i.test(sql) || kind === "top-k" || kind === "quantile";
+    const open = /\bgroup\s+by\b/i.test(sql) || (grouped && this.domain.length === 0);
+    const picks = /\b(limit|median|percentile_cont|approx_quantiles)\b/i.test(sql) || this.kinds("picked").includes(kind);
     const draws = { discover: picks, counts: kind !== "quantile", threshold: open };
     for (const each of this.form.querySelectorAll("[data-draw]")) each.hidden = !draws[each.dataset.draw];
   }
@@ -93,22 +100,23 @@ export class Question {
       return { ...asked, query: { kind, text: at("text") }, ...(spent ? {} : { spend: this.spend() }) };
     }
     const query = { kind };
-    if (kind === "top-k") query.k = number(at("k"));
-    if (kind === "count" || this.kinds("rows").includes(kind)) query.per_user = number(at("per_user"));
-    if (kind !== "count" && this.groups.length) {
+    const has = (field) => this.kinds(field).includes(kind);
+    if (has("k")) query.k = number(at("k"));
+    if (has("rows")) query.per_user = number(at("per_user"));
+    if (has("grouped") && this.groups.length) {
       query.item = this.groups.length === 1 ? this.groups[0] : this.groups;
       if (this.domain.length) query.domain = this.domain.map((line) => this.label(line));
       if (at("contributions")) query.contributions = number(at("contributions"));
     }
-    if (kind === "top-k" || kind === "histogram") {
+    if (has("ranked")) {
       if (at("value")) query.value = at("value");
       if (at("per_item")) query.per_item = number(at("per_item"));
     }
     if (this.measured) query.value = at("summed");
-    const ends = kind === "sum" ? ["clip"] : this.kinds("bounded").includes(kind) ? ["low", "high"] : [];
+    const ends = has("clip") ? ["clip"] : has("bounded") ? ["low", "high"] : [];
     if (ends.length && !ends.some(at)) query.bounds = "auto";
     else for (const end of ends) query[end] = number(at(end));
-    if (kind === "quantile") query.at = at("at").includes(",") ? at("at").split(",").map((each) => number(each.trim())) : number(at("at"));
+    if (has("at")) query.at = at("at").includes(",") ? at("at").split(",").map((each) => number(each.trim())) : number(at("at"));
     if (at("where")) query.where = at("where");
     return { ...asked, query, spend: this.spend() };
   }
@@ -136,14 +144,14 @@ export class Question {
     return columns.length === 1 ? cells[0] : cells;
   }
 
-  // Writes a first SELECT, unless somebody has written their own, and lists the columns beside it.
+  // Writes a first SELECT, unless somebody has written their own, and lists examples and the columns beside it.
   proposeSql() {
     const { name, user, items, values, filters } = this.dataset;
-    const quoted = (column) => (/^[A-Za-z_]\w*$/.test(column) ? column : `\`${column}\``);
-    const first = quoted(items[0].name);
-    const text = `SELECT ${first}, COUNT(DISTINCT ${quoted(user)}) AS users\nFROM ${quoted(name)}\nGROUP BY ${first}\nORDER BY users DESC\nLIMIT 10`;
-    if (!this.at.text.value || this.at.text.value === this.proposed) this.at.text.value = text;
+    this.examples = examples(this.dataset);
+    const [, text] = this.examples[0];
+    if (!this.at.text.value || this.at.text.value === this.proposed) this.editor.text = text;
     this.proposed = text;
+    options(document.getElementById("example"), [["", "Start from …"], ...this.examples.map(([title]) => [title, title])]);
     const roles = new Map([[user, { kind: "user column", uses: ["count"] }]]);
     for (const [use, columns] of [["group", items], ["measure", values], ["filter", filters]]) {
       for (const each of columns) {
@@ -151,6 +159,9 @@ export class Question {
         roles.get(each.name).uses.push(use);
       }
     }
+    const tables = { [name]: [...roles].map(([column, { kind, uses }]) => ({ name: column, says: `${kind}: ${uses.join(", ")}` })) };
+    for (const [table, columns] of Object.entries(this.dataset.public)) tables[table] = columns.map((each) => ({ name: each.name, says: `${each.kind}: public` }));
+    this.editor.complete(tables, name);
     for (const [table, columns] of Object.entries(this.dataset.public)) {
       for (const each of columns) roles.set(`${table}.${each.name}`, { kind: each.kind, uses: ["public, to JOIN"], written: `${quoted(table)}.${quoted(each.name)}` });
     }
@@ -161,11 +172,10 @@ export class Question {
   }
 
   // Puts a name where the cursor is.
-  insert(name) {
-    const field = this.at.text;
-    field.setRangeText(name, field.selectionStart, field.selectionEnd, "end");
-    field.focus();
-    field.dispatchEvent(new Event("input", { bubbles: true }));
+  insert(name) { this.editor.insert(name); }
+
+  useExample(place) {
+    if (place >= 0) this.editor.text = this.examples[place][1];
   }
 
   // The field of the form that a problem's field of the request means.
@@ -176,6 +186,34 @@ export class Question {
     const found = this.at[other[last] ?? last];
     return found instanceof HTMLElement && !found.closest("[hidden]") ? found : null;
   }
+}
+
+function quoted(name) {
+  return /^[A-Za-z_]\w*$/.test(name) ? name : `\`${name}\``;
+}
+
+// Statements about a data set that can be asked as they are: a title and a text each.
+function examples({ name, user, items, values, filters, public: tables }) {
+  const [table, person, first] = [name, user, items[0].name].map(quoted);
+  const users = `COUNT(DISTINCT ${person}) AS users`;
+  const found = [
+    [`Top 10 of ${items[0].name}`, `SELECT ${first}, ${users}\nFROM ${table}\nGROUP BY ${first}\nORDER BY users DESC\nLIMIT 10`],
+    ["How many users there are", `SELECT ${users}\nFROM ${table}`],
+    [`Users of every ${items[0].name}`, `SELECT ${first}, ${users}\nFROM ${table}\nGROUP BY ${first}`],
+  ];
+  if (values.length) {
+    const value = quoted(values[0].name);
+    found.push([`Mean of ${values[0].name} for every ${items[0].name}`, `SELECT ${first}, AVG(${value}) AS average, ${users}\nFROM ${table}\nGROUP BY ${first}`]);
+    found.push([`Median of ${values[0].name}`, `SELECT MEDIAN(${value}) AS median\nFROM ${table}`]);
+  }
+  const time = items.find((each) => ["date", "timestamp", "instant"].includes(each.kind));
+  if (time) found.push([`Users of every month of ${time.name}`, `SELECT DATE_TRUNC('month', ${quoted(time.name)}) AS month, ${users}\nFROM ${table}\nGROUP BY month`]);
+  if (filters.length) found.push([`Users where ${filters[0].name} ${filters[0].example}`, `SELECT ${users}\nFROM ${table}\nWHERE ${quoted(filters[0].name)} ${filters[0].example}`]);
+  const [other, columns] = Object.entries(tables)[0] ?? [];
+  const key = columns?.find((each) => items.some((item) => item.name === each.name));
+  const shown = columns?.find((each) => each !== key);
+  if (key && shown) found.push([`Users by ${other}.${shown.name}`, `SELECT ${quoted(other)}.${quoted(shown.name)}, ${users}\nFROM ${table}\nJOIN ${quoted(other)} USING (${quoted(key.name)})\nGROUP BY 1`]);
+  return found;
 }
 
 // What cannot be read as a number goes out as it is, for the service to say what is wrong with it.

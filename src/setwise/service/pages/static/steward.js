@@ -15,6 +15,8 @@ const READ = {
   })),
   words: (text) => text.split(/\s+/).filter(Boolean),
   number: (text) => (Number.isNaN(Number(text)) ? text : Number(text)),
+  choice: (text) => text === "true",
+  separator: (text) => (text === "tab" ? "\t" : text),
   days: (text) => Date.now() / 1000 + 86400 * Number(text),
 };
 
@@ -24,7 +26,7 @@ function setting(form, name) {
 }
 
 function fields(form) {
-  return [...form.elements].filter((each) => each.name && !each.closest("[hidden]") && (each.type !== "radio" || each.checked));
+  return [...form.elements].filter((each) => each.name && !("picker" in each.dataset) && !each.closest("[hidden]") && (each.type !== "radio" || each.checked));
 }
 
 function asked(form) {
@@ -111,6 +113,78 @@ if (opening) {
   const later = debounced(300, sayPromise);
   opening.addEventListener("input", (event) => { if (event.target.type === "range") slide(); later(); });
   opening.closest("details").addEventListener("toggle", sayPromise);
+}
+
+// Registering a table: its files are offered, and of its columns who is the user and what may be asked is ticked.
+const picker = document.getElementById("column-picker");
+const registering = picker?.closest("form");
+const ROLES = [["items", "Group by"], ["values", "Add up"], ["filters", "Filter"]];
+let described = "";
+
+function pickColumn(role, name, picked) {
+  const field = registering.elements.namedItem(role);
+  if (role === "user") field.value = name;
+  else field.value = [...READ.list(field.value).filter((each) => each !== name), ...(picked ? [name] : [])].join(", ");
+}
+
+function setType(name, kind) {
+  const field = registering.elements.namedItem("types");
+  const types = READ.pairs(field.value);
+  delete types[name];
+  if (kind !== "text") types[name] = kind;
+  field.value = Object.entries(types).map((pair) => pair.join("=")).join(", ");
+}
+
+function columnRow({ name, kind }, isText) {
+  const tick = (role, label, type) => {
+    const box = element("input", { type, name: type === "radio" ? "picked-user" : `picked-${role}-${name}`, "aria-label": `${label}: ${name}`, "data-picker": "" });
+    box.addEventListener("change", () => pickColumn(role, name, box.checked));
+    return element("td", { "data-label": label }, box);
+  };
+  let shown = kind;
+  if (isText && kind === "text") { // a CSV file has text alone; say what its cells are
+    shown = element("select", { "aria-label": `Kind of ${name}`, "data-picker": "" }, ...picker.dataset.kinds.split(" ").map((each) => element("option", {}, each)));
+    shown.value = "text";
+    shown.addEventListener("change", () => setType(name, shown.value));
+  }
+  return element("tr", {}, element("th", { scope: "row" }, name), element("td", { "data-label": "Kind" }, shown),
+    tick("user", "User", "radio"), ...ROLES.map(([role, label]) => tick(role, label, "checkbox")));
+}
+
+async function describeTable() {
+  const told = document.getElementById("column-says");
+  const { body } = asked(registering);
+  const parameters = new URLSearchParams({ table: body.table ?? "", engine: body.engine, csv: JSON.stringify(body.csv ?? {}) });
+  if (!body.table || described === String(parameters)) return;
+  described = String(parameters);
+  try {
+    const columns = await call("GET", `/steward/columns?${parameters}`);
+    if (described !== String(parameters)) return;
+    const isText = columns.every((each) => each.kind === "text");
+    const heads = ["Column", "Kind", "User", ...ROLES.map(([, label]) => label)];
+    picker.replaceChildren(element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Columns of the table" }, element("table", { class: "stacked" },
+      element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
+      element("tbody", {}, ...columns.map((each) => columnRow(each, isText))))));
+    picker.hidden = false;
+    told.className = "hint";
+    told.textContent = "Tick who is the user and what may be asked; the fields below follow.";
+  } catch (error) {
+    picker.hidden = true;
+    told.className = "alert";
+    told.textContent = error.message;
+  }
+}
+
+if (registering) {
+  // Leaving a field by pressing the button must not move the button before the press has ended.
+  const describeSoon = debounced(400, describeTable);
+  registering.closest("details").addEventListener("toggle", async () => {
+    const files = document.getElementById("dataset-files");
+    if (!files.children.length) files.replaceChildren(...(await call("GET", "/steward/tables")).map((each) => element("option", { value: each })));
+  });
+  registering.addEventListener("change", (event) => {
+    if (/^(table|engine|csv\.)/.test(event.target.name)) describeSoon();
+  });
 }
 
 for (const button of document.querySelectorAll("[data-revoke]")) {

@@ -1,4 +1,4 @@
-"""Opens the door of PostgreSQL's protocol beside REST, as the settings of a replica say."""
+"""Opens and closes the listener for PostgreSQL's protocol, by the settings of a replica."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -7,15 +7,21 @@ from functools import partial
 from pathlib import Path
 
 from setwise.errors import InvalidParameter
-from setwise.service.postgres.asker import open_session
+from setwise.service.postgres import selects
 from setwise.service.postgres.server import Limits, PostgresDoor
+from setwise.service.postgres.sign_in import open_session
 from setwise.service.replica import Service
 from setwise.service.settings import Settings
+from setwise.service.workers.pool import WorkerPool
 
 
 @asynccontextmanager
 async def postgres_door(service: Service) -> AsyncIterator[tuple[str, int] | None]:
-    """Listen while the replica runs, and yield the host and port; None if the settings ask for no such door."""
+    """Accept PostgreSQL connections within the `async with` block, and yield the host and port that are listened on.
+
+    Yields None, and accepts no connection, if the settings have no address for PostgreSQL. Raises `InvalidParameter` if
+    the address cannot be listened on.
+    """
     settings = service.settings
     if not settings.postgres:
         yield None
@@ -24,13 +30,23 @@ async def postgres_door(service: Service) -> AsyncIterator[tuple[str, int] | Non
     limits = Limits(
         sign_in_seconds=settings.header_seconds,
         idle_seconds=settings.postgres_idle_seconds,
+        send_seconds=settings.body_seconds,
         message_bytes=settings.body_bytes,
         connections=settings.postgres_connections,
     )
-    door = PostgresDoor(partial(open_session, service), tls=_tls(settings), limits=limits)
+    readers = WorkerPool(
+        processes=settings.calculators,
+        seconds=settings.calculator_seconds,
+        memory=settings.calculator_megabytes << 20,
+        remedy="read less of the catalogue in one statement",
+        preload=selects.__name__,
+    )
+    opening = partial(open_session, service, readers)
+    door = PostgresDoor(opening, tls=_tls(settings), limits=limits, unsent=service.unsent)
     try:
         server = await door.serve(host, port)
     except OSError as error:
+        readers.close()
         why = (error.strerror or str(error)).lower()
         raise InvalidParameter(f"{settings.postgres} cannot be listened on ({why}): give another --postgres") from None
     try:
@@ -38,10 +54,11 @@ async def postgres_door(service: Service) -> AsyncIterator[tuple[str, int] | Non
     finally:
         server.close()
         await door.close()
+        readers.close()
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of a text such as 127.0.0.1:5432 or [::1]:5432.
+    """Return the host and port in a text such as 127.0.0.1:5432 or [::1]:5432; raise `InvalidParameter` for other text.
 
     >>> parse_address("127.0.0.1:5432"), parse_address("[::1]:5432")
     (('127.0.0.1', 5432), ('::1', 5432))
@@ -53,6 +70,10 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
+    """Return the TLS context of the certificate and key in the settings; None if neither is set.
+
+    Raises `InvalidParameter` if only one is set, or the files cannot be read.
+    """
     certificate, key = settings.postgres_certificate, settings.postgres_key
     if certificate is None and key is None:
         return None

@@ -1,0 +1,600 @@
+"""The JSON objects that Setwise returns, each written once as a typed dictionary.
+
+A `to_dict` method returns one of these dictionaries, the service publishes the same classes in its OpenAPI document,
+and the Python client returns them to its caller. A field that is added here and filled in by `to_dict` therefore
+appears in all three places. This module imports nothing of Setwise, so that every other module may import it.
+
+A key that is marked `NotRequired` is absent where it says nothing; every other key is always present. Amounts have
+these units: an epsilon is a privacy loss, a delta is a probability, a use is text such as "pure:0.1x25" (a guarantee
+and a count), a time is in seconds since 1970 or, as text, in ISO 8601.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,  # pydantic cannot read typing.TypedDict before Python 3.12
+)
+
+from typing_extensions import TypedDict
+
+Role = Literal["steward", "analyst", "monitor"]
+"""The rights of a person in the service."""
+
+State = Literal["open", "frozen", "closed"]
+"""Whether an account pays for questions: a frozen account may be opened again, a closed account may not."""
+
+Every = Literal["day", "week", "month", "quarter", "year"]
+"""The calendar period after which an account has its whole budget again."""
+
+Rule = Literal["wallet", "zcdp"]
+"""How the uses of a cap add up: by a Gaussian wallet, or by their zCDP parameters alone."""
+
+AccountRule = Literal["wallet", "menu", "zcdp"]
+"""How the uses of an account add up: as those of a cap, or by the costs of a menu that is fixed at the opening."""
+
+Keep = Literal["either", "wallet", "sum"]
+"""By which rule a cap is paid: a Gaussian wallet, a sum of epsilons, or whichever is cheaper while both can pay."""
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """An example value of a JSON field, with its meaning and its possible values, for the OpenAPI document.
+
+    Pydantic calls `__get_pydantic_json_schema__` while it writes that document; nothing else reads an `Example`.
+    """
+
+    value: object
+    meaning: str = ""
+    one_of: tuple[str, ...] = ()
+
+    def __get_pydantic_json_schema__(
+        self,
+        schema: Any,  # noqa: ANN401 - pydantic's own type
+        handler: Callable[[Any], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Return the JSON schema of the field with the example, the meaning and the possible values."""
+        described = {**handler(schema), "examples": [self.value]}
+        if self.meaning:
+            described["description"] = self.meaning
+        if self.one_of:
+            described["enum"] = list(self.one_of)
+        return described
+
+
+_HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+Epsilon = Annotated[float, Example(2.0, "a privacy loss")]
+Delta = Annotated[float, Example(1e-6, "a probability")]
+DatasetName = Annotated[str, Example("events")]
+AccountName = Annotated[str, Example("ada-events")]
+Hash = Annotated[str, Example(_HASH, "a SHA-256 digest in hexadecimal digits")]
+UseTexts = Annotated[list[str], Example(["bounded-range:0.1x10", "pure:0.1x10"], "uses: guarantees with their counts")]
+InteractionName = Annotated[
+    str,
+    Example("setwise", "what the analyst may choose after seeing answers", ("batch", "ordered", "setwise", "adaptive")),
+]
+Method = Annotated[str, Example("certified-optimum", "the computation that gave the bracket")]
+Statement = Annotated[
+    str, Example("docs/optimal-composition.md, the set-wise optimum", "the theorem or section with the proof")
+]
+
+
+class BracketRecord(TypedDict):
+    """A certified interval for an epsilon or a delta: `lower` and `upper`. The upper end is what is promised."""
+
+    lower: Annotated[float, Example(2.4319)]
+    upper: Annotated[float, Example(2.4326)]
+
+
+class CompositionRecord(TypedDict):
+    """Certified brackets of the epsilon and delta to which mechanism uses compose, with their method and theorem.
+
+    One of `epsilon` and `delta` was given, so its bracket has equal ends. `interaction` is what the analyst may choose
+    after seeing answers, and `statement` names the theorem. `words` describes each use for people; the command line
+    leaves it out.
+    """
+
+    interaction: InteractionName
+    epsilon: BracketRecord
+    delta: BracketRecord
+    method: Method
+    statement: Statement
+    words: NotRequired[Annotated[list[str], Example(["25 counts at ε 0.1"])]]
+
+
+class CalibrationRecord(CompositionRecord):
+    """The result of a calibration: the `value` found for the parameter that was written as "?" in one of the uses.
+
+    `free` says which parameter this is: noise, epsilon or count. `uses` are the uses with that value; the other fields
+    are the composition of these uses.
+    """
+
+    free: Annotated[str, Example("noise", "which parameter the ? stands for", ("noise", "epsilon", "count"))]
+    value: Annotated[float, Example(21.12)]
+    uses: Annotated[list[str], Example(["gaussian:21.12x25"])]
+
+
+class PersonRecord(TypedDict):
+    """A person and their role."""
+
+    name: Annotated[str, Example("ada")]
+    role: Annotated[str, Example("analyst", "the rights of the person", ("steward", "analyst", "monitor"))]
+
+
+class TokenRecord(TypedDict):
+    """A token of `person`, without its secret; `label` says its purpose. Times: seconds since 1970, None for never."""
+
+    id: Annotated[str, Example("9f86d081884c7d65")]
+    person: Annotated[str, Example("ada")]
+    label: Annotated[str, Example("laptop")]
+    created_at: Annotated[float, Example(1760000000.0)]
+    expires_at: Annotated[float | None, Example(1767776000.0)]
+    revoked_at: Annotated[float | None, Example(None)]
+
+
+class NewTokenRecord(TokenRecord):
+    """A token that was made by this request; `secret` is shown here and never again."""
+
+    secret: Annotated[str, Example("setwise_...")]
+
+
+class ColumnRecord(TypedDict):
+    """A column that questions may use, and the kind of its values."""
+
+    name: Annotated[str, Example("word")]
+    kind: Annotated[
+        str,
+        Example(
+            "text",
+            "the kind of its values",
+            ("text", "integer", "float", "decimal", "boolean", "date", "timestamp", "instant", "identifier", "other"),
+        ),
+    ]
+
+
+class DatasetRecord(TypedDict):
+    """The columns of a data set that questions may use, and its contribution bounds.
+
+    The table's location is not included. Questions may group by the columns `items`, aggregate `values` and filter by
+    `filters`. `contributions` is the most groups in which one user counts, or None if the steward set no bound, and
+    `per_item` the most that a user adds to one group. With a `unit` other than "user", such as "user,day", each day of
+    a user is bounded and protected by itself. `public` has the columns of the tables without users that SQL may join,
+    by the name of the table.
+    """
+
+    name: DatasetName
+    engine: Annotated[
+        str, Example("duckdb", "the engine that reads the table", ("duckdb", "postgresql", "spark", "clickhouse"))
+    ]
+    user: Annotated[str, Example("user_id")]
+    unit: Annotated[str, Example("user", "what is protected: each user, or a part of a user such as user,day")]
+    items: list[ColumnRecord]
+    values: list[ColumnRecord]
+    filters: list[ColumnRecord]
+    contributions: Annotated[int | None, Example(10)]
+    per_item: Annotated[int, Example(1)]
+    public: Annotated[
+        dict[str, list[ColumnRecord]], Example({"countries": [{"name": "region", "kind": "text"}]}, "tables to join")
+    ]
+
+
+class CatalogRecord(TypedDict):
+    """All data sets of the service as a catalog in TOML, and their names."""
+
+    text: Annotated[str, Example('[tables.events]\nsource = "events.parquet"\nuser = "user_id"\n')]
+    datasets: Annotated[list[str], Example(["events"])]
+
+
+class CapRecord(TypedDict):
+    """The cap of a data set: the budget (epsilon, delta) that all accounts on it may spend together."""
+
+    dataset: DatasetName
+    epsilon: Annotated[float, Example(10.0)]
+    delta: Annotated[float, Example(1e-5)]
+
+
+class ReclaimedRecord(TypedDict):
+    """The number of accounts whose unspent slices (reserved parts of a data set's cap) were taken back into the cap."""
+
+    dataset: DatasetName
+    accounts: Annotated[int, Example(3)]
+
+
+class QuestionBudgetRecord(TypedDict):
+    """An account's default budget for SQL statements over PostgreSQL's protocol that state none.
+
+    For at most `fresh_hours` hours, repeating such a statement returns the stored answer and costs nothing.
+    """
+
+    epsilon: Annotated[float, Example(0.1)]
+    delta: Annotated[float, Example(1e-9)]
+    fresh_hours: Annotated[float, Example(24.0)]
+
+
+class PathRecord(TypedDict):
+    """Bracket of an epsilon that bounds an account's privacy loss at all times, not only after the last answer.
+
+    Except with probability delta, the privacy loss of the answers never exceeds `upper`. `upper` is None if the failure
+    probabilities of the account's uses leave no delta for this bound.
+    """
+
+    lower: Annotated[float, Example(0.4)]
+    upper: Annotated[float | None, Example(1.2)]
+
+
+class AccountSummaryRecord(TypedDict):
+    """The status of an account without its odometers, which take time to compute.
+
+    The account guarantees the upper end of `epsilon` at `delta`. `left` and `spent` are the remaining and the spent
+    budget, written as mechanism uses such as "pure:0.1x25". `share_left` is the share of the budget that remains,
+    between 0 and 1. `every` is the calendar period (such as a month) after which the whole budget is available again,
+    and `period` the current one; both are None for an account whose budget is never renewed.
+    """
+
+    account: AccountName
+    kind: Annotated[str, Example("setwise", "how the account pays", ("setwise", "filter", "cap"))]
+    analyst: Annotated[str, Example("ada")]
+    dataset: DatasetName
+    unit: Annotated[str, Example("user", "what the account protects: each user, or a part of a user such as user,day")]
+    promise: Annotated[str, Example("Whether or not one person is in the table ...", "the promise in words")]
+    epsilon: BracketRecord
+    delta: Delta
+    method: Method
+    statement: Statement
+    left: UseTexts
+    spent: UseTexts
+    share_left: Annotated[float, Example(0.6, "the share of the budget that remains")]
+    charges: Annotated[int, Example(1)]
+    state: Annotated[str, Example("open", "whether the account pays for questions", ("open", "frozen", "closed"))]
+    every: Annotated[str | None, Example(None, "the calendar period after which the whole budget is there again")]
+    period: Annotated[str | None, Example(None, "the present period, of an account that has periods")]
+
+
+class AccountRecord(AccountSummaryRecord):
+    """The status of an account with its odometers, which bound the privacy loss of all answers so far.
+
+    In lists of accounts `odometer` is None, and the fields after it are left out.
+    """
+
+    odometer: Annotated[
+        BracketRecord | None,
+        Example(
+            {"lower": 0.4, "upper": 0.9},
+            "the epsilon so far, as a stopping rule: if no further question is asked, all answers together are private "
+            "at its upper end and `delta`; null in lists, where it is not computed",
+        ),
+    ]
+    path_odometer: NotRequired[
+        Annotated[
+            PathRecord,
+            Example(
+                {"lower": 0.4, "upper": 1.2},
+                "the privacy loss of the answers ever exceeds its upper end only with probability `delta`",
+            ),
+        ]
+    ]
+    epsilon_left: NotRequired[
+        Annotated[float | None, Example(2.6, "the largest epsilon of one further question; null for registered uses")]
+    ]
+    more_like_last: NotRequired[
+        Annotated[int | None, Example(14, "how many more questions like the last one fit; null before the first")]
+    ]
+
+
+class JointRecord(TypedDict):
+    """The `epsilon` at `delta` that holds for all accounts on a data set together, even if their analysts collude.
+
+    An account whose budget is renewed is counted with the budgets of `periods` calendar periods. `cap` is the status of
+    the data set's cap, or None if it has no cap.
+    """
+
+    dataset: DatasetName
+    unit: Annotated[str, Example("user", "what is protected: each user, or a part of a user such as user,day")]
+    promise: Annotated[str, Example("Whether or not one person is in the table ...", "the promise in words")]
+    accounts: Annotated[list[str], Example(["ada-events", "bob-events"])]
+    periods: Annotated[int, Example(1)]
+    epsilon: BracketRecord
+    delta: Delta
+    interaction: InteractionName
+    method: Method
+    statement: Statement
+    cap: AccountRecord | None
+
+
+class EntryRecord(TypedDict):
+    """An entry of an account's ledger: a charge, a settlement, a slice or a release, by `kind`.
+
+    A charge has the question that it paid for, and a settlement the answer and the unused uses that it returned. A
+    slice is the part of a cap, in units of the budget, that the account reserved or gave back. A release is a part of
+    an answer that an earlier charge has paid for, such as a day of a live series. `text` is this content as the JSON
+    text that was written. `key` is the idempotency key, and `period` the budget period that paid (None: the account has
+    no periods).
+    """
+
+    entry: Annotated[int, Example(1, "its number in the account")]
+    at: Annotated[str, Example("2026-11-15T12:00:00+00:00")]
+    kind: Annotated[str, Example("charge", "what the entry records", ("charge", "settle", "slice", "release"))]
+    key: Annotated[str, Example("monday-top-ten")]
+    period: Annotated[str | None, Example(None)]
+    uses: Annotated[list[str], Example(["bounded-range:0.1x10"], "drawn by a charge, returned by a settlement")]
+    text: Annotated[str, Example('{"query":{"kind":"top-k"}}', "JSON, as it was written")]
+    hash: Hash
+
+
+class ActRecord(TypedDict):
+    """An event of the audit log, which cannot be removed: `by` did `action` (such as person.added) to `subject`."""
+
+    number: Annotated[int, Example(7)]
+    at: Annotated[str, Example("2026-11-15T12:00:00+00:00")]
+    action: Annotated[str, Example("person.added")]
+    by: Annotated[str, Example("steward")]
+    subject: Annotated[str, Example("ada")]
+    details: Annotated[dict[str, Any], Example({"role": "analyst"})]
+    hash: Hash
+
+
+class AuditRecord(TypedDict):
+    """The result of verifying the ledger. It is sound (`verified`) if `faults`, a list of sentences, is empty.
+
+    `accounts` and `entries` are the numbers of accounts and ledger entries that were checked. `head` is a digest of
+    where every hash chain ends. A later verification that is given this digest finds any change of earlier entries, so
+    keep it.
+    """
+
+    verified: Annotated[bool, Example(True)]
+    accounts: Annotated[int, Example(7)]
+    entries: Annotated[int, Example(42)]
+    head: Hash
+    faults: Annotated[list[str], Example([])]
+
+
+class HealthRecord(TypedDict):
+    """The state of a replica: "ok", or "read-only" if its database accepts no writes.
+
+    A read-only replica returns stored answers, but charges and answers no new question.
+    """
+
+    status: Annotated[str, Example("ok", "the state of the database", ("ok", "read-only"))]
+    version: Annotated[str, Example("1.0.0")]
+
+
+class ProblemRecord(TypedDict):
+    """The body of an error response (application/problem+json); `detail` says what is wrong and what to do."""
+
+    type: Annotated[str, Example("urn:setwise:problem:invalid-parameter")]
+    title: Annotated[str, Example("Invalid parameter")]
+    status: Annotated[int, Example(422)]
+    detail: Annotated[str, Example("k: Input should be greater than or equal to 1")]
+    field: NotRequired[Annotated[str, Example("query.k", "the part of the request at fault")]]
+
+
+class BudgetRecord(TypedDict):
+    """The (epsilon, delta) that one question costs by itself, without other questions of its account."""
+
+    epsilon: Annotated[float, Example(0.5)]
+    delta: Annotated[float, Example(1e-7)]
+
+
+class PlanRecord(TypedDict):
+    """The largest cost of a question, and the accuracy that its answer is planned to have.
+
+    `uses` are the most that the question can spend, `epsilon` is their cost at `delta`, `expected_error` is the mean
+    absolute error of a count, and `why` says how the mechanism was chosen. With probability `confidence`, a count is
+    off by at most `radius`, a group is found whose count exceeds its rivals (or 0, if the threshold is fixed) by
+    `detectable`, and each pick of a top k has a count at most `shortfall` below the best group not picked yet. These
+    three are in units of the count, and None if the mechanism has no such bound. `alone` is the cost of the question by
+    itself if an account pays and the question states its own budget; it is None otherwise.
+    """
+
+    mechanism: Annotated[str, Example("unknown_gumbel")]
+    why: Annotated[str, Example("unknown_gumbel: given by what is drawn from the account")]
+    uses: UseTexts
+    interaction: InteractionName
+    epsilon: BracketRecord
+    delta: Delta
+    method: Method
+    statement: Statement
+    expected_error: Annotated[float | None, Example(9.99)]
+    radius: Annotated[int | None, Example(30)]
+    detectable: Annotated[int | None, Example(None)]
+    shortfall: Annotated[int | None, Example(214)]
+    confidence: Annotated[float, Example(0.95)]
+    alone: Annotated[BudgetRecord | None, Example(None, "the cost of the question by itself")]
+
+
+class PreviewRecord(PlanRecord):
+    """The plan of a question to the service, and whether its account can pay for it now.
+
+    `left` is the remaining budget of the account, written as mechanism uses, and `words` describes the planned uses for
+    people. `shortage` says what the account, or the cap of its data set, lacks to pay, and a smaller budget that would
+    fit if one is found; it is None if the account can pay. The cap can be paid by two rules (a Gaussian wallet, or a
+    sum of epsilons) until a charge fits only one of them: `warning` says which rule the charge would end for all
+    accounts, or is None.
+    """
+
+    left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]
+    words: Annotated[list[str], Example(["10 picks at ε 0.1"], "`uses` as pages show them, in order")]
+    shortage: Annotated[
+        str | None, Example(None, "what the account lacks to pay, and a budget that fits; null if it can pay")
+    ]
+    warning: Annotated[
+        str | None, Example(None, "which rule of the cap the charge would end for all accounts, or null")
+    ]
+
+
+class AnswerItemRecord(TypedDict):
+    """One group of an answer: the `count` to report, the `interval` around it, and the raw noisy count `noisy`.
+
+    The answer's `interval_note` says what the intervals guarantee. `noisy` may be negative; use it to add counts up.
+    Answers about other statistics have, under the name of each statistic, its `value` and `interval` instead.
+    """
+
+    item: Annotated[
+        str | int | dict[str, str | int],
+        Example("the", "the label of the group; an object by column if there are several"),
+    ]
+    count: NotRequired[Annotated[int | None, Example(731)]]
+    interval: NotRequired[Annotated[list[int] | None, Example([701, 761])]]
+    noisy: NotRequired[Annotated[int | None, Example(731)]]
+
+
+class AnswerRecord(TypedDict):
+    """A private answer as it is stored.
+
+    `measure` says what the numbers count, and `spent` has the uses that were charged. `complete` is True if no item
+    that the question asked for can be missing; `reason` says why the list of items ends where it does. If an account
+    paid, `delta` is that of the account, and `epsilon` the cost of the answer at that delta; `alone` is then the
+    [epsilon, delta] of the answer by itself, at the question's own delta. `alone` is None or left out if the question
+    stated no budget of its own.
+    """
+
+    kind: Annotated[str, Example("top-k")]
+    measure: Annotated[str, Example("users")]
+    items: list[AnswerItemRecord]
+    mechanism: Annotated[str, Example("unknown_gumbel")]
+    interaction: InteractionName
+    epsilon: BracketRecord
+    delta: Delta
+    method: Method
+    statement: Statement
+    spent: UseTexts
+    complete: Annotated[bool, Example(True)]
+    reason: Annotated[str, Example("all 10 items were found")]
+    why: Annotated[str, Example("unknown_gumbel: given by what is drawn from the account")]
+    confidence: Annotated[float, Example(0.95)]
+    interval_note: NotRequired[Annotated[str, Example("Each interval holds the exact number with probability 95%.")]]
+    left_out: NotRequired[
+        Annotated[str, Example("", "the rows that the numbers do not include because contributions are bounded")]
+    ]
+    axes: NotRequired[
+        Annotated[list[str], Example(["time"], "whether the labels of each group column are names, numbers or time")]
+    ]
+    hint: NotRequired[Annotated[str, Example("", "how to see more groups, if the answer has few")]]
+    alone: NotRequired[Annotated[list[float] | None, Example([0.5, 1e-7])]]
+    unit: NotRequired[
+        Annotated[str, Example("user,day", "what is protected, where that is only a part of a user; else left out")]
+    ]
+    promise: NotRequired[
+        Annotated[str, Example("Each single day of a user is protected, but ...", "in words, where `unit` is given")]
+    ]
+    groups: NotRequired[Annotated[list[str], Example([], "the columns of items that have several")]]
+    statistics: NotRequired[Annotated[list[str], Example([], "the names of statistics other than one count")]]
+    found: NotRequired[Annotated[dict[str, Any], Example({}, "bounds that were left to be found, by column")]]
+
+
+class OutputRecord(TypedDict):
+    """A column that SQL selects, and what it shows: a group column or a statistic of the answer.
+
+    `group` is the index of the group column, or `statistic` that of the statistic; the other one is None. Both are None
+    for a column that is computed from released rows; `interval` says whether such a column has intervals.
+    """
+
+    name: Annotated[str, Example("users")]
+    group: Annotated[int | None, Example(None)]
+    statistic: Annotated[int | None, Example(0)]
+    interval: Annotated[bool, Example(False, "whether a column that is computed from released rows has intervals")]
+
+
+class QueryRecord(TypedDict):
+    """A query, which is to be polled while its `state` is running.
+
+    `answer` is set when it is done, `problem` if it failed. A question in SQL also has its `columns`, and its answer as
+    `rows`: each maps a column to the label of a group, or to the value and interval of a statistic. `progress` is the
+    share of the work that is done, between 0 and 1.
+    """
+
+    id: Annotated[str, Example("5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f")]
+    account: AccountName
+    key: Annotated[str, Example("monday-top-ten")]
+    state: Annotated[str, Example("done", "where the query stands", ("running", "done", "failed", "cancelled"))]
+    progress: Annotated[float, Example(1.0)]
+    created_at: Annotated[float, Example(1760000000.0)]
+    asked: Annotated[
+        dict[str, Any], Example({"dataset": "events", "query": {"kind": "top-k", "item": "word", "k": 10}})
+    ]
+    answer: AnswerRecord | None
+    problem: ProblemRecord | None
+    columns: list[OutputRecord] | None
+    rows: Annotated[
+        list[dict[str, Any]] | None, Example([{"word": "the", "users": {"value": 731, "interval": [701, 761]}}])
+    ]
+    row_problem: Annotated[
+        str | None, Example(None, "why the SQL over released rows failed; `rows` are then the released rows themselves")
+    ]
+    row_notes: NotRequired[
+        Annotated[
+            list[str] | None, Example(None, "sentences about the rows, such as how sure intervals of a ratio are")
+        ]
+    ]
+
+
+class SeriesRecord(TypedDict):
+    """A live series: what it counts, what it cost, and how accurate its numbers are.
+
+    `within` is the half-width, in users, of the widest 95% interval of a total. A private item is shown if its noisy
+    number of users is at least `shown_from`, which is None if the items are public. `matrix` says in words how a
+    release weights earlier periods.
+    """
+
+    name: Annotated[str, Example("reach")]
+    dataset: DatasetName
+    account: AccountName
+    item: Annotated[str, Example("word")]
+    every: Annotated[str, Example("day")]
+    start: Annotated[str, Example("2026-01-01")]
+    periods: Annotated[int, Example(365)]
+    unit: Annotated[str, Example("user", "what is protected: each user, or each day of a user")]
+    contributions: Annotated[int, Example(5)]
+    spent: Annotated[list[str], Example(["gaussian:4.3", "approx:0.0,3e-07"])]
+    within: Annotated[float, Example(54.2, "the half-width of the widest 95% interval of a total")]
+    shown_from: Annotated[float | None, Example(170.4, "from how many users on a private item is shown")]
+    matrix: Annotated[str, Example("the square root of the prefix sums")]
+    closed: Annotated[bool, Example(False)]
+
+
+class LineRecord(TypedDict):
+    """One item of a live series: a number (`values`) and its interval for every released period, in order of time."""
+
+    item: Annotated[str | int, Example("tea")]
+    values: Annotated[list[int], Example([120, 180])]
+    intervals: Annotated[list[list[int]], Example([[90, 150], [140, 220]])]
+
+
+class SeriesValuesRecord(TypedDict):
+    """The released numbers of a live series, as running totals or over windows of periods.
+
+    `remaining` is the number of periods that are still to be released.
+    """
+
+    name: Annotated[str, Example("reach")]
+    every: Annotated[str, Example("day")]
+    unit: Annotated[str, Example("user")]
+    measure: Annotated[str, Example("users from the first period up to each period")]
+    left_out: Annotated[str, Example("Of each user at most 5 items count, the first in order of time.")]
+    periods: Annotated[list[str], Example(["2026-01-01", "2026-01-02"])]
+    remaining: Annotated[int, Example(363)]
+    series: list[LineRecord]
+    epsilon: BracketRecord
+    delta: Delta
+    spent: Annotated[list[str], Example(["gaussian:4.3", "approx:0.0,3e-07"])]
+    promise: Annotated[str, Example("Each user is protected, with all of their rows.")]
+
+
+class CancelledRecord(TypedDict):
+    """Whether an update of a live series was stopped (`cancelled`).
+
+    False if the replica that got the request ran none.
+    """
+
+    name: Annotated[str, Example("reach")]
+    cancelled: Annotated[bool, Example(True)]
+
+
+class ReleasedRecord(TypedDict):
+    """The periods that an update of a live series released, by their first days."""
+
+    name: Annotated[str, Example("reach")]
+    released: Annotated[list[str], Example(["2026-01-01", "2026-01-02"])]

@@ -1,0 +1,163 @@
+"""Routes for the catalog: stewards register the tables of a catalog file as data sets, and get the file back."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi import Body as JsonBody
+from pydantic import Field, StringConstraints
+
+from setwise.analytics.catalog import Catalog, CatalogTable, Declaration, parse_catalog
+from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.schema import Kind
+from setwise.contract import CatalogRecord
+from setwise.errors import InvalidParameter, NameTaken, UnknownName
+from setwise.service.api.datasets import register
+from setwise.service.api.schemas import Body
+from setwise.service.auth.permissions import API
+from setwise.service.problems import at_field
+from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
+from setwise.service.settings import EngineKind
+from setwise.service.storage.datasets import Dataset
+
+router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
+
+_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
+_CSV = tuple(asdict(CsvOptions()))
+
+_EXAMPLE = '[tables.ratings]\nsource = "ratings.parquet"\nuser = "user_id"\nbounds = { rating = [1, 5] }\n'
+
+
+class CatalogBody(Body):
+    """A catalog (tables, with their bounds and public group keys) as TOML text.
+
+    The source of a table is a path in the service's data folder, or the name of a table on an engine. `apart` is the
+    reason why these data sets do not share the cap of other data sets on the same tables; "" if they do share it.
+    """
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=200_000)]
+    apart: Annotated[str, Field(max_length=500)] = ""
+
+
+@router.get("/catalog")
+async def export_catalog(request: Request) -> CatalogRecord:
+    """Return all data sets as a catalog: the TOML text that `setwise sql --catalog` and `setwise.open` read."""
+    service = service_of(request)
+    return await service.threads.run(lambda: _catalog_record(service.datasets.all()))
+
+
+@router.put("/catalog")
+async def import_catalog(
+    request: Request, body: Annotated[CatalogBody, JsonBody(examples=[{"text": _EXAMPLE}])]
+) -> CatalogRecord:
+    """Register each table of a catalog as a data set, with its declared bounds and public group keys.
+
+    Questions may then group and filter by every column except the user column, and aggregate every numeric column. A
+    table that is already registered with the same definition is skipped. If one table is refused, none is registered.
+    """
+    service, steward = service_of(request), caller(request).person.name
+    return await service.threads.run(_import, service, body, steward)
+
+
+def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
+    """Register the tables of the catalog in `body` that are not registered yet; return the catalog of all data sets.
+
+    Raises `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and
+    `NameTaken` if a data set of the same name has another definition; nothing is registered in these cases. The audit
+    log records `steward` as the person who registered the tables.
+    """
+    with at_field("text"):
+        catalog = parse_catalog(body.text, reads_files=False)
+        datasets = [_dataset(service, catalog, name) for name in catalog.tables]
+        missing = []
+        for dataset in datasets:
+            try:
+                known = service.datasets.get(dataset.name)
+            except UnknownName:
+                service.engines.check(dataset)
+                missing.append(dataset)
+                continue
+            if known != dataset:
+                raise NameTaken(f"the data set {dataset.name!r} has another definition: give the table another name")
+    for dataset in missing:
+        register(service, dataset, steward, body.apart)
+    return _catalog_record(service.datasets.all())
+
+
+def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
+    """Return the catalog's table `name` as a data set to register, with all its columns. No row of the table is read.
+
+    Raises `InvalidParameter` if the table's engine, or an option for reading it, is not known to the service.
+    """
+    table = catalog.tables[name]
+    engine = EngineKind.of(str(table.options.get("engine", "duckdb")))
+    if engine is None:
+        raise InvalidParameter(f"the engine of {name!r} is not one of {', '.join(EngineKind)}")
+    for option in ("memory", "table"):
+        if option in table.options:
+            raise InvalidParameter(f"the service has no option {option!r} for the table {name!r}: leave it out")
+    options: dict[str, Any] = {word: value for word, value in table.options.items() if word in _CSV}
+    if "columns" in options:
+        options["columns"] = tuple(options["columns"])
+    declared = table.declared
+    candidate = Dataset(
+        name=name,
+        engine=engine,
+        table=table.source,
+        user=table.user,
+        unit=table.unit,
+        items=(),
+        contributions=declared.contributions if isinstance(declared.contributions, int) else None,
+        types=tuple((column, str(kind)) for column, kind in dict(table.options.get("types", {})).items()),
+        public=tuple(catalog.public.items()),
+        csv=CsvOptions(**options),
+    )
+    schema = service.engines.describe_candidate(candidate)
+    for column in (table.user, *declared.bounds, *declared.domains):
+        schema.column(column)
+    columns = tuple(column.name for column in schema if column.name != table.user)
+    numbers = tuple(column.name for column in schema if column.kind in _NUMBERS and column.name != table.user)
+    return Dataset(
+        **{
+            field: getattr(candidate, field)
+            for field in ("name", "engine", "table", "user", "unit", "types", "public", "csv")
+        },
+        items=columns,
+        values=numbers,
+        filters=columns,
+        contributions=candidate.contributions,
+        per_item=declared.rows_per_user or 1,
+        rows_per_user=declared.rows_per_user,
+        bounds=tuple((column, float(low), float(high)) for column, (low, high) in declared.bounds.items()),
+        domains=tuple(declared.domains.items()),
+    )
+
+
+def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
+    """Return `datasets` as a catalog: its TOML text, and the names of the data sets.
+
+    If two data sets have different public tables under one name, the second table is exported under a longer name: that
+    of its data set, an underscore, and its own name.
+    """
+    public: dict[str, str] = {}
+    for dataset in datasets:
+        for name, source in dataset.public:
+            public[name if public.get(name, source) == source else f"{dataset.name}_{name}"] = source
+    catalog = Catalog(tables={dataset.name: _table(dataset) for dataset in datasets}, public=public)
+    return {"text": catalog.to_toml(), "datasets": [dataset.name for dataset in datasets]}
+
+
+def _table(dataset: Dataset) -> CatalogTable:
+    """Return `dataset` as a table of a catalog; options for reading it that have their default values are left out."""
+    default = asdict(CsvOptions())
+    options: dict[str, Any] = {} if dataset.engine is EngineKind.DUCKDB else {"engine": str(dataset.engine)}
+    options |= {} if not dataset.types else {"types": dict(dataset.types)}
+    options |= {word: value for word, value in asdict(dataset.csv).items() if value != default[word]}
+    declared = Declaration(
+        bounds={column: (low, high) for column, low, high in dataset.bounds},
+        rows_per_user=dataset.rows_per_user,
+        contributions=dataset.contributions,
+        domains=dict(dataset.domains),
+    )
+    return CatalogTable(source=dataset.table, user=dataset.user, unit=dataset.unit, options=options, declared=declared)

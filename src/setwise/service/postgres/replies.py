@@ -1,0 +1,80 @@
+"""Records that the modules of PostgreSQL's protocol pass to each other: results, refusals, and parsed SELECTs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from setwise.service.postgres.values import FLOAT8, Column
+
+
+class Rejected(Exception):
+    """Raised for a statement that is refused, with an SQLSTATE `code`, a `message` of one sentence and a `hint`."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code, self.hint = code, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a SQL statement: its columns and its rows."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The reply to a statement: a tag such as "SET" or "SELECT 3", its result if it returns rows, and notices."""
+
+    tag: str
+    result: Result | None = None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a SELECT is refused before it is asked: an SQLSTATE `code`, a `message` of one sentence and a `hint`.
+
+    It is part of the `ReadSelect` that a worker process returns; the session then raises `Rejected` with these fields.
+    """
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSelect:
+    """A SELECT as it was parsed without asking it as a question.
+
+    `columns` are the columns of its result, or None if they are not known before it runs. `statistics` says for each
+    column whether it is a statistic, which may have an interval. `rows` are the rows of a catalogue query (an empty
+    list for LIMIT 0), or None for a question about the data set, which has yet to be asked. `refusal` says why it is
+    not answered at all, or is None. `parameters` maps the number of a parameter ($1 is 1) to the PostgreSQL type that
+    it has by its place in the statement.
+    """
+
+    columns: tuple[Column, ...] | None = None
+    statistics: tuple[bool, ...] = ()
+    rows: Sequence[Sequence[object]] | None = None
+    refusal: Refusal | None = None
+    parameters: Mapping[int, int] = field(default_factory=dict)
+
+    def with_intervals(self) -> tuple[Column, ...] | None:
+        """Return the columns with two more, NAME_lower and NAME_upper, after each statistic.
+
+        Returns None if the columns are not known.
+        """
+        if self.columns is None or len(self.statistics) != len(self.columns):
+            return self.columns
+        columns: list[Column] = []
+        for column, is_statistic in zip(self.columns, self.statistics, strict=True):
+            columns.append(column)
+            if is_statistic:
+                columns += interval_columns(column.name)
+        return tuple(columns)
+
+
+def interval_columns(name: str) -> list[Column]:
+    """Return the two columns with the ends of the intervals of the statistic `name`."""
+    return [Column(f"{name}_{end}", FLOAT8) for end in ("lower", "upper")]

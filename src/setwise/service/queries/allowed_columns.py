@@ -1,0 +1,96 @@
+"""The columns that a steward allows questions to use, and the check of a query against them."""
+
+from setwise.analytics.bins import group_of
+from setwise.analytics.engines.joins import Key
+from setwise.analytics.filter.expression import Filter
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.query import Query
+from setwise.analytics.rows.derivation import Derivation, columns_computed_with
+from setwise.analytics.schema import Schema
+from setwise.errors import UnknownColumn
+from setwise.service.problems import at_field
+from setwise.service.storage.datasets import Dataset
+
+
+class AllowedColumns:
+    """The columns that a question to a data set may use: those that the steward lists, and all of public tables."""
+
+    def __init__(self, dataset: Dataset, schema: Schema) -> None:
+        self._dataset = dataset
+        self._names = schema.names
+
+    def dataset_column(self, name: str) -> str | None:
+        """Return the data set's column that `name` refers to; None if there is none, as for a column of a public table.
+
+        `name` may have the data set's name before it, as in `events.word`.
+        """
+        plain = name.removeprefix(f"{self._dataset.name}.")
+        return next((column for column in (name, plain) if column in self._names), None)
+
+    def check(self, word: str, name: str, listed: tuple[str, ...], *, exists: bool) -> None:
+        """Raise `UnknownColumn` unless the column `name` exists and is allowed, or belongs to a public table.
+
+        `word` is the request field that names the column ("item", "value"), `listed` are the columns that the steward
+        allows in that field, and `exists` is whether there is a column `name` at all. A missing column and one that is
+        not listed get the same message, so that nobody can find out which other columns the table has.
+        """
+        column = self.dataset_column(name)
+        if not exists or (column is not None and column not in listed):
+            names = ", ".join(map(repr, listed)) or "none"
+            raise UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
+
+    def check_derivation(self, derivation: Derivation) -> None:
+        """Raise `UnknownColumn` unless the steward allows every column of the data set that `derivation` computes with.
+
+        A derivation is the list of steps by which SQL computes each user's rows. A column that is allowed only as a
+        value may occur in arithmetic, but not in a condition or a group key, because rows would then be filtered or
+        grouped by it. The column that identifies users (or units of privacy) may only group or join each user's own
+        rows, because computing with it could single out a user.
+        """
+        dataset = self._dataset
+        for name, is_number in columns_computed_with(derivation):
+            protected = name.removeprefix(f"{dataset.name}.") == dataset.protected
+            column = dataset.protected if protected else self.dataset_column(name)
+            listed = (*dataset.items, *dataset.filters, *(dataset.values if is_number else ()))
+            if column is not None and column not in listed:
+                names = ", ".join(map(repr, listed)) or "none"
+                raise UnknownColumn(f"SQL may compute with the columns allowed here ({names}), not with {name!r}")
+
+    def check_key(self, key: Key) -> None:
+        """Raise `UnknownColumn` unless the steward allows the data set's column in the join condition `key`.
+
+        The column must be allowed for groups or filters, because a join has both effects: it drops rows whose key is
+        not in the other table, and adds columns that depend on the key.
+        """
+        if key.earlier in (None, self._dataset.name) and key.column in self._names:
+            listed = (*self._dataset.items, *self._dataset.filters)
+            self.check("a column to join on", key.column, listed, exists=True)
+
+    def filter_columns(self, schema: Schema) -> list[str]:
+        """Return the names of the columns in `schema` by which a question may filter."""
+        columns = [(name, self.dataset_column(name)) for name in schema.names]
+        return [name for name, column in columns if column is None or column in self._dataset.filters]
+
+    def check_grouped(self, query: Query, schema: Schema) -> None:
+        """Raise `UnknownColumn` if `query` groups by, or aggregates, a column that the steward does not allow for that.
+
+        `schema` has the columns of the table that the query reads.
+        """
+        grouped = [group_of(text, schema).column for text in query.groups]
+        roles = (("item", grouped, self._dataset.items), ("value", query.values, self._dataset.values))
+        for word, columns, listed in roles:
+            for column in columns:
+                with at_field(f"query.{word}"):
+                    self.check(word, column, listed, exists=column in schema.names)
+
+
+def check_columns(query: Query, schema: Schema, allowed: AllowedColumns) -> Filter | None:
+    """Check that the steward allows all columns of `query`, and return its filter parsed for `schema`.
+
+    Returns None if the query has no filter. Raises `UnknownColumn` or `InvalidFilter` for a column that is not allowed.
+    """
+    allowed.check_grouped(query, schema)
+    if query.where is None:
+        return None
+    with at_field("query.where"):
+        return parse_filter(query.where, schema, allowed.filter_columns(schema))

@@ -1,0 +1,85 @@
+"""Cache of exact results (counts before noise), so that an unchanged table is not read again for the same aggregation.
+
+Exact results are as private as the table. They stay in the memory of the replica, and every answer adds fresh noise to
+them after its own charge.
+"""
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.measure import Measure
+from setwise.mechanisms.doubling_bounds import DOUBLINGS
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.statistic_release import GroupTable
+from setwise.service.workers.pool import RememberedResults
+
+Exact = TypeVar("Exact", Histogram, GroupTable)
+
+_MOST_NUMBERS = 500_000
+"""The most numbers in all cached results; a number takes about 100 bytes, so that all take at most 50 MB."""
+
+_LARGEST_RESULT = 50_000
+"""The most numbers in one cached result, so that one result does not displace all others."""
+
+
+class ExactResults:
+    """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
+
+    The key of a result names the account, the data set, the version of its tables and the aggregation. It names the
+    account so that nobody can tell by the time of an answer whether another analyst has asked the same question.
+    Whether a result is cached, and which one is dropped for it, depends on the sizes that queries allow and never on
+    the rows: otherwise the time of a second answer would reveal how many groups a table has. If a contribution bound
+    leaves out a random choice of a user's contributions, a cached result repeats the first choice. This changes no
+    guarantee, because every guarantee holds for each fixed choice.
+    """
+
+    def __init__(self, most: int = _MOST_NUMBERS, largest: int = _LARGEST_RESULT) -> None:
+        self._results = RememberedResults(most=most, largest=largest)
+        self._lock = threading.Lock()
+
+    def read(self, place: Hashable, size: int | None, read: Callable[[], Exact]) -> Exact:
+        """Return the result that is cached under the key `place`; if there is none, call `read` and cache its result.
+
+        `size` is the most numbers that the result can have (`most_numbers`), or None if this depends on the rows. A
+        result is returned but not cached if its `size` is None or too large for the cache.
+        """
+        if size is None:
+            return read()
+        with self._lock:
+            kept: Exact | None = self._results.get(place)
+        if kept is not None:
+            return kept
+        exact = read()
+        with self._lock:
+            self._results.add(place, exact, size)
+        return exact
+
+
+def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
+    """Return the most numbers that an exact result of `aggregation` can have for any rows; at least 1.
+
+    `limit` is the most groups that are read, or None if there is no limit. Returns None if the number of groups depends
+    on the rows.
+    """
+    if aggregation.item is None or aggregation.pooled:
+        groups = 1
+    elif aggregation.domain is not None:
+        groups = len(aggregation.domain)
+    elif limit is not None:
+        groups = limit
+    else:
+        return None
+    cells = sum(_cells(measure) for measure in aggregation.measures)
+    return 1 + groups * (1 + cells)
+
+
+def _cells(measure: Measure) -> int:
+    """Return the most numbers that an exact result has per group for `measure`.
+
+    These are its sum and its count or, if the engine counts users by value, one count for each possible value.
+    """
+    if measure.doubling:
+        return 2 * DOUBLINGS + 1
+    return measure.most - measure.least + 1 if measure.in_cells else 2

@@ -1,0 +1,162 @@
+"""How one query of the service pays for and reads its table: `TimedAccount` charges it, `TableReader` reads the rows.
+
+A query is charged first and then waits for an engine slot, so that nothing private is read before the charge is on
+disk. Its answer is stored only at a padded time, which hides how long reading the private rows took.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from setwise.accounting.guarantees import Use
+from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.engines.base import Engine, WeightReader
+from setwise.analytics.engines.joins import Join
+from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
+from setwise.ledger.account import Account, Receipt
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.statistic_release import GroupTable
+from setwise.service.queries.engine_pool import Engines
+from setwise.service.queries.exact_results import Exact, ExactResults, most_numbers
+from setwise.service.queries.runner import QueryTiming
+from setwise.service.storage.datasets import Dataset
+
+_LARGEST_DOMAIN = 10_000
+"""The most public labels of a query whose result is cached: comparing longer lists takes as long as a small table."""
+
+
+class TimedAccount:
+    """An account that charges a query before it waits for an engine slot, and stores its answer at a padded time.
+
+    `timing` has the query's slot and padded times. `record_charge` is called when the charge is on disk, before the
+    wait for a slot.
+    """
+
+    def __init__(self, account: Account, timing: QueryTiming, record_charge: Callable[[], None]) -> None:
+        self._account = account
+        self._timing = timing
+        self._record_charge = record_charge
+
+    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+        """Charge `uses` to the account under `key`, then wait for an engine slot; return the receipt.
+
+        `request` is the text of the request. There is no wait if the receipt already has a stored answer, because then
+        no row is read.
+        """
+        receipt = self._account.charge(uses, key=key, request=request)
+        self._record_charge()
+        if receipt.answer is None:
+            self._timing.acquire_slot()
+        return receipt
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
+        """Wait for a padded time (`QueryTiming`), store `answer`, and return the JSON text that is stored.
+
+        `receipt` is the receipt of the charge, and `returned` are unused uses that are refunded to the account. The
+        padded time hides how long reading the private rows took. Raises `EngineFailed` if the query was cancelled
+        before that time.
+        """
+        self._timing.wait_for_padded_time()
+        self._timing.raise_if_cancelled()
+        return self._account.settle(receipt, answer=answer, returned=returned)
+
+
+class TableReader:
+    """Reads the table of a data set for one query, with an engine that is borrowed for each call.
+
+    `joins` and `derivation` are the public tables and steps by which SQL derives another table from it. A query that
+    waits for its slot holds no engine, so that there are never many more engines than slots. Exact results (before
+    noise) that `account` has paid for before are taken from the cache `results` while the tables have not changed.
+    """
+
+    def __init__(
+        self,
+        engines: Engines,
+        dataset: Dataset,
+        timing: QueryTiming,
+        joins: tuple[Join, ...],
+        derivation: Derivation = NOT_DERIVED,
+        *,
+        account: str = "",
+        results: ExactResults | None = None,
+    ) -> None:
+        self._engines = engines
+        self._dataset = dataset
+        self._timing = timing
+        self._joins = joins
+        self._derivation = derivation
+        self._account = account
+        self._results = results
+
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise `UnknownColumn` or `UnsuitableTable` if metadata shows that `aggregation` cannot be answered."""
+        with self._engines.borrow_to_check(self._dataset, self._joins, self._derivation) as engine:
+            engine.check(aggregation)
+
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return each group of `aggregation` with a positive exact count, and that count.
+
+        A user counts in a limited number of groups: contributions are bounded before groups are counted.
+        """
+
+        def read() -> Histogram:
+            with self._reading() as engine:
+                return engine.histogram(aggregation)
+
+        return self._read_once("histogram", aggregation, None, read)
+
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` groups of `aggregation` with the highest exact counts, highest first.
+
+        A user counts in a limited number of groups: contributions are bounded before groups are counted.
+        """
+
+        def read() -> Histogram:
+            with self._reading() as engine:
+                return engine.top(aggregation, most)
+
+        return self._read_once("top", aggregation, most, read)
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return for every group the exact value of each measure in `aggregation`, after contributions are bounded.
+
+        A measure is a number that users add up to in a group, such as their number of rows or the sum of a column.
+        """
+
+        def read() -> GroupTable:
+            with self._reading() as engine:
+                return engine.statistics(aggregation)
+
+        return self._read_once("statistics", aggregation, None, read)
+
+    @contextmanager
+    def group_weights(self, aggregation: Aggregation) -> Iterator[WeightReader]:
+        """Yield a reader of the exact sums of users' weights per group of `aggregation`, to discover groups privately.
+
+        Discovery takes several rounds and reads the sums in each of them; one engine is borrowed for all rounds.
+        """
+        with self._reading() as engine, engine.group_weights(aggregation) as weights:
+            yield weights
+
+    def _read_once(self, kind: str, aggregation: Aggregation, most: int | None, read: Callable[[], Exact]) -> Exact:
+        """Return the exact result of `aggregation` from the cache.
+
+        If it is not cached, call `read` and cache its result. A cached result is used only for the same version of the
+        tables. `kind` is the name of the method that reads, such as "histogram", and `most` its limit on the number of
+        groups, or None.
+        """
+        results = self._results
+        if results is None or len(aggregation.domain or ()) > _LARGEST_DOMAIN:
+            return read()
+        version = self._engines.content_version(self._dataset)
+        if version is None:
+            return read()
+        place = (self._account, self._dataset, self._joins, self._derivation, version, kind, aggregation, most)
+        self._timing.raise_if_cancelled()
+        return results.read(place, most_numbers(aggregation, most), read)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Engine]:
+        """Yield a borrowed engine on the registered table; cancelling the query stops the engine."""
+        borrowed = self._engines.borrow(self._dataset, self._joins, self._derivation)
+        with borrowed as engine, self._timing.using(engine):
+            yield engine

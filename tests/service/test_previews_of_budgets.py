@@ -1,0 +1,62 @@
+"""A preview says, before anything is asked, whether the account or the cap of its data set would pay, and what fits."""
+
+import re
+
+import pytest
+
+from tests.service.team import EVENTS, Team, ask, made
+
+COUNT = {"kind": "count"}
+
+
+def body(account: str, dataset: str, epsilon: float, counts: str = "best", delta: float = 0.0) -> dict[str, object]:
+    spend = {"kind": "total", "epsilon": epsilon, "delta": delta, "counts": counts}
+    return {"dataset": dataset, "account": account, "query": COUNT, "spend": spend}
+
+
+def open_filter(team: Team, name: str, dataset: str, epsilon: float) -> None:
+    account = {"kind": "filter", "name": name, "analyst": "ada", "dataset": dataset, "epsilon": epsilon, "delta": 1e-6}
+    made(team.steward.post("/accounts", json=account))
+
+
+@pytest.fixture(scope="module")
+def capped(team: Team) -> Team:
+    """The team with a data set of its own whose cap is small, and an account on it that is larger than the cap."""
+    made(team.steward.post("/datasets", json=EVENTS.body | {"name": "capped", "apart": "a cap of its own"}))
+    cap = team.steward.put("/datasets/capped/cap", json={"epsilon": 0.4, "delta": 1e-5})
+    assert cap.status_code == 200, cap.text
+    open_filter(team, "ada-capped", "capped", 5.0)
+    return team
+
+
+def test_a_preview_within_the_balance_lacks_nothing(team: Team):
+    found = team.ada.post("/preview", json=body("ada-total", "events", 0.1)).json()
+    assert (found["shortage"], found["warning"]) == (None, None)
+
+
+def test_a_preview_names_a_budget_that_fits_and_is_then_paid(team: Team):
+    open_filter(team, "ada-little", "events", 0.3)
+    preview = team.ada.post("/preview", json=body("ada-little", "events", 1.0))
+    assert preview.status_code == 200, preview.text
+    shortage = preview.json()["shortage"]
+    fitting = re.search(r"it would fit with an epsilon of ([0-9.e-]+)", shortage)
+    assert fitting is not None, shortage
+    refused = ask(team.ada, "too-much", body("ada-little", "events", 1.0))
+    assert (refused.status_code, refused.json()["detail"]) == (402, shortage)
+    smaller = body("ada-little", "events", float(fitting[1]))
+    assert team.ada.post("/preview", json=smaller).json()["shortage"] is None
+    assert ask(team.ada, "fits", smaller).status_code == 200
+
+
+def test_a_preview_says_that_the_cap_is_too_small(capped: Team):
+    preview = capped.ada.post("/preview", json=body("ada-capped", "capped", 1.0)).json()
+    assert "cap" in preview["shortage"]
+    assert preview["warning"] is None
+    assert ask(capped.ada, "beyond-the-cap", body("ada-capped", "capped", 1.0)).status_code == 402
+
+
+def test_a_preview_warns_of_what_its_charge_would_end_for_others(capped: Team):
+    preview = capped.ada.post("/preview", json=body("ada-capped", "capped", 0.38, "laplace")).json()
+    assert preview["shortage"] is None
+    assert "for all accounts under the cap of the dataset 'capped'" in preview["warning"]
+    assert capped.ada.post("/preview", json=body("ada-capped", "capped", 0.02, "laplace")).json()["warning"] is None

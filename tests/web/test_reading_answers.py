@@ -1,0 +1,103 @@
+"""Asking and reading answers on a screen: previews in words, charts of the statistic asked for, tables without cuts."""
+
+import itertools
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.service.team import Team, made
+from tests.web.browsing import Browsing, browsing, window, write_sql
+
+_NUMBERS = itertools.count(1)
+SEVERAL = """SELECT country, COUNT(DISTINCT visitor) AS people, AVG(minutes) AS average_minutes_per_visitor
+FROM shop
+GROUP BY country"""
+TEN = """SELECT country, product, COUNT(DISTINCT visitor) AS people
+FROM shop
+GROUP BY country, product
+ORDER BY people DESC
+LIMIT 10"""
+
+
+@pytest.fixture
+def budget(shop: Team) -> str:
+    name = f"ada-read-{next(_NUMBERS)}"
+    account = {"kind": "filter", "name": name, "analyst": "ada", "dataset": "shop", "epsilon": 8.0, "delta": 1e-5}
+    made(shop.steward.post("/accounts", json=account))
+    return name
+
+
+def ask(who: Browsing, account: str, text: str, epsilon: str = "1") -> Locator:
+    page = who.page
+    who.go(f"/ask?account={account}")
+    who.ready("ask")
+    page.get_by_role("radio", name="SQL").check()
+    write_sql(page, text)
+    page.get_by_label("ε for this question").fill(epsilon)
+    expect(page.locator("#preview")).to_contain_text("Costs at most")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    answer = page.locator("#answer")
+    expect(answer.locator("h2")).to_be_visible()
+    return answer
+
+
+def test_the_preview_is_in_words_and_the_mechanism_one_click_away(ada: Browsing, budget: str) -> None:
+    page = ada.page
+    ada.go(f"/ask?account={budget}")
+    ada.ready("ask")
+    expect(page.locator("#preview .in-words")).to_contain_text("Counts within about ")
+    expect(page.locator("#preview").get_by_text("Mechanism")).to_be_hidden()
+    page.locator("#preview").get_by_text("How it is done").click()
+    expect(page.locator("#preview").get_by_text("Mechanism")).to_be_visible()
+
+
+def test_a_refused_question_clears_the_old_answer(ada: Browsing, budget: str) -> None:
+    """The old numbers used to stay below the refusal, as if they answered the new question."""
+    answer = ask(ada, budget, "SELECT COUNT(DISTINCT visitor) FROM shop")
+    ada.page.get_by_label("ε for this question").fill("50")
+    ada.page.get_by_role("button", name="Ask", exact=True).click()
+    expect(ada.page.locator("#problem")).to_be_visible()
+    expect(answer).to_be_hidden()
+    ada.check(refused=(402,))
+
+
+@pytest.mark.parametrize("width", [1360, 390])
+def test_no_number_of_the_table_is_off_the_screen(browser: Browser, shop: Team, budget: str, width: int) -> None:
+    context = window(browser, width=width)
+    ada = browsing(context, shop.url, shop.signed_in("ada").cookies["setwise_session"])
+    answer = ask(ada, budget, TEN, "3")
+    region = answer.get_by_role("region", name="The numbers")
+    sizes = region.evaluate("each => [each.scrollWidth - each.clientWidth, each.scrollHeight - each.clientHeight]")
+    assert sizes == [0, 0]
+    expect(answer.locator("thead th")).to_have_text(["country", "product", "people", "95 % interval"])
+    expect(region.locator("tbody tr")).to_have_count(10)
+    assert ada.overhang() == 0
+    ada.check()
+    context.close()
+
+
+def test_the_chart_shows_the_statistic_that_is_chosen(ada: Browsing, budget: str) -> None:
+    answer = ask(ada, budget, SEVERAL, "3")
+    chosen = answer.get_by_label("Statistic")
+    assert chosen.locator("option").all_inner_texts() == ["people", "average_minutes_per_visitor"]
+    expect(answer.locator(".answer-chart .xtitle")).to_have_text("people")
+    chosen.select_option("average_minutes_per_visitor")
+    expect(answer.locator(".answer-chart .xtitle")).to_have_text("average_minutes_per_visitor")
+    names = answer.locator(".answer-chart .ytick")
+    answer.get_by_label("Order").select_option("by name")
+    expect(names).to_have_text(sorted(names.all_text_contents()))
+    answer.get_by_role("radio", name="Line").check()
+    expect(answer.locator(".answer-chart .scatterlayer .trace")).to_have_count(1)
+    expect(answer.locator(".answer-chart .bars .point")).to_have_count(0)
+    ada.check()
+
+
+def test_the_table_is_sorted_by_the_column_that_is_clicked(ada: Browsing, budget: str) -> None:
+    answer = ask(ada, budget, SEVERAL, "3")
+    first = answer.locator("tbody tr td:first-child, tbody tr th:first-child")
+    answer.get_by_role("button", name="country").click()
+    expect(first).to_have_text(sorted(first.all_inner_texts()))
+    expect(answer.locator("thead th").first).to_have_attribute("aria-sort", "ascending")
+    answer.get_by_role("button", name="country").click()
+    expect(first).to_have_text(sorted(first.all_inner_texts(), reverse=True))
+    ada.check()
