@@ -9,14 +9,24 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.command_line import setwise
 from tests.servers.clickhouse import clickhouse_server
+from tests.servers.object_store import bucket, object_store
 from tests.servers.postgresql import postgresql_server, postgresql_url
 from tests.servers.spark import spark_session
 
-__all__ = ["clickhouse_server", "postgresql_server", "postgresql_url", "setwise", "spark_session"]
+__all__ = [
+    "bucket",
+    "clickhouse_server",
+    "object_store",
+    "postgresql_server",
+    "postgresql_url",
+    "setwise",
+    "spark_session",
+]
 
 SPARK_SMOKE = {
     "test_the_pairs_of_users_and_groups_are_those_of_the_rows",
     "test_filters_come_before_bounding",
+    "test_pairs_count_once_and_the_first_groups_in_order_of_days",
     "test_sampled_histograms_keep_within_both_bounds",
     "test_kinds_are_the_same_everywhere",
     "test_the_one_group_has_a_name",
@@ -60,6 +70,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if name not in SPARK_SMOKE:
                 item.add_marker("slow")
         if parameters.get("backend") == "clickhouse" and name in CLICKHOUSE_SLOW:
+            item.add_marker("slow")
+        if parameters.get("backend") in ("delta", "iceberg") and "test_contract" not in item.path.name:
             item.add_marker("slow")
         if "browser" in needs:
             item.add_marker("browser")

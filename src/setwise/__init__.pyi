@@ -3,14 +3,14 @@
 # Asking a table
 from setwise.analytics.answer import PrivateAnswer as PrivateAnswer
 from setwise.analytics.budget import Draws as Draws
-from setwise.analytics.planning import Plan as Plan
+from setwise.analytics.opening import open as open
+from setwise.analytics.planning.plan import Plan as Plan
 from setwise.analytics.query import Count as Count
 from setwise.analytics.query import Mean as Mean
 from setwise.analytics.query import Quantile as Quantile
 from setwise.analytics.query import Query as Query
 from setwise.analytics.query import Sum as Sum
 from setwise.analytics.session import Session as Session
-from setwise.analytics.session import open as open
 from setwise.analytics.tables.domain import labels_of as labels_of
 from setwise.client.client import connect as connect
 from setwise.mechanisms.planning.request import Total as Total

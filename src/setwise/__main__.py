@@ -1,4 +1,4 @@
-"""`python -m setwise` is the command `setwise`."""
+"""Entry point of `python -m setwise`, which is the same as the command `setwise`."""
 
 from setwise.cli.main import main
 

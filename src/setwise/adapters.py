@@ -1,11 +1,12 @@
-"""What other libraries say, in our words and back: dp-accounting, OpenDP, Rényi curves, replace-one neighbours.
+"""Conversions to and from dp-accounting and OpenDP, Rényi curves, and guarantees for replace-one neighbours.
 
-No library named here is needed to import this module; an adapter needs the one whose values it is given.
+None of these libraries is needed to import this module; a conversion needs only the library whose values it is given.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,7 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
     merged,
 )
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _ROUNDED = 1e-15
-"""Relative: more than a few operations on floats may lose."""
+"""A relative error larger than a few floating-point operations can cause."""
 
 _SAMPLED = (
     "PoissonSampledDpEvent",
@@ -45,14 +46,17 @@ _SAMPLED = (
     "TruncatedSubsampledGaussianDpEvent",
     "MixtureOfGaussiansDpEvent",
 )
+"""The names of dp-accounting events with sampling, which cannot be composed here."""
 
 
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
-    """Return the uses that a dp-accounting event consists of, to be composed here.
+    """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each), to compose them here.
 
-    The event's sensitivities are taken as they are: if they hold for replacing a user, so does the composition.
-    Sampled events have no place in a set-wise composition and are refused; dp-accounting composes them itself, and
-    `to_pld` brings our part there.
+    The event's sensitivities are taken as they are: if they are for replacing a user, and not for adding or removing
+    one, the composed guarantee is for replacing a user too.
+    Raises: `InvalidParameter` for an event with sampling, because set-wise composition has no amplification by
+    sampling, and for an event without a matching guarantee. Compose sampled events in dp-accounting, together with our
+    uses converted by `to_pld`.
     """
     return merged(Use(guarantee, count) for guarantee, count in _parts(event, 1))
 
@@ -100,11 +104,14 @@ def _of_event(event: "DpEvent") -> Guarantee:
 def to_pld(
     composition: Composition, *, discretization: float = 1e-4, points: int = 60, tail: float = 1e-12
 ) -> "PrivacyLossDistribution":
-    """Return a dp-accounting privacy loss distribution that dominates the composition, set-wise optimum and all.
+    """Return a dp-accounting privacy loss distribution that dominates the composition.
 
-    Its hockey-stick divergence is our certified delta at `points` epsilons, and runs along chords in exp(epsilon)
-    between them, which lie above. `tail` is the delta at the last of them; it becomes mass at infinity. It may be
-    composed with the distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
+    Its hockey-stick divergence equals our certified delta at `points` values of epsilon, and is linear in exp(epsilon)
+    between them, where it lies above the true delta, which is convex. `tail` is the delta at the last of these epsilons
+    and becomes probability mass at infinite loss. `discretization` is the distance between losses on the distribution's
+    grid. The result may be composed with distributions of other mechanisms, in any order and adaptively
+    (docs/adapters.md).
+    Raises: `InvalidParameter` if `points` or `discretization` is out of range.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
@@ -113,9 +120,10 @@ def to_pld(
     if not 0.0 < discretization <= 1.0:
         raise InvalidParameter(f"discretization must be above 0 and at most 1, not {discretization!r}")
     end = max(composition.epsilon(tail).upper, discretization)
-    # log delta falls faster and faster, and a chord is the better the less it falls from end to end
-    spread = np.linspace(0.0, 1.0, points) ** 0.65
-    knots = np.unique(np.ceil(end * spread / discretization).astype(np.int64))
+    # log delta decreases ever faster, and a chord is closer to it the less it decreases along the chord, so the knots
+    # are closer together at large epsilons.
+    shares = np.linspace(0.0, 1.0, points) ** 0.65
+    knots = np.unique(np.ceil(end * shares / discretization).astype(np.int64))
     epsilons = knots * discretization
     deltas = np.array([composition.quick_delta(float(x)).upper for x in epsilons])
     deltas = _convex(np.exp(epsilons), deltas)
@@ -129,7 +137,11 @@ def to_pld(
 
 
 def _convex(u: Floats, values: Floats) -> Floats:
-    """Return the largest convex function of u below the values; a convex function below the values is below it."""
+    """Return the lower convex envelope of the points (`u`, `values`), evaluated at each point of `u` and rounded up.
+
+    `u` is exp(epsilon) in rising order, and `values` are upper bounds on delta. The true delta is convex in
+    exp(epsilon), so the envelope is still an upper bound.
+    """
     hull: list[int] = []
     for i in range(u.size):
         while len(hull) > 1:
@@ -143,13 +155,25 @@ def _convex(u: Floats, values: Floats) -> Floats:
 
 
 def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) -> Use:
-    """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one use.
+    """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one `Use`.
 
-    The distance is between datasets with and without one user: 1 where each user has one row. The map says no more
-    than the class of the mechanism. Where the noise is known, name it instead: `setwise.Gaussian(sigma=...)` composes
-    better than its zCDP, and `setwise.BoundedRange(epsilon=...)` better than that of an exponential mechanism.
+    The distance is between data sets with and without one user: 1 if each user has one row. The measurement's privacy
+    map states only a class such as zCDP. If the noise is known, describe the mechanism by it instead:
+    `setwise.Gaussian(sigma=...)` composes better than its zCDP guarantee, and `setwise.BoundedRange(epsilon=...)`
+    better than the pure DP of an exponential mechanism.
+    Raises: `InvalidParameter` if the measurement's privacy measure has no counterpart here.
     """
+    _require_opendp_016()
     return Use(_of_measure(str(measurement.output_measure), measurement.map(d_in)), count)
+
+
+def _require_opendp_016() -> None:
+    """Raise `MissingExtra` for OpenDP before 0.16, whose privacy map of noisy max states a quarter of the true rho."""
+    installed = version("opendp")
+    if tuple(int(part) for part in installed.split(".")[:2]) < (0, 16):
+        raise MissingExtra(
+            f"OpenDP {installed} understates the zCDP of noisy max by a factor of 4: pip install 'opendp>=0.16'"
+        )
 
 
 def _of_measure(measure: str, loss: object) -> Guarantee:
@@ -169,14 +193,14 @@ def _of_measure(measure: str, loss: object) -> Guarantee:
 
 
 _RENYI_ROUNDED = 1e-13
-"""Charged for rounding, relative to the terms of a formula; some thirty operations lose less."""
+"""The relative rounding error that is added to a formula's terms; about thirty floating-point operations lose less."""
 
 
 def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
-    """Return upper bounds on the Rényi divergence of all uses together, one for each order above 1.
+    """Return upper bounds on the Rényi divergence of all `uses` together, one for each of the `orders` above 1.
 
-    Divergences of one order add up, adaptively and in any order (Mironov17). A curve says less than the set: an
-    epsilon read from it is never below the set-wise optimum.
+    Divergences of the same order add up, also if the uses are chosen adaptively (Mironov17). A curve says less than the
+    uses: an epsilon that is computed from the curve is never below the set-wise optimum.
     """
     curve = [0.0] * len(orders)
     for use in uses:
@@ -186,9 +210,11 @@ def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
 
 
 def renyi_divergence(guarantee: Guarantee, order: float) -> float:
-    """Return an upper bound on the Rényi divergence of one use; exact up to rounding for the kinds named below.
+    """Return an upper bound on the Rényi divergence, of the given order, of one use of a mechanism with this guarantee.
 
-    Pure DP (randomized response is worst), Laplace noise, bounded range, Gaussian noise; else from the use's zCDP.
+    The bound is exact up to rounding for pure DP (attained by randomized response), Laplace noise, bounded range and
+    Gaussian noise; for other guarantees it follows from their zCDP.
+    Raises: `InvalidParameter` if the order is not between 1 and 1e6, or if the guarantee has a failure probability.
     """
     if not 1.0 < order < 1e6:
         raise InvalidParameter(f"an order must be above 1 and below 1e6, not {order!r}")
@@ -211,42 +237,54 @@ def renyi_divergence(guarantee: Guarantee, order: float) -> float:
 
 
 def _of_pure(epsilon: float, order: float) -> float:
-    """Return log[cosh((a - 1/2) epsilon) / cosh(epsilon/2)] / (a - 1), that of randomized response."""
+    """Return the largest Rényi divergence of order a (`order`) under `epsilon`-DP, rounded up.
+
+    Randomized response attains it. It is log[cosh((a - 1/2) epsilon) / cosh(epsilon/2)] / (a - 1).
+    """
     large, small = _log_cosh((order - 0.5) * epsilon), _log_cosh(0.5 * epsilon)
     return (large - small + _RENYI_ROUNDED * (large + small)) / (order - 1.0)
 
 
 def _log_cosh(x: float) -> float:
-    """Return log cosh x for x >= 0, without overflow, and to a relative error near 0."""
+    """Return log cosh x for x >= 0 without overflow, and with a small relative error near 0."""
     if x < 1.0:
         return 0.5 * math.log1p(math.sinh(x) ** 2)
     return x + math.log1p(math.exp(-2.0 * x)) - math.log(2.0)
 
 
 def _of_laplace(epsilon: float, order: float) -> float:
-    """Return log[(a e^((a-1) epsilon) + (a-1) e^(-a epsilon)) / (2a - 1)] / (a - 1)."""
-    rest = (order - 1.0) / order * math.exp(-(2.0 * order - 1.0) * epsilon)
+    """Return the Rényi divergence of order a (`order`) of Laplace noise with scale 1/`epsilon`, rounded up.
+
+    The sensitivity is 1.
+
+    It is log[(a e^((a-1) epsilon) + (a-1) e^(-a epsilon)) / (2a - 1)] / (a - 1).
+    """
+    second_term = (order - 1.0) / order * math.exp(-(2.0 * order - 1.0) * epsilon)
     main = (order - 1.0) * epsilon
     share = math.log(order / (2.0 * order - 1.0))
-    return (main + share + math.log1p(rest) + _RENYI_ROUNDED * (1.0 + main - share)) / (order - 1.0)
+    return (main + share + math.log1p(second_term) + _RENYI_ROUNDED * (1.0 + main - share)) / (order - 1.0)
 
 
 def _of_bounded_range(epsilon: float, order: float) -> float:
-    """Return the largest over t of the divergence of two outcomes with losses t and t - epsilon.
+    """Return the largest Rényi divergence of order a (`order`) that bounded range `epsilon` allows, rounded up.
 
-    With b = e^-epsilon, A = (1 - b^a)/(1 - b), B = (b - b^a)/(1 - b), the moment is s^(a-1) A - s^a B at s = e^t,
-    largest at s = (a-1) A / (a B), where it is s^(a-1) A / a. Theorem: DongDuRo19.
+    The worst mechanism has two outcomes, with privacy losses t and t - epsilon for some t. Let s = e^t, b = e^-epsilon,
+    A = (1 - b^a)/(1 - b) and B = (b - b^a)/(1 - b). The divergence is log(M)/(a - 1) for M = s^(a-1) A - s^a B, which
+    is largest at s = (a-1) A / (a B); there M = s^(a-1) A / a.
+    Theorem: DongDuRo19.
     """
-    whole = -math.expm1(-order * epsilon)
-    rest = math.exp(-epsilon) * -math.expm1(-(order - 1.0) * epsilon)
+    numerator_a = -math.expm1(-order * epsilon)
+    numerator_b = math.exp(-epsilon) * -math.expm1(-(order - 1.0) * epsilon)
     step = -math.expm1(-epsilon)
-    log_s = math.log((order - 1.0) / order) + math.log(whole / rest)
-    terms = abs(math.log(whole / step / order)) + (order - 1.0) * (abs(log_s) + 1.0)
-    return ((order - 1.0) * log_s + math.log(whole / step / order) + _RENYI_ROUNDED * terms) / (order - 1.0)
+    log_s = math.log((order - 1.0) / order) + math.log(numerator_a / numerator_b)
+    terms = abs(math.log(numerator_a / step / order)) + (order - 1.0) * (abs(log_s) + 1.0)
+    return ((order - 1.0) * log_s + math.log(numerator_a / step / order) + _RENYI_ROUNDED * terms) / (order - 1.0)
 
 
 def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
-    """Return the uses as they hold when one user is replaced by another: removed, then the other added.
+    """Return `uses` with the guarantees that hold if one user is replaced by another, instead of added or removed.
+
+    A replacement is a removal followed by an addition.
 
     >>> from setwise import Gaussian, PureDP, Use
     >>> replace_one([Use(PureDP(epsilon=0.1), 5), Use(Gaussian(sigma=20))])
@@ -256,11 +294,12 @@ def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 def replaced(guarantee: Guarantee) -> Guarantee:
-    """Return what one use satisfies when one user is replaced by another.
+    """Return the guarantee of one use if one user is replaced by another, instead of added or removed.
 
-    Losses of the two steps add: parameters of pure DP and bounded range double, sensitivities double. A mechanism
-    whose own sensitivity under replacement is known to be smaller (a histogram in which each user has one cell: its
-    l2-sensitivity grows by sqrt 2, not 2) should be described by that instead.
+    A replacement is a removal and an addition, whose losses add: the epsilon of pure DP and bounded range doubles, and
+    so does a sensitivity. A mechanism's own sensitivity under replacement may be smaller: in a histogram in which each
+    user has one cell, the l2-sensitivity grows only by a factor of sqrt 2. Then describe the mechanism by that
+    sensitivity instead of calling this function.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):
@@ -281,9 +320,12 @@ def replaced(guarantee: Guarantee) -> Guarantee:
 
 
 def _replaced_zcdp(zcdp: ZeroConcentratedDP) -> ZeroConcentratedDP:
-    """(xi, rho)-zCDP is (3 xi, 4 rho)-zCDP under replacement, (2 xi, 4 rho) for negative xi.
+    """Return the zCDP guarantee that holds if one user is replaced by another instead of added or removed.
 
+    (xi, rho)-zCDP bounds the Rényi divergence D_a of every order a by xi + a rho. Under replacement it becomes (3 xi,
+    4 rho), or (2 xi, 4 rho) if xi is negative.
     Theorem: BunSt16 (group privacy for two): D_a(P|Q) <= 2a/(2a-1) D_(2a-1)(P|R) + D_2a(R|Q).
+    Raises: `InvalidParameter` if the guarantee has a failure probability.
     """
     if zcdp.delta:
         raise InvalidParameter(

@@ -1,7 +1,7 @@
-"""A Model Context Protocol server: an agent asks tables as an analyst does, within an account's budget.
+"""A Model Context Protocol server, by which an AI agent asks tables as an analyst does, within an account's budget.
 
-The tables are of this machine, each on an account of a ledger, or of a service. They are asked by seven tools, on
-standard input or over HTTP behind a token.
+The tables are on this machine, with an account of a ledger, or belong to a service. The agent uses seven tools, over
+standard input and output, or over HTTP with a token.
 """
 
 import functools
@@ -9,7 +9,7 @@ import hmac
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -18,9 +18,9 @@ from pydantic import Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from setwise import __version__
-from setwise.analytics.budget import BudgetWords
+from setwise.analytics.askable import SqlWords
 from setwise.analytics.execute import padded
-from setwise.analytics.query import STATISTICS
+from setwise.analytics.query import STATISTICS, Contributions
 from setwise.errors import SetwiseError, UnknownName
 
 if TYPE_CHECKING:
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
-Told = dict[str, Any]
-"""What a tool returns: plain values."""
+ToolResult = Mapping[str, Any]
+"""The result of a tool as plain JSON values."""
 
 
 class LocalTables:
-    """Tables of this machine, each a session on an account.
+    """Tables on this machine that an agent may ask; one account pays for all questions.
 
-    One question runs at a time. Its answer or refusal leaves `answer_step` seconds times a power of two after it came,
-    so that its time tells little about the rows.
+    `sessions` has an open session for each table, by the table's name, and `ledger` is the ledger whose live series are
+    shown (None for none). One question runs at a time. An answer or refusal is returned `answer_step` seconds times a
+    power of two after the question, so that its time reveals little about the rows.
     """
 
     def __init__(
@@ -60,52 +61,72 @@ class LocalTables:
         self._answer_step = answer_step
         self._sleep = sleep
         self._monotonic = monotonic
-        self._turn = threading.Lock()
+        self._question_lock = threading.Lock()
 
-    def datasets(self) -> list[Told]:
-        """Return the names; all are paid for by the same account."""
+    def datasets(self) -> list[ToolResult]:
+        """Return one object for each table: its name, and the name of the account that pays for all tables."""
         return [{"name": name, "account": self._account.name} for name in self._sessions]
 
-    def describe(self, dataset: str) -> Told:
-        """Return the columns and their kinds, which are public."""
+    def describe(self, dataset: str) -> ToolResult:
+        """Return the name of a table, and the name and kind (text, integer, ...) of each column, which are public."""
         schema = self._session(dataset).schema
         return {"name": dataset, "columns": [{"name": each.name, "kind": str(each.kind)} for each in schema]}
 
-    def preview(self, dataset: str, sql: str, words: BudgetWords) -> Told:
-        """Return the plan of a SELECT and, where the account cannot pay, what it lacks."""
-        with self._turn:
-            plan = self._session(dataset).explain(sql, **words)
-            uses = plan.uses
-            told = {"shortage": self._account.shortage(uses), "warning": self._account.warning(uses)}
-            return {**plan.to_dict(), **told}
+    def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
+        """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
-    def ask(self, dataset: str, sql: str, words: BudgetWords, key: str) -> Told:
-        """Ask under a key; the same question under the same key is the same answer, for free."""
+        `words` are options as keyword arguments, such as epsilon. `shortage` in the result says what the account lacks
+        to pay for the plan; it is None if the account can pay. A data set's cap can be paid by two rules (a Gaussian
+        wallet, or a sum of epsilons) until a charge fits only one of them: `warning` says which rule the charge would
+        end for all accounts, or is None.
+        """
+        with self._question_lock:
+            plan = self._session(dataset).explain(sql, called=dataset, **words)
+            uses = plan.uses
+            affordability = {"shortage": self._account.shortage(uses), "warning": self._account.warning(uses)}
+            return {**plan.to_dict(), **affordability}
+
+    def ask(self, dataset: str, sql: str, words: SqlWords, key: str) -> ToolResult:
+        """Ask the SELECT `sql` on the table `dataset`, and return the answer as a JSON object.
+
+        `words` are options as keyword arguments, such as epsilon. Asking the same question again under the same
+        idempotency `key` returns the stored answer and costs nothing.
+        """
         session = self._session(dataset)
-        with self._turn:
+        with self._question_lock:
             began = self._monotonic()
             try:
-                return session.sql(sql, key=key, **words).to_dict()
+                return session.sql(sql, key=key, called=dataset, **words).to_dict()
             finally:
                 taken = self._monotonic() - began
                 self._sleep(padded(taken, self._answer_step) - taken)
 
-    def balance(self, dataset: str) -> Told:
-        """Return how the account stands."""
+    def balance(self, dataset: str) -> ToolResult:
+        """Return the status of the account that pays for questions to `dataset`: its budget, spent and left."""
         self._session(dataset)
-        with self._turn:
+        with self._question_lock:
             return self._account.status().to_dict()
 
-    def series(self) -> list[Told]:
-        """Return the live series that this account has paid for, or that have brought a budget of their own."""
-        return [_series_told(each) for each in self._series().values()]
+    def series(self) -> list[ToolResult]:
+        """Return a description of each live series that the agent's account has paid for.
 
-    def show_series(self, name: str, window: int | None, items: list[str]) -> Told:
-        """Return what a live series has released."""
+        Also has each series that was opened with an account of its own, made only for this series.
+        """
+        return [_describe_series(each) for each in self._series().values()]
+
+    def show_series(
+        self, name: str, window: int | None, items: list[str], top: int | None = None, on: str | None = None
+    ) -> ToolResult:
+        """Return the released numbers of the live series `name`; raise `UnknownName` if there is no such series.
+
+        The numbers are running totals or, with `window`, counts over windows of that many periods. With `items`, only
+        these items are returned. With `top`, only that many: the largest of the period that begins on the day `on`, or
+        of the last period if `on` is None.
+        """
         found = self._series()
         if name not in found:
             raise UnknownName(f"there is no live series {name!r}: {', '.join(found) or 'none'} can be shown")
-        return found[name].view(window=window, items=items).to_dict()
+        return found[name].view(window=window, items=items, top=top, on=on).to_dict()
 
     def _series(self) -> "dict[str, LiveSeries]":
         from setwise.live.series import list_live
@@ -115,62 +136,89 @@ class LocalTables:
         return {each.name: each for each in mine}
 
     def _session(self, dataset: str) -> "Session":
-        return _named(self._sessions, dataset)
+        return _lookup_dataset(self._sessions, dataset)
 
 
 class ServiceTables:
-    """Tables of a service, asked with one person's token; the service keeps accounts, bounds and times of answers."""
+    """Data sets of a Setwise service that an agent may ask with one person's token.
+
+    The service enforces budgets, contribution bounds and padded answer times.
+    """
 
     def __init__(self, client: "Client", account: str | None = None) -> None:
         self._client = client
         self._account = account
 
-    def datasets(self) -> list[Told]:
-        """Return the names of what the person may ask."""
+    def datasets(self) -> list[ToolResult]:
+        """Return one object per data set that the person may ask; it has the data set's name only."""
         return [{"name": each["name"]} for each in self._client.datasets()]
 
-    def describe(self, dataset: str) -> Told:
-        """Return what the service says of a data set."""
-        return _named({each["name"]: {**each} for each in self._client.datasets()}, dataset)
+    def describe(self, dataset: str) -> ToolResult:
+        """Return the service's record of the data set named `dataset`.
 
-    def preview(self, dataset: str, sql: str, words: BudgetWords) -> Told:
-        """Return the plan of a SELECT."""
+        Raises: `UnknownName` if the service does not list it for the person whose token is used.
+        """
+        return _lookup_dataset({each["name"]: {**each} for each in self._client.datasets()}, dataset)
+
+    def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
+        """Return the plan (cost and accuracy) of the SELECT `sql` on `dataset` as a JSON object; nothing is charged.
+
+        `words` are options as keyword arguments, such as epsilon.
+        """
         return self._remote(dataset).explain(sql, **words).to_dict()
 
-    def ask(self, dataset: str, sql: str, words: BudgetWords, key: str) -> Told:
-        """Ask under a key."""
+    def ask(self, dataset: str, sql: str, words: SqlWords, key: str) -> ToolResult:
+        """Ask the SELECT `sql` on the data set `dataset`, and return the answer as a JSON object.
+
+        `words` are options as keyword arguments, such as epsilon. Asking the same question again under the same
+        idempotency `key` returns the stored answer and costs nothing.
+        """
         return self._remote(dataset).sql(sql, key=key, **words).to_dict()
 
-    def balance(self, dataset: str) -> Told:
-        """Return how the account stands."""
+    def balance(self, dataset: str) -> ToolResult:
+        """Return the status of the account that pays for questions to `dataset`: its budget, spent and left."""
         return self._remote(dataset).standing()
 
-    def series(self) -> list[Told]:
-        """Return the live series that the person's accounts have paid for."""
+    def series(self) -> list[ToolResult]:
+        """Return the record of each live series that the person's accounts paid for."""
         return [{**each} for each in self._client.live()]
 
-    def show_series(self, name: str, window: int | None, items: list[str]) -> Told:
-        """Return what a live series has released."""
-        return {**self._client.series(name).view(window=window, items=items)}
+    def show_series(
+        self, name: str, window: int | None, items: list[str], top: int | None = None, on: str | None = None
+    ) -> ToolResult:
+        """Return the released numbers of the live series `name` as a JSON object.
+
+        The numbers are running totals or, with `window`, counts over windows of that many periods. With `items`, only
+        these items are returned. With `top`, only that many: the largest of the period that begins on the day `on`, or
+        of the last period if `on` is None.
+        """
+        return {**self._client.series(name).view(window=window, items=items, top=top, on=on)}
 
     def _remote(self, dataset: str) -> "RemoteDataset":
         return self._client.dataset(dataset, account=self._account)
 
 
-def _series_told(series: "LiveSeries") -> Told:
+def _describe_series(series: "LiveSeries") -> ToolResult:
     terms = series.terms
-    told = {"name": terms.name, "item": terms.item, "every": terms.every, "start": terms.start.isoformat()}
-    return {**told, "periods": terms.periods, "unit": terms.unit, "closed": series.is_closed}
+    return {
+        "name": terms.name,
+        "item": terms.item,
+        "every": terms.every,
+        "start": terms.start.isoformat(),
+        "periods": terms.periods,
+        "unit": terms.unit,
+        "closed": series.is_closed,
+    }
 
 
 Catalog = LocalTables | ServiceTables
-"""The tables that may be asked, and the account that pays for each."""
+"""The tables that an agent may ask, and the account that pays for them."""
 
 
-def _named(there: Mapping[str, T], name: str) -> T:
-    if name not in there:
-        raise UnknownName(f"there is no dataset {name!r}: {', '.join(there) or 'none'} can be asked")
-    return there[name]
+def _lookup_dataset(datasets: Mapping[str, T], name: str) -> T:
+    if name not in datasets:
+        raise UnknownName(f"there is no dataset {name!r}: {', '.join(datasets) or 'none'} can be asked")
+    return datasets[name]
 
 
 _FUNCTIONS = ", ".join(name for statistic in STATISTICS.values() for name in statistic.sql)
@@ -179,29 +227,47 @@ INSTRUCTIONS = f"""\
 Answers are differentially private: each is a noisy number with an interval that holds with the confidence it states.
 Every answer spends budget that does not come back. Describe the dataset, preview a question until it is good enough,
 then ask it once, under a key of your own. Asking again under the same key returns the same answer for free.
-Questions are one SELECT: COUNT(*), COUNT(DISTINCT user), {_FUNCTIONS} and APPROX_QUANTILES
-with bounds, GROUP BY, WHERE, ORDER BY .. DESC LIMIT. Several quantiles of a column cost less in one SELECT than one by
-one. Groups with few users do not appear.\
+Questions are one SELECT: COUNT(*), COUNT(DISTINCT user), {_FUNCTIONS} and APPROX_QUANTILES,
+GROUP BY, WHERE, HAVING, ORDER BY, LIMIT. Several quantiles of a column cost less in one SELECT than one by one. Groups
+with few users do not appear. `left_out` of an answer says which rows its numbers do not include: repeat it with them.\
 """
+"""What the server tells an agent about asking questions."""
 
 Dataset = Annotated[str, Field(description="The name of a dataset, from list_datasets.")]
+_SQL_IN_WORDS = (
+    "One SELECT on the dataset's name, e.g. SELECT country, COUNT(DISTINCT user_id) AS users FROM visits "
+    "WHERE year = 2026 GROUP BY country ORDER BY users DESC LIMIT 10. Aggregates: COUNT(*), COUNT(DISTINCT column), "
+    "FUNCTIONS, APPROX_QUANTILES(column, n). FILTER (WHERE ..) may follow an aggregate. Rows: arithmetic, CASE, CAST, "
+    "DATE_TRUNC('month', column), EXTRACT(HOUR FROM column), JOIN of tables that describe calls public. Released rows: "
+    "HAVING, ROUND, window functions, WITH and subqueries over them. Bounds left out are found with a tenth of "
+    "epsilon; known ones make answers closer: AVG(minutes, contribution_bounds_per_group => (0, 600)). No SELECT *, "
+    "and no single rows."
+).replace("FUNCTIONS", _FUNCTIONS)
+"""What an agent is told about the SQL of a question."""
+
 Sql = Annotated[
     str,
-    Field(
-        description="One SELECT, e.g. SELECT country, COUNT(DISTINCT user_id) AS users FROM visits GROUP BY country. "
-        "Sums and means need bounds: AVG(minutes, contribution_bounds_per_group => (0, 600)), or AUTO to find them."
-    ),
+    Field(description=_SQL_IN_WORDS),
 ]
 Key = Annotated[
     str, Field(description="A name for this question, new for each new one; the same key replays its answer.")
 ]
 Epsilon = Annotated[float | None, Field(description="The budget of this question, unless the account has draws.")]
 Delta = Annotated[float | None, Field(description="The failure probability of this question, e.g. 1e-9.")]
+ContributionBound = Annotated[
+    int | Literal["auto"] | None,
+    Field(
+        description="In how many groups one user may count; others are left out. Left out or auto, it is found with a "
+        "tenth of epsilon."
+    ),
+]
 Discover = Annotated[str | None, Field(description="Registered draw for each group found, e.g. bounded-range:0.1.")]
 Counts = Annotated[str | None, Field(description="Registered draw for each count, e.g. pure:0.1.")]
 
 Series = Annotated[str, Field(description="The name of a live series, from list_series.")]
 Window = Annotated[int | None, Field(description="New users of the last so many periods, instead of totals.")]
+Top = Annotated[int | None, Field(description="Only so many items, the largest first.")]
+On = Annotated[str | None, Field(description="The first day of the period by which `top` ranks; the last if left out.")]
 Items = Annotated[list[str] | None, Field(description="These items only.")]
 
 _FREE = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -209,30 +275,32 @@ _SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempoten
 
 
 def agent_server(catalog: Catalog) -> MCPServer:
-    """Return a server with seven tools over a catalog.
+    """Return an MCP server with seven tools, by which an agent asks the tables of `catalog`.
 
-    They are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series.
+    The tools are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series.
+    Each returns a `dict`, because the MCP library would put any other mapping under a key `result`.
     """
     server = MCPServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
-    def list_datasets() -> list[Told]:
+    def list_datasets() -> list[dict[str, Any]]:
         """List the datasets that can be asked."""
-        return catalog.datasets()
+        return [dict(each) for each in catalog.datasets()]
 
-    def describe(dataset: Dataset) -> Told:
+    def describe(dataset: Dataset) -> dict[str, Any]:
         """Describe a dataset: its columns and their kinds. Free."""
-        return catalog.describe(dataset)
+        return dict(catalog.describe(dataset))
 
     def preview(
         dataset: Dataset,
         sql: Sql,
         epsilon: Epsilon = None,
         delta: Delta = None,
+        contributions: ContributionBound = None,
         discover: Discover = None,
         counts: Counts = None,
-    ) -> Told:
+    ) -> dict[str, Any]:
         """Say what a question would cost and how far off its answer may be. Free: no row is read."""
-        return catalog.preview(dataset, sql, _words(epsilon, delta, discover, counts))
+        return dict(catalog.preview(dataset, sql, _words(epsilon, delta, contributions, discover, counts)))
 
     def ask(
         dataset: Dataset,
@@ -240,37 +308,60 @@ def agent_server(catalog: Catalog) -> MCPServer:
         key: Key,
         epsilon: Epsilon = None,
         delta: Delta = None,
+        contributions: ContributionBound = None,
         discover: Discover = None,
         counts: Counts = None,
-    ) -> Told:
+    ) -> dict[str, Any]:
         """Answer a question with noise, and charge the account. Spends budget: preview it first."""
-        return catalog.ask(dataset, sql, _words(epsilon, delta, discover, counts), key)
+        return dict(catalog.ask(dataset, sql, _words(epsilon, delta, contributions, discover, counts), key))
 
-    def balance(dataset: Dataset) -> Told:
+    def balance(dataset: Dataset) -> dict[str, Any]:
         """Say what is left in the account that pays for a dataset. Free."""
-        return catalog.balance(dataset)
+        return dict(catalog.balance(dataset))
 
-    def list_series() -> list[Told]:
+    def list_series() -> list[dict[str, Any]]:
         """List the live series: numbers over time that were paid for once. Free."""
-        return catalog.series()
+        return [dict(each) for each in catalog.series()]
 
-    def show_series(series: Series, window: Window = None, items: Items = None) -> Told:
+    def show_series(
+        series: Series, window: Window = None, items: Items = None, top: Top = None, on: On = None
+    ) -> dict[str, Any]:
         """Show what a live series has released: totals, or windows, with intervals. Free: look here before you ask."""
-        return catalog.show_series(series, window, items or [])
+        return dict(catalog.show_series(series, window, items or [], top, on))
 
     for tool in (list_datasets, describe, preview, balance, list_series, show_series):
-        server.add_tool(_refusing(tool), annotations=_FREE)
-    server.add_tool(_refusing(ask), annotations=_SPENDS)
+        server.add_tool(_with_tool_errors(tool), annotations=_FREE)
+    server.add_tool(_with_tool_errors(ask), annotations=_SPENDS)
     return server
 
 
-def _words(epsilon: float | None, delta: float | None, discover: str | None, counts: str | None) -> BudgetWords:
-    given = {"epsilon": epsilon, "delta": delta, "discover": discover, "counts": counts}
+def _words(
+    epsilon: float | None,
+    delta: float | None,
+    contributions: Contributions | None,
+    discover: str | None,
+    counts: str | None,
+) -> SqlWords:
+    """Return those of a question's five options that are not None, as keyword arguments for `Session.sql`.
+
+    The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and the registered uses,
+    such as "pure:0.1", that pay for finding groups (`discover`) and for counts (`counts`).
+    """
+    given = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "contributions": contributions,
+        "discover": discover,
+        "counts": counts,
+    }
     return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
 
 
-def _refusing(tool: Callable[P, T]) -> Callable[P, T]:
-    """Return the tool with errors of ours as refusals the agent reads; others are told by name only."""
+def _with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:
+    """Return the function `tool` wrapped so that a `SetwiseError` becomes a `ToolError`, whose message the agent sees.
+
+    Other errors are left to the MCP library, which does not show their messages.
+    """
 
     @functools.wraps(tool)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -283,7 +374,10 @@ def _refusing(tool: Callable[P, T]) -> Callable[P, T]:
 
 
 def behind_token(app: ASGIApp, token: str) -> ASGIApp:
-    """Return the application for those who bring the token: others are answered 401, and reach nothing."""
+    """Return an ASGI application that passes only requests with the bearer `token` on to `app`.
+
+    An HTTP request without the token gets status 401.
+    """
     wanted = f"Bearer {token}".encode()
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:

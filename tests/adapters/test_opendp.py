@@ -4,7 +4,7 @@ import pytest
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, ZeroConcentratedDP
 from setwise.adapters import from_measurement
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, MissingExtra
 
 dp.enable_features("contrib")
 
@@ -44,3 +44,10 @@ def test_what_opendp_adds_up_we_add_up_to_no_more(integer):
     theirs = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(whole), 1e-6).map(1)[0]
     ours = compose([from_measurement(each, 1, count=20)], interaction="adaptive").epsilon(1e-6).upper
     assert ours <= theirs * (1 + 1e-9)
+
+
+def test_opendp_before_016_is_refused_because_it_understates_noisy_max(monkeypatch):
+    monkeypatch.setattr("setwise.adapters.version", lambda name: "0.15.1" if name == "opendp" else "")
+    count = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=10.0)
+    with pytest.raises(MissingExtra, match=r"opendp>=0\.16"):
+        from_measurement(count, d_in=1)

@@ -46,6 +46,30 @@ def test_an_agent_on_standard_input(folder):
     assert again["rows"] == first["rows"]
 
 
+def test_a_data_set_keeps_the_name_that_it_was_given(folder):
+    """It used to be called by its file, so that FROM had to name the file although the account is on `journeys`."""
+    pq.write_table(visits(), folder / "export_2026_11.parquet")
+    with Ledger.open(str(folder / "setwise.db")) as ledger:
+        ledger.open_filter("traveller", epsilon=2.0, delta=1e-6, dataset="journeys")
+    arguments = ["export_2026_11.parquet", "--user", "who", "--account", "traveller", "--dataset", "journeys"]
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "setwise", "mcp", *arguments, "--answer-step", "0"],
+        cwd=folder,
+        env=dict(os.environ),
+    )
+    question = {"dataset": "journeys", "sql": COUNT.replace("visits", "journeys"), "epsilon": 0.5, "key": "given-name"}
+
+    async def conversation():
+        async with Client(server) as client:
+            listed = (await client.call_tool("list_datasets", {})).structured_content["result"]
+            return listed, (await client.call_tool("ask", question)).structured_content
+
+    listed, answer = asyncio.run(conversation())
+    assert [each["name"] for each in listed] == ["journeys"]
+    assert abs(answer["rows"][0]["users"]["value"] - 400) < 200
+
+
 def test_an_agent_over_http_brings_the_token(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -39,18 +39,21 @@ def server(tmp_path):
 def test_an_agent_shows_the_series_of_its_account_for_free(server):
     agent, ledger = server
     charges = ledger.account("agent").status().charges
-    (_, listed), (_, shown), (_, windows) = talk(
+    (_, listed), (_, shown), (_, windows), (_, largest) = talk(
         agent,
         [
             ("list_series", {}),
             ("show_series", {"series": "reach"}),
             ("show_series", {"series": "reach", "window": 2, "items": ["home"]}),
+            ("show_series", {"series": "reach", "top": 1, "on": "2026-01-02"}),
         ],
     )
     assert [each["name"] for each in listed["result"]] == ["reach"]
     assert len(shown["periods"]) == 5
     assert {line["item"] for line in shown["series"]} == {"home", "help"}
     assert [line["item"] for line in windows["series"]] == ["home"]
+    assert largest["series"][0]["values"][1] == max(line["values"][1] for line in shown["series"])
+    assert len(largest["series"]) == 1
     assert ledger.account("agent").status().charges == charges
 
 

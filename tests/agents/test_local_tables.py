@@ -87,6 +87,38 @@ def test_an_agent_finds_out_previews_asks_and_sees_the_balance(served):
     assert balance["charges"] == 1
 
 
+def test_the_tools_describe_the_sql_that_they_take(served):
+    """The description used to ask for bounds that are found by now, and said nothing of most clauses."""
+    server, _ = served()
+
+    async def tools():
+        async with Client(server) as client:
+            return {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+
+    for name, properties in asyncio.run(tools()).items():
+        if name not in ("preview", "ask"):
+            continue
+        written = properties["sql"]["description"]
+        for word in ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "WITH", "CASE", "DATE_TRUNC", "JOIN"):
+            assert word in written, (name, word)
+        for function in ("COUNT", "SUM", "AVG", "MEDIAN", "PERCENTILE_CONT", "VAR_SAMP", "STDDEV"):
+            assert function in written, (name, function)
+        assert "need bounds" not in written
+        assert "contributions" in properties
+
+
+@pytest.mark.parametrize("contributions", [2, "auto"])
+def test_an_agent_says_in_how_many_groups_a_user_counts(served, contributions):
+    server, _ = served()
+    select = "SELECT page, COUNT(DISTINCT who) AS users FROM visits GROUP BY page"
+    asked = {"dataset": "visits", "sql": select, "epsilon": 1.0, "delta": 1e-7, "contributions": contributions}
+    refused, told = one(server, "ask", key="groups", **asked)
+    assert not refused, told
+    assert "of page are counted for each who" in told["left_out"]
+    assert one(server, "preview", **asked)[0] is False
+    assert one(server, "preview", **(asked | {"contributions": "many"}))[0] is True
+
+
 def test_a_preview_reads_nothing_and_costs_nothing(served):
     server, ledger = served()
     talk(server, [("preview", {"dataset": "visits", "sql": COUNT, "epsilon": 0.1})] * 5)

@@ -1,6 +1,7 @@
 """`setwise check` says how a file is written, and what it says reads the file."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,43 @@ def test_a_description_beside_the_file_is_read_by_every_question(tmp_path: Path)
     path.with_name("points.dat.toml").write_text("colour = 1\n")
     told = CliRunner().invoke(app, asked)
     assert "may have separator, columns" in str(told.exception)
+
+
+def test_checking_and_saving_again_keeps_the_types(tmp_path: Path):
+    path = tmp_path / "sales.csv"
+    path.write_text("who,amount,day\n" + "".join(f"{row},{row * 3},2026-01-{1 + row % 28:02}\n" for row in range(50)))
+    run("check", str(path), "--save")
+    first = (tmp_path / "sales.csv.toml").read_text()
+    assert '"amount" = "integer"' in first
+    run("check", str(path), "--save")
+    assert (tmp_path / "sales.csv.toml").read_text() == first
+
+
+def proposed_types(path: Path) -> list[str]:
+    """Return the types that `setwise check` proposes for the columns of a file."""
+    options = json.loads(run("check", str(path), "--json"))["options"]
+    return [word for option, word in pairwise(options) if option == "--type"]
+
+
+def test_codes_with_leading_zeros_stay_text(tmp_path: Path):
+    """The zip code 00111 became 111 after the tool had recommended whole numbers."""
+    path = tmp_path / "zips.csv"
+    path.write_text("user,zip,minutes\n" + "".join(f"{row},{row % 90 + 20:05},{row % 7}\n" for row in range(300)))
+    assert proposed_types(path) == ["user=integer", "minutes=integer"]
+
+
+def test_numbers_that_are_written_with_and_without_zeros_are_numbers(tmp_path: Path):
+    """As text, the user 7 would be another user than 007, and one person would be protected as two."""
+    path = tmp_path / "users.csv"
+    path.write_text("user,share\n" + "".join(f"{row},0.5\n{row:05},0.25\n" for row in range(300)))
+    assert proposed_types(path) == ["user=integer", "share=float"]
+
+
+def test_integers_beyond_64_bits_stay_text(tmp_path: Path):
+    """Users of 23 digits were to be floats, and after --save every question was refused."""
+    path = tmp_path / "ids.csv"
+    rows = [f"{12345678901234567890000 + row},{2**63 - 1 if row else 2**63},{2**63 - 1 - row}\n" for row in range(300)]
+    path.write_text("user,other,fits\n" + "".join(rows))
+    assert proposed_types(path) == ["fits=integer"]
+    assert "options: none are needed" in run("check", str(path), "--save")
+    assert run("count", str(path), "--user", "user", "--epsilon", "1")

@@ -11,7 +11,7 @@ import time
 import pytest
 from tests.command_line import process
 
-from setwise import compose
+from setwise import __version__, compose
 
 
 def test_json_is_the_contract(setwise):
@@ -147,10 +147,10 @@ def test_calibrate_refuses(setwise, words):
 def test_help_and_version_are_quick_and_whole():
     started = time.perf_counter()
     done = process("--help")
-    assert time.perf_counter() - started < 5  # a sanity bound only: the machine may be busy
+    assert time.perf_counter() - started < 60  # a sanity bound only: the machine may be busy
     for command in ("compose", "calibrate", "demo", "ledger"):
         assert command in done.stdout
-    assert process("--version").stdout.startswith("setwise 0.")
+    assert process("--version").stdout == f"setwise {__version__}\n"
 
 
 def test_help_imports_nothing_heavy():

@@ -133,10 +133,20 @@ def test_a_list_is_complete_only_when_nothing_can_be_missing(setwise, folder):
 
 def test_contributions_are_a_number_or_auto(setwise, folder):
     words = ("histogram", folder / "visits.parquet", "--user", "who", "--item", "page", *TOTAL, "--json")
-    assert json.loads(setwise(*words, "--contributions", "auto").stdout)["found"]["contributions"] == 3
+    # Every user has three pages, and bounds are looked for among the powers of two.
+    assert json.loads(setwise(*words, "--contributions", "auto").stdout)["found"]["contributions"] == 4
     done = setwise(*words, "--contributions", "few")
     assert done.returncode == 2
     assert done.stderr.startswith("setwise: --contributions must be a whole number or auto, not 'few'; see")
+
+
+def test_sql_is_drawn_too(setwise, folder, tmp_path):
+    question = "SELECT page, COUNT(DISTINCT who) AS users FROM visits GROUP BY page"
+    words = ("sql", question, "--table", f"visits={folder / 'visits.parquet'}", "--user", "who", "--epsilon", 4)
+    done = setwise(*words, "--contributions", 3, "--plot", tmp_path / "out.svg")
+    assert done.returncode == 0, done.stderr
+    assert "<svg" in (tmp_path / "out.svg").read_text()
+    assert setwise(*words, "--plot", tmp_path / "out.doc").returncode == 2
 
 
 def test_documents_are_shown_by_a_command(setwise):
@@ -145,6 +155,7 @@ def test_documents_are_shown_by_a_command(setwise):
     assert "optimal-composition" in setwise("docs").stdout
     assert setwise("docs", "nothing").returncode == 2
     assert "<!--" not in setwise("docs", "analytics").stdout  # what pages say to their tests
+    assert "`lem:AGM`" in setwise("docs", "statements").stdout  # the table that the site sets in the page
 
 
 def test_csv_plot_and_preview(setwise, folder, tmp_path):
@@ -197,6 +208,10 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
 @pytest.mark.parametrize(
     ("words", "named"),
     [
+        (
+            ("count", "visits.parquet", "--user", "who", "--per-user", "0", "--epsilon", "1"),
+            "--per-user must lie between",
+        ),
         (("top-k", "absent.parquet", *PAGE, *TOTAL), "absent.parquet"),
         (("top-k", "broken.parquet", *PAGE, *TOTAL), "damaged"),
         (("top-k", "visits.parquet", "--user", "whom", "--item", "page", "-k", "2", *TOTAL), "'whom'"),
@@ -226,7 +241,7 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
         (("top-k", "visits.csv", *PAGE, "--where", "minutes > 2", *TOTAL), "--type minutes=integer"),
         (("sum", "visits.csv", "--user", "who", "--value", "minutes", "--clip", "3", *TOTAL), "--type minutes=integer"),
         (("histogram", "visits.parquet", "--user", "who", "--item", "page", *TOTAL), "contributions"),
-        (("count", "visits.parquet", "--user", "who", "--per-user", "0", *TOTAL), "per_user"),
+        (("count", "visits.parquet", "--user", "who", "--per-user", "0", *TOTAL), "--per-user"),
     ],
 )
 def test_errors_are_one_sentence_with_status_2(setwise, folder, monkeypatch, words, named):
@@ -435,20 +450,22 @@ def test_an_interrupt_before_there_is_a_thread_ends_soon(monkeypatch):
 
 
 def test_ctrl_c_stops_the_query(tmp_path):
-    """A query of many seconds under little memory; the interrupt ends it with status 130 and one word."""
+    """The query is repeated until the interrupt ends it, with status 130 and one word."""
     random = np.random.default_rng(0)
-    big = 4_000_000
+    big = 1_000_000
     table = pa.table({"who": random.integers(0, big, big), "item": random.integers(0, big, big)})
     parquet.write_table(table, tmp_path / "big.parquet")
     code = (
-        "import sys, threading, _thread\n"
+        "import signal, sys, threading, _thread\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a run in the background ignores it
         "from setwise.analytics.engines.duckdb import engine as duckdb\n"
         "from setwise.cli.main import main\n"
-        "before = duckdb.DuckDBQuestion.histogram\n"
+        "before = duckdb.DuckDBEngineQuery.histogram\n"
         "def run(self, *given):\n"
-        "    threading.Timer(0.5, _thread.interrupt_main).start()\n"
-        "    return before(self, *given)\n"
-        "duckdb.DuckDBQuestion.histogram = run\n"
+        "    threading.Timer(0.05, _thread.interrupt_main).start()\n"
+        "    while True:\n"
+        "        before(self, *given)\n"
+        "duckdb.DuckDBEngineQuery.histogram = run\n"
         "main()\n"
     )
     words = ("top-k", tmp_path / "big.parquet", "--user", "who", "--item", "item", "-k", 5, "--contributions", 3)

@@ -84,7 +84,10 @@ def test_an_account_pays_and_a_key_replays(sql, tmp_path):
         ((COUNTED, "--epsilon", "1"), "privacy_unit_column"),
         ((COUNTED, "--user", "who", "--table", "visits=visits.parquet"), "--epsilon"),
         ((COUNTED.replace("page,", "page, *,"), *TOTAL), "*"),
-        ((COUNTED.replace("visits", "visits JOIN v USING (who)"), *TOTAL, *VISITS), "declare it as public"),
+        (
+            (COUNTED.replace("visits", "visits JOIN v USING (who)"), *TOTAL, *VISITS),
+            "declare its file, with --table v=FILE",
+        ),
         ((COUNTED.replace("page", "pag"), *TOTAL, "--table", "visits=visits.parquet"), "pag"),
     ],
 )
@@ -93,3 +96,10 @@ def test_errors_are_one_sentence(sql, words, named):
     assert (done.returncode, done.stdout) == (2, "")
     assert named in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["public.visits", '"public"."visits"', "VISITS", '"Visits"'])
+def test_names_of_tables_as_bi_tools_and_people_write_them(sql, name):
+    answer = sql(f"SELECT COUNT(DISTINCT who) AS n FROM {name}", *VISITS, *TOTAL, "--json")
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["columns"] == ["n"]

@@ -66,7 +66,6 @@ SLOW_PAGES = {
     "guides/first-tasks.md",
     "guides/reports.md",
     "guides/team-service.md",
-    "guides/top-k.md",
     "paper/figures.md",
 }
 """Pages that take more than a few seconds; that of Spark is slow as all of Spark is."""

@@ -40,13 +40,38 @@ def test_the_table_of_everyday_tasks_is_that_of_its_results():
     assert compare.error("median", 75, {"age": [1], "minutes": [60, 66, 66, 70, 80]}) == 1.5
 
 
-@pytest.mark.parametrize("path", page.PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", page.PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_tables_are_those_of_the_results(path):
     text = path.read_text(encoding="utf-8")
     assert page.filled(text, RESULTS) == text
     changed = json.loads(json.dumps(RESULTS))
-    changed["setwise"]["tasks"]["picks-3000"]["value"] = 1.0
+    changed["setwise"]["tasks"]["picks-3000"] |= {"value": 1.0, "processor": 17.0}
     assert page.filled(text, changed) != text
+
+
+@pytest.mark.parametrize("name", page._ENGINES)
+def test_a_peer_is_shown_at_its_best_setting_with_its_default_beside_it(name):
+    entry = RESULTS["peers"][name]
+    settings = {task: found for task, found in entry["tasks"].items() if task.split("-")[0] == "histogram"}
+    assert len(settings) > 1
+    best = max(settings.values(), key=lambda found: found["items"])
+    lines = [line for line in page._histogram(RESULTS).splitlines() if f"| {entry['title']} |" in line]
+    assert lines[0].split(" | ")[1:3] == [best["setting"], str(best["items"])]
+    assert lines[-1].split(" | ")[1:3] == [settings["histogram"]["setting"], str(settings["histogram"]["items"])]
+    column = page._SHORT.index(name) + 2
+    (items,) = (line for line in page._short(RESULTS).splitlines() if "items found" in line)
+    assert items.split(" | ")[column].rstrip(" |") == str(best["items"])
+
+
+def test_a_better_setting_moves_into_the_tables():
+    changed = json.loads(json.dumps(RESULTS))
+    better = changed["peers"]["opendp"]["tasks"]["histogram"]
+    better |= {"items": 987_654}
+    assert page.best_histogram(changed["peers"]["opendp"]) is better
+    assert "| 987654 |" in page._histogram(changed)
+    assert "| 987654 |" in page._short(changed)
+    assert page.best_histogram({}) is None
+    assert "| OpenDP |  | – |" in page._histogram({**RESULTS, "peers": {"opendp": {"title": "OpenDP"}}})
 
 
 @pytest.mark.parametrize("peer", environments.PEERS, ids=lambda peer: peer.name)

@@ -47,5 +47,5 @@ def test_every_citation_anywhere_is_in_the_bibliography():
 
 
 def test_every_label_is_listed_among_the_statements():
-    listed = set(_LABEL.findall(text_of(ROOT / "docs" / "paper" / "statements.md")))
+    listed = set(_LABEL.findall(text_of(ROOT / "docs" / "paper" / "statements.csv")))
     assert not {path: unknown for path in SOURCES if (unknown := set(_LABEL.findall(text_of(path))) - listed)}

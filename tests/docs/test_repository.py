@@ -28,12 +28,26 @@ def test_no_file_names_a_path_of_a_machine():
     assert not [path for path in found if pattern.search(path.read_text(errors="replace")) and path != Path(__file__)]
 
 
+LONG_MODULES = {
+    "src/setwise/accounting/bounds.py": 850,
+    "src/setwise/accounting/guarantees.py": 700,
+    "src/setwise/mechanisms/statistics.py": 700,
+    "src/setwise/service/postgres/catalogue.py": 650,
+}
+"""Modules that are longer than others may be, and the most lines that each may have."""
+
+LARGE_FOLDERS = {"src/setwise/analytics/engines": 20}
+"""Folders that have more modules than others may have, and the most modules that each may have."""
+
+
 def test_modules_and_folders_stay_within_reach():
-    """At most 800 lines a module and 20 modules a folder: beyond that nobody finds anything by its name."""
+    """At most 600 lines a module and 18 modules a folder: beyond that nobody finds anything by its name."""
     python = [path for path in tracked() if path.suffix == ".py" and path.exists()]
-    assert not [path for path in python if len(path.read_text(encoding="utf-8").splitlines()) > 800]
-    modules = Counter(path.parent for path in python if path.is_relative_to(ROOT / "src") and path.stem != "__init__")
-    assert not [folder for folder, count in modules.items() if count > 20]
+    lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in python}
+    assert not {name: count for name, count in lines.items() if count > LONG_MODULES.get(name, 600)}
+    source = [path for path in python if path.is_relative_to(ROOT / "src") and path.stem != "__init__"]
+    modules = Counter(str(path.parent.relative_to(ROOT)) for path in source)
+    assert not {name: count for name, count in modules.items() if count > LARGE_FOLDERS.get(name, 18)}
 
 
 def named_files() -> list[tuple[str, str]]:

@@ -10,11 +10,13 @@ sys.path.insert(0, str(ROOT / "website"))
 
 from bibliography import bibliography
 from doctests import fenced
-from generated import claims_table, mutants_table
+from generated import claims_table, mutants_table, promises_table, statements_table
 from included import included
 from links import links_of_the_site
 from mathematics import with_formulas
 from navigation import SECTIONS, navigation
+from routes import access_table
+from settings import serve_options, settings_table
 from theorems import SOURCES, statements, theorems
 
 
@@ -63,7 +65,7 @@ def test_links_out_of_the_docs_become_words_and_must_exist():
 
 def test_a_page_from_the_root_links_as_from_the_docs():
     assert "](architecture.md)" in included(ROOT / "CONTRIBUTING.md")
-    assert "](mechanisms.md)" in included(ROOT / "benchmarks" / "README.md")
+    assert "](comparison.md)" in included(ROOT / "benchmarks" / "README.md")
 
 
 def test_long_tables_are_built_from_what_they_list():
@@ -72,6 +74,20 @@ def test_long_tables_are_built_from_what_they_list():
     table = mutants_table(ROOT / "tests" / "mutants")
     assert len(table.splitlines()) > 150
     assert "| Laplace scale 5% low | `mechanisms/noise/discrete.py` |" in table
+    statements = ROOT / "docs" / "paper" / "statements.csv"
+    parts = [statements_table(statements, part) for part in ("paper", "beyond")]
+    assert sum(len(part.splitlines()) - 2 for part in parts) == len(statements.read_text().splitlines()) - 1
+    assert "| `lem:bad_order` |" in parts[0]
+    assert "| a charge is all or nothing | `tests/" in promises_table(ROOT / "tests" / "ledger" / "promises.csv")
+    assert "| rows over REST have one shape | `tests/" in promises_table(ROOT / "tests" / "analytics" / "promises.csv")
+
+
+def test_settings_and_routes_are_listed_from_the_service():
+    table = settings_table()
+    assert all(f"| `{option}` |" in table for option in serve_options() - {"--migrate", "--steward-token"})
+    assert "| `--port` | `SETWISE_PORT` | `8000` |" in table
+    assert "| `GET /api/v1/health` | anyone |" in access_table()
+    assert "| `POST /api/v1/datasets` | steward |" in access_table()
 
 
 def test_the_bibliography_names_every_key():

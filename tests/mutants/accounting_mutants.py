@@ -122,6 +122,13 @@ MUTANTS = (
         _KINDS,
     ),
     Mutant(
+        "large integer Laplace noise: one inner loss too many",
+        "losses/dominating_pairs.py",
+        "size - (s - last - 1.0) * rate",
+        "size - (s - last) * rate",
+        ("large_integer_laplace",),
+    ),
+    Mutant(
         "conversions: parameters rounded down",
         "brackets.py",
         "return value * (1.0 + 4 * ELEMENTARY * UNIT)",
@@ -159,15 +166,15 @@ MUTANTS = (
     Mutant(
         "step: rounding not charged",
         "adaptive/operator.py",
-        "self.rounding = (430.0 + 16.0 * epsilon) * (1.0 + cells * self._scale) * UNIT",
+        "self.rounding = step_rounding(epsilon, cells)",
         "self.rounding = 0.0",
         _STEP,
     ),
     Mutant(
         "step from below: share that keeps not lowered for rounding",
         "adaptive/operator.py",
-        "moved = 4.0 * UNIT * own",
-        "moved = 0.0",
+        "margin = 4.0 * UNIT * true_epsilon",
+        "margin = 0.0",
         _STEP,
     ),
     Mutant(
@@ -187,8 +194,8 @@ MUTANTS = (
     Mutant(
         "step: a cut grid taken to end in zero from above",
         "adaptive/operator.py",
-        "f = self._extended(values, size, float(values[-1]))",
-        "f = self._extended(values, size, 0.0)",
+        "f = self._extend(values, size, float(values[-1]))",
+        "f = self._extend(values, size, 0.0)",
         _STEP,
     ),
     Mutant(
@@ -215,8 +222,8 @@ MUTANTS = (
     Mutant(
         "price: of bounded range, large ratio, understated",
         "prices.py",
-        "left * theta * (2.0 + theta) * (1.0 + _CHARGE)",
-        "left * theta * (1.999999 + theta) * (1.0 + _CHARGE)",
+        "remaining * theta * (2.0 + theta) * (1.0 + _CHARGE)",
+        "remaining * theta * (1.999999 + theta) * (1.0 + _CHARGE)",
         _PRICES,
     ),
     Mutant(
@@ -250,15 +257,15 @@ MUTANTS = (
     Mutant(
         "price: blocks as long as the wallet allows",
         "prices.py",
-        "int(wallet / (CONFIG.blocks_to_wallet * each))",
-        "int(wallet / each)",
+        "int(wallet / (CONFIG.blocks_to_wallet * one_price))",
+        "int(wallet / one_price)",
         _PRICES,
     ),
     Mutant(
         "price: a block pays for less than its uses",
         "prices.py",
-        "up(wallet + block * each * (1.0 + 4.0 * UNIT))",
-        "up(wallet + (block - 0.01) * each)",
+        "up(wallet + block * one_price * (1.0 + 4.0 * UNIT))",
+        "up(wallet + (block - 0.01) * one_price)",
         _PRICES,
     ),
     Mutant(
@@ -292,8 +299,8 @@ MUTANTS = (
     Mutant(
         "majorant: Gaussians for nothing",
         "methods/gaussian_majorant.py",
-        "return up(found + gaussians) if gaussians else found",
-        "return found",
+        "return up(level + gaussians) if gaussians else level",
+        "return level",
         _MAJORANT,
     ),
     Mutant(
@@ -334,9 +341,16 @@ MUTANTS = (
     Mutant(
         "integer Gaussians below: no noise is added",
         "methods/integer_gaussians.py",
-        "square = each.sigma**2 / (1.0 - variance / each.sigma**2)",
-        "square = each.sigma**2",
+        "square = noise.sigma**2 / (1.0 - variance / noise.sigma**2)",
+        "square = noise.sigma**2",
         ("integer_gaussians",),
+    ),
+    Mutant(
+        "compose: a set is not compared with its parts",
+        "compose.py",
+        "max(lower, of_part.lower), max(upper, of_part.upper)",
+        "max(lower, of_part.lower), upper",
+        ("coherence",),
     ),
     Mutant(
         "menu: one unit too many",
@@ -348,8 +362,8 @@ MUTANTS = (
     Mutant(
         "menu: the dearest use that covers it is forgotten",
         "menu.py",
-        "2.0 * pure.epsilon) <= item.epsilon",
-        "pure.epsilon) <= item.epsilon",
+        "2.0 * pure.epsilon) <= largest",
+        "pure.epsilon) <= largest",
         ("menu",),
     ),
 )

@@ -11,6 +11,7 @@ _QUANTILE = ("quantile",)
 _STATISTICS = ("statistics", "statistics_divergence")
 _GUMBEL = ("gumbel_order", "quantile")
 _AUTO = ("analytics/auto_bounds",)
+_CONTRIBUTIONS = ("contribution_bound",)
 _ASKED = ("statistics",)
 _SQL = ("sql", "sql_corpus", "sql_attacks", "everyday_sql")
 
@@ -60,8 +61,8 @@ MUTANTS = (
     Mutant(
         "mean: interval of Gaussian noise without that of the number",
         "noisy_ratio.py",
-        "spread * math.hypot(reach, theta)",
-        "spread * reach",
+        "deviation * math.hypot(reach, theta)",
+        "deviation * reach",
         _STATISTICS,
     ),
     Mutant(
@@ -221,34 +222,48 @@ MUTANTS = (
     Mutant(
         "bounds: the inner end of the outermost bin",
         "doubling_bounds.py",
-        "ends(found[-1] - DOUBLINGS)[1]",
-        "ends(found[-1] - DOUBLINGS)[0]",
+        "ends(last)[1]",
+        "ends(last)[0]",
         _AUTO,
     ),
     _Analytics(
         "bounds: the answer has all of epsilon again",
-        "bounds_search.py",
+        "planning/bounds_search.py",
         "remaining=replace(total, epsilon=total.epsilon * (1 - SHARE) * (1 - _ROUNDING))",
         "remaining=total",
         _AUTO,
     ),
     _Analytics(
         "bounds: every search has the whole share",
-        "bounds_search.py",
+        "planning/bounds_search.py",
         "share = total.epsilon * SHARE / searches",
         "share = total.epsilon * SHARE",
         _AUTO,
     ),
     _Analytics(
         "bounds: a user is looked at in every group",
-        "bounds_search.py",
+        "planning/bounds_search.py",
         "value=None, per_item=1, contributions=1, measures",
         "value=None, per_item=1, contributions=None, measures",
         _AUTO,
     ),
+    Mutant(
+        "bounds: a user is one in both bins between which they are divided",
+        "contribution_bound.py",
+        "np.add.at(bins, lower, users * (UNITS - above))",
+        "np.add.at(bins, lower, users * UNITS)",
+        _CONTRIBUTIONS,
+    ),
+    Mutant(
+        "bounds: the chance of missing is not divided among the choices",
+        "contribution_bound.py",
+        "chance = float(1 - CONFIDENCE) / choices",
+        "chance = 0.5",
+        _CONTRIBUTIONS,
+    ),
     _Analytics(
         "bounds: the search for contributions is free",
-        "bounds_search.py",
+        "planning/bounds_search.py",
         "groups = () if self.groups is None else (Use(self.groups.guarantee),)",
         "groups = ()",
         _AUTO,
@@ -305,8 +320,8 @@ MUTANTS = (
     _Analytics(
         "SQL: the clause's groups of a user are not read",
         "sql/parser.py",
-        'contributions = AUTO if given == AUTO else number_in(given, "max_groups_contributed")',
-        'number_in(given, "max_groups_contributed")',
+        'contributions = AUTO if bound == AUTO else number_in(bound, "max_groups_contributed")',
+        'number_in(bound, "max_groups_contributed")',
         _SQL,
     ),
     _Analytics(
@@ -318,35 +333,35 @@ MUTANTS = (
     ),
     _Analytics(
         "SQL: epsilon beside the query overrides the clause's",
-        "sql/parser.py",
+        "sql/statement.py",
         "if words.get(name) is not None:",
         "if False:",
         _SQL,
     ),
     _Analytics(
         "SQL: WHERE is dropped",
-        "sql/core.py",
+        "sql/releasing.py",
         'return " AND ".join(texts) or None',
         "return None",
         _SQL,
     ),
     _Analytics(
         "SQL: HAVING is dropped",
-        "sql/core.py",
+        "sql/releasing.py",
         'shell.set("where", exp.Where(this=having))',
         "pass",
         _SQL,
     ),
     _Analytics(
         "SQL: ascending order is read as descending",
-        "sql/core.py",
+        "sql/releasing.py",
         'if not first.args.get("desc"):',
         "if False:",
         _SQL,
     ),
     _Analytics(
         "SQL: ordered by anything",
-        "sql/core.py",
+        "sql/releasing.py",
         "if not isinstance(ranked, Count) or ranked.column is not None or chosen != ranked:",
         "if not isinstance(ranked, Count) or ranked.column is not None:",
         _SQL,
@@ -483,5 +498,40 @@ MUTANTS = (
         "plain = [column.name.lower() for _, column in kept]",
         "plain = [column.name for _, column in kept]",
         ("joins",),
+    ),
+    _Analytics(
+        "rounds: groups that were found take part again",
+        "engines/base.py",
+        'return [f"NOT ({self._membership(labels, columns, rows)})"]',
+        "return []",
+        ("analytics/engines/group_weights",),
+    ),
+    _Analytics(
+        "rounds: a user keeps every group",
+        "engines/bounding.py",
+        "return self.kept(aggregation, self.ranked(aggregation, pairs, salt, counted), columns)",
+        'return f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"',
+        ("analytics/engines/group_weights",),
+    ),
+    _Analytics(
+        "rounds: weights by the number of pairs of all users",
+        "engines/bounding.py",
+        "COUNT(*) OVER (PARTITION BY u) AS n FROM",
+        "COUNT(*) OVER () AS n FROM",
+        ("analytics/engines/group_weights",),
+    ),
+    _Analytics(
+        "rounds: a retry draws them again",
+        "execute.py",
+        'state = searches.draw_once(receipt, f"{part}round {len(state.found) + 1}", draw_round)',
+        "state = draw_round()",
+        ("analytics/discovery",),
+    ),
+    _Analytics(
+        "rounds: groups that were not found are measured as well",
+        "planning/plan.py",
+        "aggregation = replace(self.aggregation, domain=discovery.labels)",
+        "aggregation = self.aggregation",
+        ("analytics/discovery",),
     ),
 )

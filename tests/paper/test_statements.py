@@ -10,12 +10,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "paper" / "statements.md").read_text(encoding="utf-8")
-ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.splitlines()
-    if line.startswith("| ") and not line.startswith(("| kind", "|---"))
-]
+with (ROOT / "docs" / "paper" / "statements.csv").open(encoding="utf-8", newline="") as lines:
+    ROWS = [row[1:] for row in csv.reader(lines)][1:]
 LABELS = list(csv.DictReader((Path(__file__).parent / "data" / "labels.csv").read_text().splitlines()))
 """The labels of the paper: first those a system that implements it must have, then all other statements."""
 

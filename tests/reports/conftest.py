@@ -22,6 +22,7 @@ to = ["out/top_pages.csv", "out/warehouse.duckdb::top_pages"]
 
 [[questions]]
 name = "users"
+title = "How many people came"
 kind = "count"
 to = "out/users.json"
 

@@ -53,6 +53,20 @@ def test_a_series_is_written_with_the_answers(folder):
     assert len(json.loads((folder / "reach.json").read_text())["periods"]) == 3
 
 
+def test_a_report_writes_the_largest_items_of_a_day(folder):
+    words = REPORT.format(series="reach").replace("window = 2", 'top = 1\non = "2026-01-02"')
+    (folder / "report.toml").write_text(words)
+    run_report(read_report("report.toml"), key="first", ledger="setwise.db")
+    assert [line["item"] for line in json.loads((folder / "reach.json").read_text())["series"]] == ["x"]
+    (folder / "report.toml").write_text(words.replace("2026-01-02", "2025-01-02"))
+    with pytest.raises(UnknownName, match="2025-01-02"):
+        run_report(read_report("report.toml"), key="second", ledger="setwise.db")
+    for wrong in ("top = 0", 'on = "2026-01-02"'):
+        (folder / "report.toml").write_text(REPORT.format(series="reach").replace("window = 2", wrong))
+        with pytest.raises(InvalidParameter):
+            read_report("report.toml")
+
+
 def test_a_series_that_is_not_there_is_said_before_anything_is_charged(folder):
     (folder / "report.toml").write_text(REPORT.format(series="other"))
     with pytest.raises(UnknownName, match="'other'"):
@@ -66,7 +80,7 @@ def test_a_series_that_is_not_there_is_said_before_anything_is_charged(folder):
     [
         (('to = ["reach.csv", "reach.json"]', 'to = "reach.txt"'), "files, not to"),
         (("window = 2", "window = 0"), "window"),
-        (('series = "{series}"', 'title = "x"'), "no word 'title'"),
+        (('series = "{series}"', 'title = "x"'), "unknown entry 'title'"),
     ],
 )
 def test_what_is_wrong_is_named(folder, wrong, said):

@@ -1,13 +1,13 @@
 import pytest
 
 from setwise import compose
-from setwise.analytics.pricing import _Drafts, _uses, price
+from setwise.analytics.planning.pricing import _Drafts, _uses, price
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import BadRequest
 from setwise.mechanisms.planning.cost import searched_price
 from setwise.mechanisms.planning.request import CountNoise
-from setwise.reports.report import Question
+from setwise.reports.report import ReportQuestion
 
 SCHEMA = Schema(
     (
@@ -20,7 +20,7 @@ SCHEMA = Schema(
 
 def counts(number, weights=None):
     return [
-        Question(
+        ReportQuestion(
             name=f"q{place}",
             query=Query.count(where=f"minutes > {place}"),
             weight=1.0 if weights is None else weights[place],
@@ -62,14 +62,14 @@ def test_a_report_is_priced_the_same_each_time():
 def test_picks_and_counts_compose_with_one_another():
     questions = counts(2)
     top = Query.top_k(item="page", k=5)
-    questions.append(Question(name="top", query=top, weight=2.0, to=()))
+    questions.append(ReportQuestion(name="top", query=top, weight=2.0, to=()))
     found = priced(questions)
     assert compose(found.uses).epsilon(1e-6).upper <= 1.0
     assert len(found.uses) >= 4
 
 
 def test_a_question_that_cannot_be_planned_is_refused():
-    missing = Question(name="x", query=Query.histogram(item="colour", contributions=1), weight=1.0, to=())
+    missing = ReportQuestion(name="x", query=Query.histogram(item="colour", contributions=1), weight=1.0, to=())
     with pytest.raises(BadRequest, match="colour"):
         priced([missing])
 

@@ -22,7 +22,7 @@ def test_a_report_has_its_questions_in_order(folder):
         ("epsilon = 1.0", "", "no epsilon"),
         ("epsilon = 1.0", "epsilon = 0", "epsilon must be above 0, not 0"),
         ("delta = 1e-6", "delta = 2", "2"),
-        ("delta = 1e-6", "delta = 1e-6\ncolour = 'red'", "no word 'colour'"),
+        ("delta = 1e-6", "delta = 1e-6\ncolour = 'red'", "unknown entry 'colour'"),
         ('name = "users"', 'name = "top_pages"', "two questions are called 'top_pages'"),
         ('name = "users"\n', "", "no name"),
         ('kind = "count"', 'kind = "poem"', "'poem'"),

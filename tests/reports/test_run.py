@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 
 import duckdb
@@ -9,7 +10,7 @@ import pytest
 
 import setwise
 from setwise import Ledger
-from setwise.analytics import session as session_module
+from setwise.analytics import opening
 from setwise.analytics.engines.connect import open_engine
 from setwise.cli.main import main
 from setwise.errors import InvalidParameter, StoreFailed
@@ -106,7 +107,7 @@ def test_one_user_of_both_tables_changes_a_report_no_more_than_a_select(folder, 
         recorded.append(RecordedEngine(open_engine(*given, **words)))
         return recorded[-1]
 
-    monkeypatch.setattr(session_module, "open_engine", opened)
+    monkeypatch.setattr(opening, "open_engine", opened)
     found = []
     for number, without in enumerate((-1, 7)):
         with_people(folder, without=without)
@@ -168,6 +169,17 @@ def test_the_page_stands_alone_and_says_what_is_promised(folder):
     assert "differentially private" in page
     for foreign in ("<script", "http://", "https://", "<link"):
         assert foreign not in page
+
+
+def test_the_page_has_one_style_of_table_headings_as_written_and_a_picture_for_each_question(folder):
+    """The columns of SQL used to be called by their statistics, single numbers had no picture, tables two styles."""
+    started()
+    page = (folder / "out/weekly.html").read_text()
+    assert re.findall("<h2>(.*?)</h2>", page) == ["top_pages", "How many people came", "minutes"]
+    assert page.count("<table class='numbers'>") == page.count("<table") == 3
+    assert page.count("<img ") == 3
+    assert re.findall("<th(?: [^>]*)?>(.*?)</th>", page.split("</section>")[0]) == ["page", "users", "95% interval"]
+    assert "style=" not in page.partition("<body>")[2]
 
 
 def test_a_run_that_is_tried_again_replays_and_costs_nothing(folder):
@@ -281,3 +293,56 @@ def test_a_run_on_another_dataset_needs_another_key(folder):
     with pytest.raises(InvalidParameter, match="another key"):
         started()
     assert charges() == 3
+
+
+CITIES = ["Oslo", "Bergen", "Zürich"] * 200
+
+
+def write_cities(folder, entries=""):
+    """Write a report on a private and a public file in the encoding cp1252; `entries` are further lines at its top."""
+    rows = "".join(f"{user},{city}\n" for user, city in enumerate(CITIES))
+    (folder / "cities.csv").write_text(f"user,city\n{rows}", encoding="cp1252")
+    (folder / "regions.csv").write_text("city,region\nOslo,NO\nBergen,NO\nZürich,CH\n", encoding="cp1252")
+    joined = "SELECT region, COUNT(DISTINCT user) AS n FROM cities JOIN regions USING (city) GROUP BY region"
+    (folder / "cities.toml").write_text(
+        f'table = "cities.csv"\nuser = "user"\nepsilon = 5.0\ndelta = 1e-6\n{entries}\n'
+        '[public]\nregions = "regions.csv"\n'
+        '[[questions]]\nname = "cities"\nkind = "histogram"\nitem = "city"\ncontributions = 1\n'
+        f'[[questions]]\nname = "regions"\nsql = "{joined}"\ncontributions = 1\n'
+    )
+
+
+def run_command(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["setwise", "run", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def test_a_report_tells_the_holder_on_standard_error_which_cells_are_not_read(folder, monkeypatch, capsys):
+    """A report of cities in Latin-1 listed two of five cities, and nothing was said."""
+    write_cities(folder)
+    assert run_command(monkeypatch, "cities.toml", "--key", "1") == 0
+    told = capsys.readouterr()
+    assert "note: cities.csv: 200 of 600 cells of 'city' are not UTF-8 and will be skipped" in told.err
+    assert "entries at its top" in told.err
+    assert "note: regions.csv: 1 of 3 cells of 'city' are not UTF-8" in told.err
+    assert "not UTF-8" not in told.out
+    assert run_command(monkeypatch, "cities.toml", "--key", "2", "--no-scan") == 0
+    assert "note:" not in capsys.readouterr().err
+    write_cities(folder, 'encoding = "cp1252"')
+    assert run_command(monkeypatch, "cities.toml", "--preview") == 0
+    assert "cities.csv" not in capsys.readouterr().err
+
+
+def test_a_report_on_a_catalog_tells_which_cells_are_not_read(folder, monkeypatch, capsys):
+    write_cities(folder)
+    (folder / "catalog.toml").write_text(
+        '[tables.towns]\nsource = "cities.csv"\nuser = "user"\n[public.regions]\nsource = "regions.csv"\n'
+    )
+    (folder / "towns.toml").write_text(
+        'table = "towns"\ncatalog = "catalog.toml"\nepsilon = 5.0\ndelta = 1e-6\n'
+        '[[questions]]\nname = "cities"\nkind = "histogram"\nitem = "city"\ncontributions = 1\n'
+    )
+    assert run_command(monkeypatch, "towns.toml", "--key", "1") == 0
+    assert "cities.csv: 200 of 600 cells of 'city' are not UTF-8" in capsys.readouterr().err

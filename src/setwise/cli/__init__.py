@@ -1,1 +1,4 @@
-"""The command line: a module for each command or family of them, and `main` that tells every error in one sentence."""
+"""The command line, with one module for each command or family of commands.
+
+`main` prints every error as one sentence and exits with the status that belongs to the error's class.
+"""

@@ -1,15 +1,14 @@
-"""Asking a table from the command line: open it, ask, show progress and the answer.
+"""Commands that ask a question about a table: they open the table, ask, show progress and print the answer.
 
-`setwise top-k`, `histogram` and the commands of statistics are made here from the words of each query; `setwise
-sql` takes one SELECT, from the command line or a file.
+`setwise top-k`, `setwise histogram` and the commands of single statistics (`setwise mean`, ...) are generated here from
+the parameters of their queries. `setwise sql` takes one SELECT, from the command line or from a file.
 """
 
 import _thread
 import inspect
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -21,8 +20,8 @@ import typer
 
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
-from setwise.cli.options import Given
-from setwise.errors import InvalidParameter, UnknownAccount
+from setwise.cli.options import CommonOptions
+from setwise.errors import InvalidParameter, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -39,67 +38,85 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
-    """Ask one question of a table and show the answer, or with a preview what it would be."""
+def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -> None:
+    """Ask one question of a table and print the answer; with `--preview`, print only the plan, which charges nothing.
+
+    `kind` is the kind of query ("count", "top-k", ...), `words` are its parameters by name, and `common` are the
+    options that all questions share.
+    """
     from setwise.analytics.engines.connect import location_of
     from setwise.analytics.present.plot import check_picture
     from setwise.analytics.tables.domain import read_domain
 
-    if given.plot is not None and not given.preview:
-        check_picture(given.plot)
-    given.check_payer()
+    if common.plot is not None and not common.preview:
+        check_picture(common.plot)
+    common.check_payer()
     if words.get("domain") is not None:
-        words["domain"] = read_domain(words["domain"], location_of(given.table, given.engine, given.table_name))
+        words["domain"] = read_domain(words["domain"], location_of(common.table, common.engine, common.table_name))
     query = SHAPES[kind](**words)
-    with open_account(given) as account, open_session(given, account) as session:
-        _warn_of_unread_cells(given, [given.table], f"{given.user} {' '.join(map(str, words.values()))}")
-        if given.preview:
-            _preview(session, query, session.budget(_spent(given)), given)
+    with open_account(common) as account, open_session(common, account) as session:
+        _note_unread_cells(common, f"{common.user} {' '.join(map(str, words.values()))}")
+        if common.preview:
+            _preview(session, query, session.budget(_budget_words(common)), common)
             return
-        answer = interruptible(lambda: session.ask(query, session.budget(_spent(given)), key=given.key), session.cancel)
+        answer = interruptible(
+            lambda: session.ask(query, session.budget(_budget_words(common)), key=common.key), session.cancel
+        )
         status = None if account is None else account.status()
-    if given.plot is not None:
-        answer.plot(given.plot)
-    _show(answer, status, given)
+    if common.plot is not None:
+        answer.plot(common.plot)
+    _show(answer, status, common)
 
 
-def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Ask in SQL: counts, sums, means and quantiles by columns, and SQL over the result; EXPLAIN is a free preview."""
+def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Ask one SQL SELECT: private counts, sums, means and quantiles, and SQL over them; EXPLAIN is a free preview."""
     from setwise.analytics.askable import SqlWords
+    from setwise.analytics.present.plot import check_picture
     from setwise.analytics.sql.parser import TableFacts, parse_sql
 
-    text, explain = _text(given.pop("query")), given.pop("explain")
-    tables = _named(given.pop("tables") or (), "--table", given["engine"])
-    public = _named(given.pop("public") or (), "--public", given["engine"])
-    words: SqlWords = {"contributions": given.pop("contributions"), "domain": given.pop("domain")}
-    catalog, user = _cataloged(given.pop("catalog"), text, given.pop("user"))
+    text, explain = _read_query(arguments.pop("query")), arguments.pop("explain")
+    tables = _parse_named_tables(arguments.pop("tables") or (), "--table", arguments["engine"])
+    public = _parse_named_tables(arguments.pop("public") or (), "--public", arguments["engine"])
+    words: SqlWords = {"contributions": arguments.pop("contributions"), "domain": arguments.pop("domain")}
+    catalog, user = _cataloged(arguments.pop("catalog"), text, arguments.pop("user"))
     facts = TableFacts(public=(*public, *(() if catalog is None else catalog.public)))
     statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
     joins = [join for core in statement.cores for join in core.source.joins]
     private = {join.table: tables[join.table] for join in joins if join.table in tables}
+    sources = {**({} if catalog is None else catalog.public), **public, **private}
+    joined = {join.table: sources[join.table] for join in joins if join.table in sources}
     if catalog is not None and statement.table in catalog.tables and statement.table not in tables:
         source = statement.table
     else:
-        source, catalog = _source(statement.table, tables, given["engine"]), None
-    asked = Given(table=source, user=statement.user, preview=explain, **given)
+        source, catalog = _source(statement.table, tables, arguments["engine"]), None
+    asked = CommonOptions(table=source, user=statement.user, preview=explain, **arguments)
+    if asked.plot is not None and not asked.preview:
+        check_picture(asked.plot)
     paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta, "within": asked.within})
     replace(asked, epsilon=paid["epsilon"], delta=paid.get("delta"), within=paid["within"]).check_payer()
     beside: dict[str, Any] = {"public": public, "private": private, "catalog": catalog}
     with open_account(asked) as account, open_session(asked, account, **beside) as session:
-        question = session.ask_sql(text, {**words, **_spent(asked)}, statement.table)
+        question = session.ask_sql(text, {**words, **_budget_words(asked)}, statement.table)
         entry = None if catalog is None else catalog.table(source)
-        _warn_of_unread_cells(asked, [asked.table, *private.values()], f"{statement.user} {text}", entry)
+        _note_unread_cells(asked, f"{statement.user} {text}", joined, entry)
         if asked.preview or question.statement.explain:
             plan = question.plan()
             output.show_preview(plan, question.shortage(plan), as_json=asked.as_json)
             return
         answer = interruptible(lambda: question.ask(asked.key), session.cancel)
         status = None if account is None else account.status()
+    if asked.plot is not None:
+        answer.plot(asked.plot)
     _show(answer, status, asked)
 
 
 def _cataloged(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
-    """Return the catalog, and the user column that it names for the table of a statement."""
+    """Return the catalog at `path`, and the user column (the column that tells users apart) for a statement.
+
+    The user column is `user` if it is given. Otherwise it is the one that the catalog declares for the first table that
+    both the SQL statement `text` and the catalog name, or None if there is no such table. Returns (None, `user`) if
+    `path` is None.
+    """
     if path is None:
         return None, user
     from setwise.analytics.catalog import read_catalog
@@ -110,73 +127,86 @@ def _cataloged(path: str | None, text: str, user: str | None) -> "tuple[Catalog 
     return catalog, named[0] if user is None and named else user
 
 
-def _warn_of_unread_cells(
-    given: Given, tables: Sequence[str], question: str, entry: "CatalogTable | None" = None
+def _note_unread_cells(
+    common: CommonOptions, question: str, joined: Mapping[str, str] | None = None, entry: "CatalogTable | None" = None
 ) -> None:
-    """Print on standard error how many cells of the columns in a question will not be read, and what reads them.
+    """Print to standard error how many cells of the question's columns cannot be parsed, and which options would help.
 
-    Whoever runs the command holds the file, and may be told. Nothing of it is in the answer. The options are about the
-    first table; `entry` is what a catalog says of that table.
+    Only columns whose names occur in the text `question` are checked. `common` has the CSV options of the first table,
+    and `entry` is the catalog's entry for that table, or None. `joined` maps the names of the tables that the question
+    joins to their paths. Nothing is printed with --no-scan, or if the engine is not DuckDB.
     """
     from setwise.analytics.engines.files import CsvOptions
-    from setwise.analytics.tables.scan import unread_cells
+    from setwise.cli.scan_before_charge import TableToScan, joined_tables, note_unread_cells
 
-    words = csv_words({name: getattr(given, name) for name in CSV_OPTIONS})
-    types, engine = column_kinds(given.types or ()), given.engine
+    words = csv_words({name: getattr(common, name) for name in CSV_OPTIONS})
+    source, types, engine = common.table, column_kinds(common.types or ()), common.engine
     if entry is not None:
-        tables = [entry.source, *tables[1:]]
+        source = entry.source
         words |= {name: value for name, value in entry.options.items() if name in CSV_OPTIONS}
         types, engine = {**entry.options.get("types", {}), **types}, entry.options.get("engine", engine)
-    if not given.scan or engine != "duckdb":
+    if not common.scan or engine != "duckdb":
         return
     if words["columns"] is not None:
         words["columns"] = tuple(words["columns"])
-    for place, table in enumerate(tables):
-        how = CsvOptions(**words) if place == 0 else CsvOptions()
-        for sentence in unread_cells(table, given.table_name, how, types, question):
-            print(f"note: {Path(table).name}: {sentence}", file=sys.stderr)
+    first = TableToScan(source=source, csv=CsvOptions(**words), types=types, table_name=common.table_name)
+    note_unread_cells([first, *joined_tables(joined or {}, types)], question, free=common.preview)
 
 
-def _spent(given: Given) -> "BudgetWords":
-    """Return the options that say what may be spent."""
+def _budget_words(common: CommonOptions) -> "BudgetWords":
+    """Return those of the options `common` that state the budget (such as epsilon and delta), by name.
+
+    `Session.budget` takes the result.
+    """
     from setwise.analytics.budget import BudgetWords
 
-    return {name: getattr(given, name) for name in BudgetWords.__annotations__}  # type: ignore[return-value]
+    return {name: getattr(common, name) for name in BudgetWords.__annotations__}  # type: ignore[return-value]
 
 
-def _preview(session: "Session", query: "Query", budget: "AskedBudget", given: Given) -> None:
+def _preview(session: "Session", query: "Query", budget: "AskedBudget", common: CommonOptions) -> None:
     plan = session.preview(query, budget)
-    output.show_preview(plan, session.shortage(query, budget, plan), session.warning(plan), as_json=given.as_json)
+    output.show_preview(plan, session.shortage(query, budget, plan), session.warning(plan), as_json=common.as_json)
 
 
-def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", given: Given) -> None:
-    if given.as_json:
+def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", common: CommonOptions) -> None:
+    if common.as_json:
         print(answer.to_json())
-    elif given.as_csv:
+    elif common.as_csv:
         print(answer.to_csv(), end="")
     else:
-        output.show_answer(answer, status, details=given.details)
+        output.show_answer(answer, status, common.epsilon, details=common.details)
 
 
 @contextmanager
-def open_account(given: Given) -> "Iterator[Account | None]":
-    """Open the ledger, and the account that pays; None without one."""
-    if given.account is None:
+def open_account(common: CommonOptions) -> "Iterator[Account | None]":
+    """Context manager that opens the ledger and yields the account that pays, or None if --account is not given.
+
+    The ledger and the account are those of the options `common`.
+    Raises: `UnknownAccount` if the ledger does not exist, or has no account of that name.
+    """
+    if common.account is None:
         yield None
         return
     from setwise.ledger.ledger import Ledger
 
-    url = options.ledger_url(given.ledger)
+    url = options.ledger_url(common.ledger)
     if "://" not in url and not Path(url).exists():
         raise UnknownAccount(f"there is no ledger at {url!r}; open an account with setwise ledger open")
     with Ledger.open(url) as ledger:
-        yield ledger.account(given.account)
+        yield ledger.account(common.account)
 
 
 @contextmanager
-def open_session(given: Given, account: "Account | None", **beside: Any) -> "Iterator[Session]":  # noqa: ANN401
-    """Open the table, and those that may be joined to it, with progress on a terminal."""
-    from setwise.analytics.session import open as open_table
+def open_session(common: CommonOptions, account: "Account | None", **beside: Any) -> "Iterator[Session]":  # noqa: ANN401
+    """Context manager that opens the command's table and yields a `Session`, through which questions are asked.
+
+    `common` are the options that all questions share; they say where the table is and how to read it. While the engine
+    reads the table, a terminal shows a progress line. Questions are charged to `account`; if it is None, each question
+    has to state its own budget. `beside` are further keyword arguments of `setwise.open`, such as the tables that may
+    be joined.
+    """
+    from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.opening import open as open_table
 
     opened: list[Session] = []
 
@@ -191,70 +221,104 @@ def open_session(given: Given, account: "Account | None", **beside: Any) -> "Ite
     with (
         output.progress("reading", rows_read) as report,
         open_table(
-            given.table,
-            user=given.user,
-            engine=given.engine,
-            table=given.table_name,
-            types=column_kinds(given.types or ()),
-            unit=given.unit,
-            **csv_words({name: getattr(given, name) for name in CSV_OPTIONS}),
+            common.table,
+            user=common.user,
+            engine=common.engine,
+            table=common.table_name,
+            types=column_kinds(common.types or ()),
+            unit=common.unit,
+            csv=CsvOptions(**csv_words({name: getattr(common, name) for name in CSV_OPTIONS})),
             account=account,
-            dataset=given.dataset,
-            memory=given.memory,
+            dataset=common.dataset,
+            memory=common.memory,
             progress=report,
             **beside,
         ) as session,
     ):
         opened.append(session)
+        _check_user_column(session, common)
         yield session
+
+
+def _check_user_column(session: "Session", common: CommonOptions) -> None:
+    """Raise `UnsuitableTable` if the table of `session` is a Parquet file whose user column holds floats.
+
+    `common` has the path of the file and the name of the user column. Floats cannot tell users apart reliably. The
+    message contains a command that writes a copy of the file with whole numbers in that column.
+    """
+    from setwise.analytics.schema import Kind
+
+    if not common.table.endswith(".parquet") or common.user not in session.schema.names:
+        return
+    if session.schema.column(common.user).kind is Kind.FLOAT:
+        name, new = common.user, f"{common.table.removesuffix('.parquet')}-converted.parquet"
+        raise UnsuitableTable(
+            f"column {name!r} cannot tell users apart, because it holds floating-point numbers: convert it, as in "
+            f"python -c \"import duckdb; duckdb.read_parquet('{common.table}')"
+            f".project('* REPLACE (CAST({name} AS BIGINT) AS {name})').write_parquet('{new}')\""
+        )
 
 
 CSV_OPTIONS = (
     *("separator", "header", "columns", "encoding", "skip_lines", "format"),
     *("decimal", "thousands", "date_format", "null"),
 )
+"""The names of the options that say how a CSV file is written."""
 
 
-def csv_words(given: dict[str, Any]) -> dict[str, Any]:
-    """Return how a file is written, from the options of the command line to the words of Python."""
-    if (given["header"] is False) != (given["columns"] is not None):
-        raise InvalidParameter("--no-header and --columns A,B,... go together: a file without a header has no names")
-    separator, columns = given["separator"], given["columns"]
-    return given | {
+def csv_words(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the command's CSV options with the values that `CsvOptions` takes, such as a tab character for "tab".
+
+    `arguments` maps each name in `CSV_OPTIONS` to the value on the command line. --columns implies --no-header.
+    Raises: `InvalidParameter` if --no-header is given without --columns, or --header with it.
+    """
+    if arguments["header"] is False and arguments["columns"] is None:
+        raise InvalidParameter("--no-header needs --columns A,B,..., because a file without a header has no names")
+    if arguments["columns"] is not None:
+        if arguments["header"]:
+            raise InvalidParameter("--columns names the columns of a file without a header: leave out --header")
+        arguments = arguments | {"header": False}
+    separator, columns = arguments["separator"], arguments["columns"]
+    return arguments | {
         "separator": "\t" if separator in ("\\t", "tab") else separator,
         "columns": None if columns is None else tuple(columns.split(",")),
-        "thousands": " " if given["thousands"] == "space" else given["thousands"],
-        "null": tuple(given["null"] or ()),
+        "thousands": " " if arguments["thousands"] == "space" else arguments["thousands"],
+        "null": tuple(arguments["null"] or ()),
     }
 
 
 def column_kinds(types: Sequence[str]) -> "dict[str, Kind]":
-    """Return the kinds of columns that are written COL=KIND."""
+    """Return the kind of each column, by column name, that the values of --type declare.
+
+    `types` are these values, each of the form COL=KIND, such as "minutes=integer".
+    Raises: `InvalidParameter` for a value that is not of this form.
+    """
     from setwise.analytics.schema import Kind
 
     kinds = {}
-    for given in types:
-        name, equals, kind = given.rpartition("=")
+    for declaration in types:
+        name, equals, kind = declaration.rpartition("=")
         if not equals or kind not in set(Kind):
-            raise InvalidParameter(f"--type is written COL=KIND with a kind of {', '.join(Kind)}, not {given!r}")
+            raise InvalidParameter(f"--type is written COL=KIND with a kind of {', '.join(Kind)}, not {declaration!r}")
         kinds[name] = Kind(kind)
     return kinds
 
 
 _START_SECONDS = 5.0
-"""How long a thread that was asked for may take to run, on a busy machine."""
+"""How many seconds a new thread may take to start running on a busy machine."""
 
 
 def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
-    """Return what `work` returns; on Ctrl-C cancel it, wait until it has stopped, and let the interrupt go on.
+    """Run `work` and return its result; on Ctrl-C call `cancel`, wait until the work has stopped, and re-raise.
 
-    A database driver does not see a signal while its query runs, so the work is done on a thread of its own.
+    A database driver does not see a signal while its query runs, so the work runs on a thread of its own.
     """
     done: list[T] = []
     failed: list[BaseException] = []
     begun: list[bool] = []
-    # A bare lock and a bare thread. An interrupt may break the lock of an Event, and would be lost in an error about
-    # it. `Thread.start` and `Thread.join` wait for an Event, and on a busy machine they wait long enough to be hit.
+    # A plain lock and a plain thread, because an interrupt inside `threading.Event` can corrupt the lock of the Event,
+    # and the interrupt would be lost in an error about that lock. `Thread.start` and `Thread.join` wait for an Event
+    # too, and on a busy machine they wait long enough for this to happen.
     running = threading.Lock()
     running.acquire()
 
@@ -275,7 +339,7 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
         interrupted_at = time.monotonic()
         while not done and not failed:
             if not begun and time.monotonic() - interrupted_at > _START_SECONDS:
-                raise  # the interrupt came before there was a thread
+                raise  # the interrupt arrived before the thread was started
             cancel()
             time.sleep(0.1)
         raise
@@ -285,14 +349,18 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
 
 
 def command(kind: str, summary: str) -> Callable[..., None]:
-    """Return the command that asks for a shape of query: its options are the words of that shape."""
+    """Return the function of the command-line command that asks queries of the kind `kind`, such as "top-k".
+
+    Its options are the parameters of that kind of query and the options that all questions share. `summary` becomes the
+    help text of the command.
+    """
     words = parameters_of(SHAPES[kind])
     asked = [_parameter(word) for word in words.values()]
     picks = kind == "top-k" or (kind in STATISTICS and STATISTICS[kind].by_picks)
     shared = [parameter for name, parameter in options.SHARED.items() if name != "discover" or picks]
 
-    def ask(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-        answer_question(kind, {name: given.pop(name) for name in words}, options.Given(**given))
+    def ask(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+        answer_question(kind, {name: arguments.pop(name) for name in words}, options.CommonOptions(**arguments))
 
     ask.__name__, ask.__doc__ = kind, summary
     parameters = [options.SHARED["table"], options.SHARED["user"], *asked, *shared[2:]]
@@ -303,13 +371,13 @@ def command(kind: str, summary: str) -> Callable[..., None]:
 
 
 _TAKEN = {Number: float, Shares: list[float], Columns: list[str], Domain: str, Cell: str, Contributions: str}
-"""How the command line takes the words that Python takes in several forms."""
+"""The command-line types of parameters that accept several types in Python."""
 
 
 def _parameter(word: inspect.Parameter) -> inspect.Parameter:
-    """Return a word of a query as an option of the command line."""
+    """Return the command-line option for `word`, a parameter of a query, with the parameter's type and default."""
     needed = word.default is options.NEEDED
-    kind = next((taken for given, taken in _TAKEN.items() if word.annotation in (given, given | None)), None)
+    kind = next((taken for python, taken in _TAKEN.items() if word.annotation in (python, python | None)), None)
     if kind is None:
         (kind,) = (each for each in get_args(word.annotation) or (word.annotation,) if each is not NoneType)
     default = [word.default] if kind == list[float] else word.default
@@ -324,11 +392,14 @@ histogram = command(
     "histogram", "Count the users of every item; items that are private come out when enough users have them."
 )
 STATISTIC_COMMANDS = {kind: command(kind, statistic.summary) for kind, statistic in STATISTICS.items()}
-"""The commands that ask for one statistic, from the table of statistics."""
+"""The commands that ask for one statistic, by the kind of the statistic."""
 
 
 def __getattr__(name: str) -> Callable[..., None]:
-    """Return the command of a statistic by its kind."""
+    """Return the command function of a statistic, so that `ask.mean` and others need no definition of their own.
+
+    Raises: `AttributeError` if `name` is not the kind of a statistic.
+    """
     if name not in STATISTIC_COMMANDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return STATISTIC_COMMANDS[name]
@@ -336,12 +407,12 @@ def __getattr__(name: str) -> Callable[..., None]:
 
 _GIVEN = (
     "unit", "epsilon", "delta", "within", "counts", "mechanism", "engine", "types", "memory", "account", "dataset",
-    "ledger", "key", "discover", "as_json", "as_csv", "details", *CSV_OPTIONS, "scan",
+    "ledger", "key", "discover", "as_json", "as_csv", "plot", "details", *CSV_OPTIONS, "scan",
 )  # fmt: skip
-"""The options that questions in SQL share with the others."""
+"""The options that `setwise sql` shares with the other questions."""
 
 
-def _text(query: str) -> str:
+def _read_query(query: str) -> str:
     if not query.startswith("@"):
         return query
     try:
@@ -350,12 +421,17 @@ def _text(query: str) -> str:
         raise InvalidParameter(f"the query cannot be read from {query[1:]!r}: {error}") from None
 
 
-def _named(given: Sequence[str], option: str, engine: str) -> dict[str, str]:
-    """Return paths by the names they are given; a public table without one goes by its own, or that of its file."""
+def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict[str, str]:
+    """Return paths by table name, read from `values`, the values of an option, each of the form NAME=PATH.
+
+    `option` is the option's name ("--table" or "--public"), which messages mention. With --public, NAME= may be left
+    out: the table is then called by its own name in a database of `engine`, or by its file's name without the ending.
+    Raises: `InvalidParameter` if a value is not of this form or a name is given twice.
+    """
     from setwise.analytics.engines.connect import location_of
 
     tables = {}
-    for each in given:
+    for each in values:
         name, equals, path = each.partition("=")
         if option == "--public" and not (equals and name.isidentifier()):
             name, path = location_of(each, engine).name, each
@@ -368,9 +444,18 @@ def _named(given: Sequence[str], option: str, engine: str) -> dict[str, str]:
 
 
 def _source(name: str, tables: dict[str, str], engine: str) -> str:
-    """Return the path that a table stands for; without one it is a path itself, or a table of the engine."""
-    if name in tables:
-        return tables[name]
+    """Return the path of the table that the statement calls `name` after FROM.
+
+    `tables` maps the names given with --table to paths. They are compared with `name` regardless of upper and lower
+    case, and also without a leading "public.", because BI tools write the schema before the name. If no name matches,
+    `name` itself is returned as the path.
+    Raises: `InvalidParameter` if no name matches, `name` is a plain identifier, the engine is DuckDB, and no file is
+    called `name`.
+    """
+    for known in (name, name.removeprefix("public.")):
+        found = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]
+        if known in tables or len(found) == 1:
+            return tables.get(known, found[0])
     if engine == "duckdb" and name.isidentifier() and not Path(name).exists():
         raise InvalidParameter(f"no table is called {name!r}: give --table {name}=PATH, or a `path` after FROM")
     return name

@@ -1,4 +1,8 @@
-"""`setwise compose` and `setwise calibrate`: what uses add up to, and which uses meet a target."""
+"""`setwise compose`: the joint cost of mechanism uses; `setwise calibrate`: the noise that meets a target.
+
+The target is an overall (epsilon, delta). A use is one run of a mechanism, written like `pure:0.1` or `gaussian:2x25`
+(25 runs).
+"""
 
 from typing import Annotated
 
@@ -16,6 +20,7 @@ Mech = Annotated[
         help=f"KIND:PARAMETERS[xCOUNT], in order: {syntax()}",
     ),
 ]
+"""The argument of `compose`: uses in the notation KIND:PARAMETERS[xCOUNT]."""
 Plan = Annotated[
     list[str],
     typer.Argument(
@@ -25,6 +30,7 @@ Plan = Annotated[
         "(pure:0.1x?).",
     ),
 ]
+"""The argument of `calibrate`: uses in the same notation, one of them with a ? in place of a parameter or count."""
 InteractionOption = Annotated[str, typer.Option(help="batch, ordered, setwise or adaptive.")]
 
 
@@ -39,7 +45,11 @@ def compose(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a set of uses adds up to: a certified (epsilon, delta) for the interaction."""
+    """Compute the certified (epsilon, delta) of a composition of mechanism uses.
+
+    --interaction says what the analyst may choose after seeing earlier answers: nothing (batch), the mechanisms
+    (ordered), also their order (setwise), or also their parameters (adaptive).
+    """
     from setwise.accounting.compose import compose as composed
 
     if (delta is None) == (epsilon is None):
@@ -66,7 +76,10 @@ def calibrate(
     interaction: InteractionOption = "setwise",
     as_json: AsJson = False,
 ) -> None:
-    """Find the smallest noise, largest per-use epsilon or largest count that meets a target for planned uses."""
+    """Find the value of a parameter, written as ?, with which mechanism uses together meet an (epsilon, delta).
+
+    It is the smallest noise, the largest epsilon of a use, or the largest count.
+    """
     from setwise.accounting import calibrate as calibration
 
     free, plan = calibration.parse_plan(uses)

@@ -1,4 +1,4 @@
-"""`setwise demo`: the main job end to end, on data it makes itself."""
+"""`setwise demo`: make synthetic tables, ask private questions about them, and show the cost of the answers."""
 
 import time
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Make a table of two million events, ask it three questions, and show what they promise together."""
+    """Make a table of two million events, ask it three questions, and show the privacy cost of all three together."""
     if movies is not None:
         make_movies(movies)
         print(f"wrote ratings.dat, users.dat, movies.dat, u.data and points.tsv to {movies}")
@@ -48,7 +48,7 @@ def demo(
 
     from rich.console import Console
 
-    from setwise.analytics.session import open as open_table
+    from setwise.analytics.opening import open as open_table
     from setwise.cli.output import answer_table
 
     console = Console(highlight=False)
@@ -76,7 +76,7 @@ def demo(
                 "towards, and its answer says so.\n"
             )
             _ask_sql(console, "3. Minutes that one user watches in all", _PER_USER, session, {})
-            _together(console, session)
+            _show_joint_cost(console, session)
     console.print(f"\n{time.monotonic() - started:.0f} seconds. The first question on a table of yours:", style="dim")
     console.print(
         f'setwise sql "{_BY_COUNTRY}" --table events=events.parquet --user user_id --epsilon 1', soft_wrap=True
@@ -93,17 +93,24 @@ _PER_USER = (
 
 
 def _ask_sql(console: "Console", title: str, sql: str, session: "Session", truth: dict[object, int]) -> None:
-    """Ask in SQL and show the rows, with the exact number of users beside each group where it is known."""
+    """Ask the SQL question `sql` of the demo's table, which `session` has open, and print its rows under `title`.
+
+    The rows are printed to `console`. `truth` maps group keys to exact numbers of users, which are printed beside the
+    private ones; no exact numbers are printed if it is empty.
+    """
     from setwise.cli.output import sql_table
 
     console.print(f"[bold]{title}[/bold]\n   {sql}", soft_wrap=True)
     result = session.sql(sql, epsilon=_EPSILON, delta=_DELTA)
-    console.print(sql_table(result, truth))
+    console.print(sql_table(result, console.width, truth))
     console.print(f"   {result.answer.left_out}\n" if result.answer.left_out else "")
 
 
 def _place(keep: Path | None) -> Path | None:
-    """Return where to leave the table, or raise `InvalidParameter` when it cannot be left there."""
+    """Return `keep`, the path under which the demo's table stays after the demo, or None if the table is to be deleted.
+
+    Raises: `InvalidParameter` if the file exists, does not end in .parquet, or its folder does not exist.
+    """
     if keep is None:
         return None
     if keep.exists():
@@ -113,7 +120,7 @@ def _place(keep: Path | None) -> Path | None:
     return keep
 
 
-def _together(console: "Console", session: "Session") -> None:
+def _show_joint_cost(console: "Console", session: "Session") -> None:
     from rich.table import Table
 
     from setwise.accounting.notation import rounded_up, shown_by
@@ -133,25 +140,26 @@ def _together(console: "Console", session: "Session") -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What no private system would show: the exact number of users of each title and country."""
+    """Exact answers that a private system never shows: numbers of users by title (`titles`) and by country."""
 
     titles: dict[object, int]
     countries: dict[object, int]
 
 
 def make_events(path: Path, seed: int, events: int = EVENTS) -> Truth:
-    """Write a Parquet file with the columns user_id, title, country and minutes; return the exact answers.
+    """Write a Parquet file with the columns user_id, title, country and minutes, and return its exact answers.
 
-    Titles follow Zipf's law, and the activity of users a log-normal one: some have hundreds of events.
+    The file at `path` has `events` rows. The popularity of titles follows Zipf's law. The number of events per user is
+    log-normal, so that some users have hundreds of events. `seed` makes the file reproducible.
     """
     import numpy as np
     import pyarrow as pa
     from pyarrow import parquet
 
     random = np.random.default_rng(seed)
-    users = _drawn(random, random.lognormal(0.0, 1.2, USERS), events)
-    titles = _drawn(random, 1.0 / np.arange(1, TITLES + 1) ** 1.05, events)
-    homes = _drawn(random, 1.0 / np.arange(1, len(COUNTRIES) + 1), USERS)
+    users = _sample_places(random, random.lognormal(0.0, 1.2, USERS), events)
+    titles = _sample_places(random, 1.0 / np.arange(1, TITLES + 1) ** 1.05, events)
+    homes = _sample_places(random, 1.0 / np.arange(1, len(COUNTRIES) + 1), USERS)
     names = pa.array([f"title {number:05d}" for number in range(1, TITLES + 1)])
     table = pa.table(
         {
@@ -172,8 +180,8 @@ def make_events(path: Path, seed: int, events: int = EVENTS) -> Truth:
     )
 
 
-def _drawn(random: "np.random.Generator", weights: "NDArray[np.floating]", count: int) -> "NDArray[np.int64]":
-    """Return `count` places drawn in proportion to their weights."""
+def _sample_places(random: "np.random.Generator", weights: "NDArray[np.floating]", count: int) -> "NDArray[np.int64]":
+    """Return `count` random indices of `weights`, drawn with replacement in proportion to the weights."""
     import numpy as np
 
     ends = np.cumsum(weights)
@@ -190,9 +198,10 @@ _MOVIE_NAMES = ("Amélie", "Blue Door", "City Hall", "Día", "Echo", "Fjord", "G
 
 
 def make_movies(folder: Path) -> None:
-    """Write ratings.dat, users.dat, movies.dat (cells apart by ::), u.data and points.tsv (by tabs) into a folder.
+    """Write five synthetic MovieLens-like files into `folder`, to practise reading raw files.
 
-    The files are as raw as those of MovieLens: no headers, odd separators, Latin-1.
+    ratings.dat, users.dat and movies.dat have `::` between cells, u.data and points.tsv have tabs. Like the files of
+    MovieLens they have no headers (except points.tsv) and are encoded in Latin-1.
     """
     import numpy as np
 

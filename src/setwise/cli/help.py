@@ -1,4 +1,4 @@
-"""The help of commands: options in groups, rare ones last, and one example of each command."""
+"""Help texts of commands: options in groups with rarely used options last, and one example for each command."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
     "State": ("state",),
     "Output": ("preview", "explain", "details", "as_json", "as_csv", "plot"),
 }  # fmt: skip
-"""The options of questions by group, each group with its rare options last."""
+"""The options of questions by group; the rare options of each group come last."""
 
 COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
     "Ask a table": (
@@ -41,7 +41,7 @@ COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
     "Serve others": ("run", "serve", "mcp"),
     "Learn": ("demo", "docs", "paper"),
 }
-"""The commands by what people want to do, in the order of `setwise --help`."""
+"""The commands by purpose, in the order of `setwise --help`."""
 
 _TABLE = "events.parquet --user user_id"
 EXAMPLES: dict[str, str] = {
@@ -87,20 +87,20 @@ EXAMPLES: dict[str, str] = {
     "ledger restore": "setwise ledger restore backup.jsonl",
     "ledger joint": "setwise ledger joint events --delta 1e-6",
 }
-"""One command line for each command; its help ends with it."""
+"""One example command line for each command, which its help text ends with."""
 
 
 class GroupedHelp(TyperCommand):
     """A command whose help lists its options by group and ends with an example."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the library keeps both types private
-        """Write arguments, then the groups of options, then the options that belong to no group."""
+        """Write the help text's arguments, then its groups of options, then the options that belong to no group."""
         for title, records in _sections([*self.get_params(ctx)], ctx):
             with formatter.section(title):
                 formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Write the example, unwrapped so that it can be copied."""
+        """Write the command's example at the end of its help, on one line, so that it can be copied."""
         example = EXAMPLES.get(ctx.command_path.removeprefix("setwise "))
         if example is not None:
             with formatter.section("Example"):
@@ -108,9 +108,11 @@ class GroupedHelp(TyperCommand):
 
 
 def _sections(parameters: list[Any], ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
-    """Yield each heading with the help of the parameters below it; a heading without parameters is left out.
+    """Yield the sections of a command's help: a heading, and below it pairs (option or argument, explanation).
 
-    Only commands that ask about a table (they have --user) are grouped: other commands have few options.
+    `parameters` are the command's arguments and options, and `ctx` is the context of the command-line library. Only
+    commands that ask about a table (those with --user) have their options in several groups, because other commands
+    have few options. Sections without an entry are skipped.
     """
     records = {parameter.name: parameter.get_help_record(ctx) for parameter in parameters}
     arguments = [parameter.name for parameter in parameters if parameter.param_type_name == "argument"]
@@ -119,8 +121,8 @@ def _sections(parameters: list[Any], ctx: Any) -> Iterator[tuple[str, list[tuple
     if "user" in options:
         groups += [(title, [name for name in names if name in options]) for title, names in OPTION_GROUPS.items()]
     grouped = {name for _, names in groups for name in names}
-    rest = [name for name in options if name not in grouped]
-    groups.append(("Options" if len(groups) == 1 else "Other options", rest))
+    ungrouped = [name for name in options if name not in grouped]
+    groups.append(("Options" if len(groups) == 1 else "Other options", ungrouped))
     for title, names in groups:
         shown = [records[name] for name in names if records[name] is not None]
         if shown:

@@ -1,4 +1,4 @@
-"""`setwise ledger`: open accounts, see how they stand, and prove what happened."""
+"""`setwise ledger`: open accounts, show their balances, and verify that no ledger entry was changed afterwards."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from setwise.cli import output
+from setwise.cli import account_output, output
 from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter, StoreFailed
 
@@ -39,6 +39,7 @@ LedgerUrl = Annotated[
     ),
 ]
 DEFAULT_LEDGER = "setwise.db"
+"""The SQLite file that is the ledger if neither --ledger nor $SETWISE_LEDGER is given."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The account's name.")]
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
 FailureShare = Annotated[
@@ -47,14 +48,14 @@ FailureShare = Annotated[
 
 
 def open_ledger(url: str) -> "Ledger":
-    """Open the ledger at an address, making it when there is none."""
+    """Open the ledger at `url`, and create it if it does not exist."""
     from setwise.ledger.ledger import Ledger
 
     return Ledger.open(url)
 
 
 def existing_ledger(url: str) -> "Ledger":
-    """Open the ledger at an address, which must be there."""
+    """Open the ledger at `url`, or raise `InvalidParameter` if it is a SQLite file that does not exist."""
     _check_exists(url)
     return open_ledger(url)
 
@@ -68,17 +69,26 @@ def _check_exists(url: str) -> None:
 
 
 def inspected_ledger(url: str) -> "Ledger":
-    """Open the ledger at an address to look at it, also when it is damaged or on a read-only disk."""
+    """Open the ledger at `url` for reading only, which also works if it is damaged or on a read-only disk."""
     from setwise.ledger.ledger import Ledger
 
     _check_exists(url)
     return Ledger.inspect(url)
 
 
+ProtectedUnit = Annotated[
+    str,
+    typer.Option(
+        "--unit",
+        metavar="user|user,day",
+        help="What is protected: each user, or only a part of a user such as each of their days, which is far less.",
+    ),
+]
+
+
 @ledger_app.command(name="open")
 def open_account(
     name: Name,
-    delta: Annotated[float, typer.Option(help="The overall delta of the account.")],
     more: Annotated[
         list[str] | None, typer.Argument(metavar="[MECH]...", help="Further uses after --register MECH.")
     ] = None,
@@ -93,6 +103,7 @@ def open_account(
         bool, typer.Option("--filter", help="Take uses of any parameters, up to a total --epsilon.")
     ] = False,
     epsilon: Annotated[float | None, typer.Option(help="The total epsilon of a --filter account.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The overall delta of the account; 1e-6 is usual.")] = None,
     analyst: Annotated[str, typer.Option(help="Whose account it is.")] = "",
     dataset: Annotated[str, typer.Option(help="The dataset it is about; its cap, if set, is shared.")] = "",
     period: Annotated[
@@ -103,34 +114,64 @@ def open_account(
         typer.Option(help="The share of delta that a --filter sets aside for outright failures (approx uses)."),
     ] = None,
     rule: Annotated[
-        str, typer.Option(help="How a --filter adds up: wallet, or zcdp for uses of which only their zCDP is known.")
+        str,
+        typer.Option(
+            help="How a --filter adds up: wallet, menu (with --menu), or zcdp for uses of which only their zCDP is "
+            "known."
+        ),
     ] = "wallet",
+    menu: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MECH",
+            help="With --rule menu, a pure or bounded-range use that the account takes, such as pure:0.1; repeatable.",
+        ),
+    ] = None,
     wallet: Annotated[
         float, typer.Option(metavar="MU", help="With --register, a Gaussian wallet beside, for uses chosen on the fly.")
     ] = 0.0,
     failure: Annotated[
         float, typer.Option(help="With --wallet, the probability with which its uses may fail outright.")
     ] = 0.0,
+    unit: ProtectedUnit = "user",
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Open an account: uses to draw from in any order (--register), or a total to spend as you go (--filter)."""
+    """Open an account with mechanism uses to spend in any order (--register), or with a budget (--filter)."""
     uses = [*(register or []), *(more or [])]
+    if delta is None or (epsilon is not None and not take_any and not uses):
+        raise InvalidParameter(f"write: {_complete_command(name, uses, epsilon, delta)}")
     if take_any == bool(uses) or (more and not register):
         raise InvalidParameter("give either --register with one MECH or more, or --filter with --epsilon")
     if take_any != (epsilon is not None):
         raise InvalidParameter(
             "--filter needs --epsilon" if take_any else "--epsilon belongs to --filter; --register finds its own"
         )
+    if menu and not take_any:
+        raise InvalidParameter("--menu belongs to --filter with --rule menu; --register lists its own uses")
     if take_any and (wallet or failure):
         raise InvalidParameter("--wallet and --failure belong to --register; --filter has a wallet of its own")
-    terms: dict[str, Any] = {"delta": delta, "analyst": analyst, "dataset": dataset, "period": period}
+    terms: dict[str, Any] = {"delta": delta, "analyst": analyst, "dataset": dataset, "period": period, "unit": unit}
     with open_ledger(ledger) as opened:
         if epsilon is not None:
-            status = opened.open_filter(name, epsilon=epsilon, failure_share=failure_share, rule=rule, **terms)
+            status = opened.open_filter(
+                name, epsilon=epsilon, failure_share=failure_share, rule=rule, menu=menu or (), **terms
+            )
         else:
             status = opened.open_setwise(name, uses, wallet=wallet, failure=failure, **terms)
-    output.print_status(status, as_json=as_json)
+    account_output.print_status(status, as_json=as_json)
+
+
+def _complete_command(name: str, uses: list[str], epsilon: float | None, delta: float | None) -> str:
+    """Return the text of a complete `setwise ledger open` command, as a suggestion when parameters were left out.
+
+    `name` is the account's name and `uses` are the mechanism uses to register, as given. Without uses, the account gets
+    a budget of `epsilon`, or of 1 if that is None. A missing `delta` becomes 1e-6.
+    """
+    from shlex import join
+
+    words = ["--register", *uses] if uses else ["--filter", "--epsilon", f"{1 if epsilon is None else epsilon:g}"]
+    return join(["setwise", "ledger", "open", name, *words, "--delta", f"{1e-6 if delta is None else delta:g}"])
 
 
 @ledger_app.command()
@@ -149,10 +190,11 @@ def cap(
             "both, until a question fits one of them only and ends the other for everybody."
         ),
     ] = "either",
+    unit: ProtectedUnit = "user",
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Limit all accounts on a dataset together, for good; before the first of them is opened."""
+    """Limit the budget of all accounts on a dataset together, for good; only before the first of them is opened."""
     with open_ledger(ledger) as opened:
         opened.set_cap(
             dataset,
@@ -161,10 +203,11 @@ def cap(
             failure_share=failure_share,
             rule=rule,
             keep=keep,  # type: ignore[arg-type]  # checked there, where the error names it
+            unit=unit,
         )
         status = opened.cap(dataset)
     assert status is not None
-    output.print_status(status, as_json=as_json)
+    account_output.print_status(status, as_json=as_json)
 
 
 @ledger_app.command()
@@ -174,7 +217,10 @@ def keep(
     by: Annotated[str, typer.Option("--by", help="Who does this; it is kept for good.")] = "",
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Let a cap that could be paid in either way be paid from its wallet, or by the sum of epsilons, from now on."""
+    """Fix how the cap of a dataset is paid from now on: by a Gaussian wallet (any noise), or by the sum of epsilons.
+
+    Only for a cap that was set with --keep either and can still be paid in both ways.
+    """
     with existing_ledger(ledger) as opened:
         opened.keep_rule(dataset, rule, by=by)  # type: ignore[arg-type]  # checked there
     typer.echo(f"the cap of {dataset} is paid by {rule} from now on")
@@ -186,7 +232,7 @@ def reclaim(
     idle: Annotated[float, typer.Option(help="Only from accounts without a charge for this many hours.")] = 0.0,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Give back to a dataset's cap what accounts hold of it and did not use."""
+    """Return to a dataset's cap the budget that accounts have reserved of it and not used."""
     with existing_ledger(ledger) as opened:
         count = opened.reclaim(dataset, idle=timedelta(hours=idle))
     typer.echo(f"{count} account{'' if count == 1 else 's'} gave back what they held of the cap of {dataset}")
@@ -198,15 +244,15 @@ def show(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Show what was promised, what is left, and what the draws so far are worth."""
+    """Show the guaranteed epsilon, the remaining budget and the privacy loss so far, of one account or of all."""
     with existing_ledger(ledger) as opened:
         statuses = opened.accounts() if name is None else (opened.account(name).status_by_entries(),)
     if name is not None:
-        output.print_status(statuses[0], as_json=as_json)
+        account_output.print_status(statuses[0], as_json=as_json)
     elif as_json:
         output.print_json({"accounts": [status.to_dict() for status in statuses]})
     else:
-        output.print_statuses(statuses)
+        account_output.print_statuses(statuses)
 
 
 @ledger_app.command()
@@ -217,14 +263,14 @@ def history(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """List the entries of an account: charges, settlements, what was returned."""
+    """List the ledger entries of an account, such as charges and settlements (stored answers and refunds)."""
     with existing_ledger(ledger) as opened:
         start = max(0, opened.account(name).entries() - limit) if after is None else after
         entries = list(islice(opened.history(name, after=start), limit))
     if as_json:
         output.print_json({"account": name, "entries": [entry.to_dict() for entry in entries]})
     else:
-        output.print_entries(name, entries)
+        account_output.print_entries(name, entries)
 
 
 LastHead = Annotated[
@@ -247,7 +293,7 @@ def verify(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute every chain and every balance; name each entry that is not as it was written."""
+    """Recompute every hash chain and every balance, and report each ledger entry that was changed afterwards."""
     from setwise.ledger.audit.heads import read_key
     from setwise.ledger.audit.verification import Anchor
 
@@ -268,6 +314,7 @@ def verify(
 
 
 _MOST_HOURS = 24 * 366 * 100
+"""The largest number of hours for --within: a hundred years."""
 
 
 @ledger_app.command(name="sign")
@@ -279,9 +326,10 @@ def sign_head(
     ] = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Check the ledger against the last signed head, append a new one, and print it. Run this on a schedule.
+    """Check the ledger against the last signed head, append a new head, and print it. Run this on a schedule.
 
-    A ledger that no longer has the last head, such as an old copy that was put back, is not signed.
+    A head records where every account's hash chain ends. A ledger that does not contain the last head, such as an old
+    copy that was put back, is signed only with --anew.
     """
     from setwise.ledger.audit.heads import read_key
 
@@ -290,7 +338,11 @@ def sign_head(
 
 
 def _head_file(path: Path | None, key: Path | None) -> "HeadFile | None":
-    """Return the file that keeps the last signed head: the one named, else the one beside the key."""
+    """Return the file, outside the database, that keeps the last signed head, or None if neither argument is given.
+
+    A head records where every account's hash chain ends. The file is at `path` if given, else beside the signing key
+    `key`.
+    """
     from setwise.ledger.audit.heads import HeadFile
 
     return HeadFile(path) if path is not None else None if key is None else HeadFile.beside(key)
@@ -302,7 +354,7 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept for good.
 
 @ledger_app.command()
 def freeze(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
-    """Let an account pay for nothing until it is thawed."""
+    """Stop an account from paying until it is thawed."""
     with existing_ledger(ledger) as opened:
         opened.freeze(name, by=by, reason=reason)
 
@@ -316,7 +368,7 @@ def thaw(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAU
 
 @ledger_app.command()
 def close(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
-    """Let an account pay for nothing for good; its entries and answers stay."""
+    """Stop an account from paying, permanently; its entries and answers stay in the ledger."""
     with existing_ledger(ledger) as opened:
         opened.close_account(name, by=by, reason=reason)
 
@@ -327,13 +379,13 @@ def acts(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """List what stewards and administrators did, in order."""
+    """List the events of the audit log in order: what stewards and administrators did, such as freezing an account."""
     with inspected_ledger(ledger) as opened:
         found = opened.acts(after=after)
     if as_json:
         output.print_json({"acts": [record.to_dict() for record in found]})
     else:
-        output.print_acts(found)
+        account_output.print_acts(found)
 
 
 WithService = Annotated[
@@ -348,7 +400,7 @@ def export(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Write the whole ledger as JSON lines."""
+    """Write the whole ledger as JSON lines, one object per line, for a backup that `restore` can read."""
     if as_json and file == "-":
         raise InvalidParameter("--json tells about the FILE written; without a FILE the lines themselves are JSON")
     with inspected_ledger(ledger) as opened, _stream(file, "w") as stream:
@@ -366,7 +418,7 @@ def restore(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Read an export into an empty ledger; all of it, with every hash checked, or nothing."""
+    """Read an export into an empty ledger: either all of it, with every hash checked, or nothing."""
     with _stream(file, "r") as stream, open_ledger(ledger) as opened:
         entries = opened.restore(stream, tables=_service_tables() if service else ())
     if as_json:
@@ -389,13 +441,13 @@ def joint(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Say what all accounts on a dataset promise together, should their analysts collude."""
+    """Show the joint (epsilon, delta) of all accounts on a dataset, which holds even if their analysts collude."""
     with existing_ledger(ledger) as opened:
         found = opened.joint(dataset, delta=delta, periods=periods)
     if as_json:
         output.print_json(found.to_dict())
     else:
-        output.print_joint(found)
+        account_output.print_joint(found)
 
 
 def _text_of(path: Path) -> str:
@@ -417,9 +469,9 @@ def _stream(file: str, mode: str) -> AbstractContextManager[TextIO]:
 
 
 def _private_file(file: str) -> TextIO:
-    """Open a file for writing that only its owner can read: an export holds every request and answer."""
+    """Open `file` for writing with permissions for its owner only, because an export holds every request and answer."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.fchmod(descriptor, 0o600)  # a file that was there keeps its permissions otherwise
+    os.fchmod(descriptor, 0o600)  # os.open does not change the permissions of a file that exists
     return os.fdopen(descriptor, "w", encoding="utf-8")
 
 

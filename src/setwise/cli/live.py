@@ -1,4 +1,4 @@
-"""`setwise live`: numbers that are updated period by period from one charge."""
+"""`setwise live`: series of user counts that are released period by period, such as daily, after a single charge."""
 
 import inspect
 import math
@@ -34,20 +34,24 @@ State = Annotated[
 ]
 
 
-def open_series(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Open a series and charge it, once for all of its periods; say how close its numbers will be."""
+def open_series(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Open a series of user counts and charge it once for all of its periods; print how close its numbers will be."""
     from setwise.live.series import open_live
 
-    as_json, preview = given.pop("as_json"), given.pop("preview")
-    source: dict[str, Any] = csv_words({name: given.pop(name) for name in CSV_OPTIONS})
-    types = {name: str(kind) for name, kind in column_kinds(given.pop("types") or ()).items()}
-    source |= {"engine": given.pop("engine"), "table": given.pop("table_name"), "memory": given.pop("memory")}
+    as_json, preview = arguments.pop("as_json"), arguments.pop("preview")
+    source: dict[str, Any] = csv_words({name: arguments.pop(name) for name in CSV_OPTIONS})
+    types = {name: str(kind) for name, kind in column_kinds(arguments.pop("types") or ()).items()}
+    source |= {
+        "engine": arguments.pop("engine"),
+        "table": arguments.pop("table_name"),
+        "memory": arguments.pop("memory"),
+    }
     source |= {"types": types or None}
     defaults = {"encoding": "utf-8", "skip_lines": 0}
     source = {name: value for name, value in source.items() if value is not None and value != defaults.get(name)}
-    given["late_days"] = given.pop("late")
-    with open_ledger(options.ledger_url(given.pop("ledger"))) as ledger:
-        series = open_live(ledger, **given, source=source, preview=preview)
+    arguments["late_days"] = arguments.pop("late")
+    with open_ledger(options.ledger_url(arguments.pop("ledger"))) as ledger:
+        series = open_live(ledger, **arguments, source=source, preview=preview)
         _show_opening(series, as_json=as_json, preview=preview)
 
 
@@ -100,7 +104,7 @@ def update(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Release every period that has ended and was not released yet; repeating it changes nothing."""
+    """Release the counts of every period of a series that has ended and was not released yet; safe to repeat."""
     from setwise.live.series import find_live
 
     with existing_ledger(ledger) as opened:
@@ -135,7 +139,7 @@ def show(
         str | None, typer.Option(metavar="FILE", help="Draw lines with bands into a .png or .svg file.")
     ] = None,
 ) -> None:
-    """Show the released numbers: totals or windows, with their intervals; nothing private is read."""
+    """Show the released counts of a series and their intervals, as running totals or windows; reads nothing private."""
     from setwise.live.series import find_live
 
     if as_json and as_csv:
@@ -159,10 +163,15 @@ def show(
 
 
 _SHOWN_ITEMS = 30
+"""The most items that are printed as a table."""
 
 
 def _print_view(view: "SeriesView", on: str | None) -> None:
-    """Print the latest number of every item, or that of another period, with the promise."""
+    """Print the counts and intervals of the 30 largest items in one period, and the series' privacy guarantee.
+
+    `view` has the released numbers of the series. The period is the one that begins on the day `on`, or the last
+    released period if `on` is None.
+    """
     if not view.periods:
         print(
             f"{view.name}: no period was released yet; setwise live update {view.name} releases those that have ended"
@@ -190,7 +199,7 @@ def close(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """End a series for good and remove its private state; what was released stays."""
+    """End a series of counts for good and delete its private state; the released counts stay."""
     from setwise.live.series import find_live
 
     with existing_ledger(ledger) as opened:
@@ -202,7 +211,7 @@ def close(
 
 
 _READING = ("engine", "table_name", "types", *CSV_OPTIONS, "memory", "dataset", "ledger", "as_json", "preview")
-"""The options of questions that the opening of a series takes as well."""
+"""The options of questions that `live open` takes as well."""
 
 
 def _required(name: str, metavar: str, text: str, kind: type = str) -> inspect.Parameter:
@@ -244,7 +253,7 @@ open_series.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             default="user",
         ),
         _optional("late", "DAYS", "How many days back an update looks for late events; 7 if left out.", int),
-        _optional("state", "FILE", "Where the private state is: ./NAME.live.db, or tables beside those of a server."),
+        _optional("state", "FILE", "Where the private state is: ./NAME.live.db, or beside the data in a database."),
         *(options.SHARED[name] for name in _READING),
     ]
 )

@@ -1,4 +1,4 @@
-"""The `setwise` command: its list of commands, how errors end it, and `setwise docs`."""
+"""The `setwise` command: its list of commands, how errors become messages and exit codes, and `setwise docs`."""
 
 import os
 import re
@@ -39,7 +39,7 @@ COMMANDS = {
     "ledger": ("ledger:ledger_app", "Open accounts, see how they stand, and prove what happened."),
     "paper": ("paper:paper", "Recompute the figures and numbers of the paper."),
 }
-"""The commands in the order of the help: where each is defined, and what the list says of it."""
+"""The commands by name: the module and attribute that define each, and its line in the help text."""
 
 HELP = """Private analytics with certified privacy-loss composition.
 
@@ -47,38 +47,49 @@ Answers carry noise. Epsilon says how much one person can matter: whether or not
 chance of any answer by a factor of at most e^epsilon (1.1 for 0.1, 2.7 for 1, 148 for 5), except with a chance of
 about delta. Several answers together have at most the sum of their epsilons; setwise compose says how much less.
 """
+"""The help text of `setwise` itself."""
 
 _INTERRUPTED = 130
-"""The exit status of a command stopped from the keyboard."""
+"""The exit status of a command that was interrupted from the keyboard."""
 
 _OURS = "Value error, "
-"""How the command-line library begins what a reader of ours says."""
+"""The prefix that the command-line library puts before messages of our own option parsers."""
 
 _READER = "Input should be "
-"""How the reader of options begins what it has to say about a value."""
+"""The prefix of the command-line library's messages about a value that it cannot parse."""
 
 _WANTED = {
     "a valid integer, unable to parse string as an integer": "a whole number",
     "a valid number, unable to parse string as a number": "a number",
 }
+"""Plain words for the types in the command-line library's messages."""
+
+
+_SQL_COMMENT = re.compile(r"--(\s|[^=\n]*\n)")
+"""The beginning of a SQL statement whose first line is a comment; no option has a blank after its dashes."""
 
 
 class _Once(GroupedHelp):
-    """A command that refuses an option given twice, unless it may be repeated: the last would silently win."""
+    """A command that refuses an option that is given twice, unless the option may be repeated.
+
+    Without this check, the command-line library would silently use the last value.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the library keeps its context private
-        """Read the options, or raise `InvalidParameter` for one that is given twice."""
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for option in given:
+        """Parse the command line `args`; raise `InvalidParameter` for an option that is given twice."""
+        # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
+        args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]
+        _, _, parsed = self.make_parser(ctx).parse_args(args=list(args))
+        for option in parsed:
             if getattr(option, "is_flag", True) or getattr(option, "multiple", True):
                 continue
-            if given.count(option) > 1:
+            if parsed.count(option) > 1:
                 raise InvalidParameter(f"{option.opts[0]} is given twice: give it once")
         return super().parse_args(ctx, args)
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name, each imported when it is first looked up."""
+    """The command-line commands by name; the module of a command is imported when the command is first looked up."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
@@ -105,13 +116,16 @@ class _Commands(Mapping[str, Any]):
 
 
 class _Group(TyperGroup):
-    """The group of all commands; its help lists them and imports none."""
+    """The group of all commands of `setwise`; its help imports none of their modules, so that it is fast."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - as the library has it
         super().__init__(**(settings | {"commands": _Commands()}))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002
-        """Write the commands in groups, from the table: nothing is imported, so that help is quick."""
+        """Write the section of the help that lists the commands, in groups.
+
+        Names and texts come from the table `COMMANDS`, so that no module of a command is imported.
+        """
         for title, names in COMMAND_GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names if name in COMMANDS])
@@ -146,7 +160,7 @@ def _options(
 
 _PACKAGE = Path(__file__).parents[1]
 _PLACES = ((_PACKAGE / "documents",), (_PACKAGE.parents[1] / "docs", _PACKAGE.parents[1] / "docs" / "paper"))
-"""The folders of the documents: in an installed package, and in a clone."""
+"""The folders of the documents: those of an installed package, and those of a clone of the repository."""
 
 
 def docs(
@@ -154,7 +168,7 @@ def docs(
         str | None, typer.Argument(metavar="[NAME]", help="A document, such as optimal-composition.")
     ] = None,
 ) -> None:
-    """Print a document, or the list of them: the theorems behind each promise, how tables are read, and more."""
+    """Print a document, or the list of documents: the theorems behind each guarantee, how tables are read, and more."""
     folders = next((places for places in _PLACES if places[0].is_dir()), ())
     found = {each.stem: each for folder in folders for kind in ("*.md", "*.bib") for each in sorted(folder.glob(kind))}
     if name is None:
@@ -165,10 +179,13 @@ def docs(
     if page is None:
         raise UnknownName(f"there is no document {name!r}; there are {', '.join(found)}")
     print(_COMMENT.sub("", page.read_text(encoding="utf-8")), end="")
+    table = page.with_suffix(".csv")  # the site sets it as a table in the page
+    if table.is_file():
+        print("\n" + table.read_text(encoding="utf-8"), end="")
 
 
 _COMMENT = re.compile(r"^<!--.*?-->\n+", re.DOTALL | re.MULTILINE)
-"""What a page says to the tests that run it, and to nobody else."""
+"""Comments in a page for the tests that run its examples; they are not printed."""
 
 
 def _title(path: Path) -> str:
@@ -177,18 +194,22 @@ def _title(path: Path) -> str:
 
 
 def main() -> None:
-    """Run the command; errors go to stderr as one sentence, with the exit status of the error tree."""
-    # The command-line library has its own errors for words it cannot read; typer.BadParameter is one of them.
+    """Run the command line, and exit.
+
+    An error is printed to stderr as one sentence; the exit status is then the one that belongs to the error's class.
+    """
+    # The command-line library raises errors of its own for bad options. Their base class is private, so it is looked up
+    # among the base classes of typer.BadParameter.
     names = {kind.__name__: kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception)}
     usage_error = names["ClickException"]
     try:
         status = app(standalone_mode=False, prog_name="setwise")
         sys.stdout.flush()
     except SetwiseError as error:
-        _fail(str(error), error.exit_code)
+        _fail(_with_option_names(str(error)), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)
-    except OSError as error:  # every other file is opened where its own error is told
+    except OSError as error:  # only writing the output raises it here: other files have their own messages
         _drop_output()
         _fail(f"the output could not be written: {error.strerror or error}", Unavailable.exit_code)
     except usage_error as error:
@@ -198,8 +219,26 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
+_PARAMETER = re.compile(r"(?<![\w'\"])(per_user|per_item|null_item|skip_lines|date_format)(?![\w'\"])")
+"""Parameters whose names differ from those of their options, where they are not quoted as a value."""
+
+
+def _with_option_names(message: str) -> str:
+    """Return an error message with command-line options, such as --per-user, in place of Python parameters.
+
+    Names in quotes stay, because they are values, such as names of columns.
+
+    >>> _with_option_names("per_user must lie between 1 and 9, not 0; the table has no column 'per_user'")
+    "--per-user must lie between 1 and 9, not 0; the table has no column 'per_user'"
+    >>> _with_option_names("give low and high, or auto for bounds")
+    'give --low and --high, or --bounds auto'
+    """
+    message = message.replace("auto for bounds", "--bounds auto").replace("give low and high", "give --low and --high")
+    return _PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", message)
+
+
 def _drop_output() -> None:
-    """Send what is still buffered nowhere, so that leaving does not fail a second time."""
+    """Discard standard output that is still buffered, so that flushing it at exit does not raise a second error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

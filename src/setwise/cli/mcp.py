@@ -1,4 +1,4 @@
-"""`setwise mcp`: a Model Context Protocol server, for agents."""
+"""`setwise mcp`: a Model Context Protocol server, through which AI agents ask questions about tables."""
 
 import inspect
 import os
@@ -19,37 +19,38 @@ if TYPE_CHECKING:
     from setwise.agents import Catalog
 
 _TOKEN = "SETWISE_MCP_TOKEN"  # noqa: S105 - the name of a variable
+"""The environment variable that holds the token which agents have to present."""
 
 _ONE_QUESTION = {
     "table", "user", "epsilon", "delta", "within", "counts", "mechanism", "key", "discover", "as_json", "as_csv",
     "plot", "preview",
 }  # fmt: skip
-"""The options of single questions that a server of many has not, or has in its own way."""
+"""The options of single questions that `setwise mcp` does not take, or takes in its own form."""
 
 
-def mcp(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Serve tables to an agent over the Model Context Protocol: datasets, describe, preview, ask and balance.
+def mcp(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Serve tables to an AI agent over the Model Context Protocol: datasets, describe, preview, ask and balance.
 
-    What is asked is paid for by one account, whose budget is the guard; every question needs a key. Without --port the
-    agent talks on standard input and output. With --port it talks HTTP, and brings the token in $SETWISE_MCP_TOKEN, or
-    one that is printed at the start.
+    One account pays for all questions, and its budget limits them; every question needs an idempotency key. Without
+    --port the agent communicates over standard input and output. With --port it uses HTTP and has to present the token
+    in $SETWISE_MCP_TOKEN, or one that is printed at the start.
     """
     with options.needing("setwise mcp needs the mcp package: pip install 'setwise[agents]'"):
         from setwise.agents import agent_server
-    host, port = given.pop("host"), given.pop("port")
+    host, port = arguments.pop("host"), arguments.pop("port")
     with ExitStack() as stack:
-        server = agent_server(_catalog(given, stack))
+        server = agent_server(_catalog(arguments, stack))
         if port is None:
             server.run("stdio")
         else:
             _serve(server, host, port)
 
 
-def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
+def _catalog(arguments: dict[str, Any], stack: ExitStack) -> "Catalog":
     from setwise.agents import LocalTables, ServiceTables
 
-    tables, service, token_file = given.pop("tables") or [], given.pop("service"), given.pop("token_file")
-    answer_step = given.pop("answer_step")
+    tables, service, token_file = arguments.pop("tables") or [], arguments.pop("service"), arguments.pop("token_file")
+    answer_step = arguments.pop("answer_step")
     if service is not None:
         if tables:
             raise InvalidParameter("give tables of this machine or --service, not both")
@@ -61,49 +62,61 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
             token = Path(token_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidParameter(f"the token cannot be read from {token_file!r}: {error}") from None
-        return ServiceTables(stack.enter_context(connect(service, token=token)), given["account"])
-    catalog = given.pop("catalog")
+        return ServiceTables(stack.enter_context(connect(service, token=token)), arguments["account"])
+    catalog = arguments.pop("catalog")
     if catalog is not None:
-        return _cataloged(catalog, tables, given, answer_step, stack)
+        return _cataloged(catalog, tables, arguments, answer_step, stack)
     if not tables:
         raise InvalidParameter("name the tables to serve, or a service: setwise mcp TABLE --user COL --account NAME")
-    if given["account"] is None or given["user"] is None:
+    if arguments["account"] is None or arguments["user"] is None:
         raise InvalidParameter("give --user and --account: an agent's questions are paid for by an account")
     from setwise.analytics.engines.connect import location_of
     from setwise.cli.ask import open_account, open_session
     from setwise.cli.ledger import open_ledger
 
-    asked = [options.Given(table=table, **given) for table in tables]
+    asked = [options.CommonOptions(table=table, **arguments) for table in tables]
     account = stack.enter_context(open_account(asked[0]))
     assert account is not None
     sessions = {}
     for each in asked:
-        name = location_of(each.table, each.engine, each.table_name).name
+        stem = location_of(each.table, each.engine, each.table_name).name
+        name = each.dataset if each.dataset and len(asked) == 1 else stem
         if name in sessions:
             raise InvalidParameter(f"two tables are called {name!r}: serve one of them")
         sessions[name] = stack.enter_context(open_session(each, account))
-    ledger = stack.enter_context(open_ledger(options.ledger_url(given["ledger"])))
+    ledger = stack.enter_context(open_ledger(options.ledger_url(arguments["ledger"])))
     return LocalTables(sessions, account, answer_step=answer_step, ledger=ledger)
 
 
-def _cataloged(path: str, tables: list[str], given: dict[str, Any], answer_step: float, stack: ExitStack) -> "Catalog":
-    """Return the tables of a catalog file, or those of them that are named, paid for by one account."""
+def _cataloged(
+    path: str, tables: list[str], arguments: dict[str, Any], answer_step: float, stack: ExitStack
+) -> "Catalog":
+    """Open tables of the catalog file `path` for an agent, and return the object through which the agent asks them.
+
+    `tables` names the tables; if it is empty, all tables of the catalog are opened. `arguments` are the command's other
+    options; their account pays for all questions. Answers leave at `answer_step` seconds times a power of two (0: at
+    once), so that their time does not reveal how long the engine worked. `stack` closes the sessions, the account and
+    the ledger.
+    Raises: `InvalidParameter` if no account is given, or if the catalog has no tables.
+    """
     from setwise.agents import LocalTables
     from setwise.analytics.catalog import read_catalog
     from setwise.cli.ask import open_account, open_session
     from setwise.cli.ledger import open_ledger
 
-    if given["account"] is None:
+    if arguments["account"] is None:
         raise InvalidParameter("give --account: an agent's questions are paid for by an account")
     catalog = read_catalog(path)
     names = tables or list(catalog.tables)
     if not names:
         raise InvalidParameter(f"the catalog {path!r} has no tables to serve")
-    asked = {name: options.Given(table=name, **{**given, "user": catalog.table(name).user}) for name in names}
+    asked = {
+        name: options.CommonOptions(table=name, **{**arguments, "user": catalog.table(name).user}) for name in names
+    }
     account = stack.enter_context(open_account(next(iter(asked.values()))))
     assert account is not None
     sessions = {name: stack.enter_context(open_session(each, account, catalog=catalog)) for name, each in asked.items()}
-    ledger = stack.enter_context(open_ledger(options.ledger_url(given["ledger"])))
+    ledger = stack.enter_context(open_ledger(options.ledger_url(arguments["ledger"])))
     return LocalTables(sessions, account, answer_step=answer_step, ledger=ledger)
 
 

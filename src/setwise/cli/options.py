@@ -1,4 +1,4 @@
-"""The options of questions about a table: how each word is written on the command line, and what it means."""
+"""The options of questions about a table: how a query's parameters are written on the command line, and help texts."""
 
 import inspect
 import os
@@ -13,11 +13,14 @@ from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter, MissingExtra
 
 
-def _number_or_auto(given: str) -> int | str:
-    """Return a whole number, or the word auto as it is."""
-    if given != "auto" and not given.removeprefix("-").isdecimal():
-        raise InvalidParameter(f"--contributions must be a whole number or auto, not {given!r}")
-    return given if given == "auto" else int(given)
+def _number_or_auto(text: str) -> int | str:
+    """Return the text as a whole number, or the word "auto" unchanged.
+
+    Raises: `InvalidParameter` for any other text.
+    """
+    if text != "auto" and not text.removeprefix("-").isdecimal():
+        raise InvalidParameter(f"--contributions must be a whole number or auto, not {text!r}")
+    return text if text == "auto" else int(text)
 
 
 OPTIONS: dict[str, Any] = {
@@ -57,12 +60,12 @@ OPTIONS: dict[str, Any] = {
     ),
     "limit": typer.Option(help="Among how many of the highest items an unknown domain is searched (1000)."),
 }
-"""How the words of a query are written; which query has which is said in `setwise.analytics.query`."""
+"""The command-line options for the parameters of queries; `setwise.analytics.query` says which query has which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What all questions are given: which table, whose rows, who pays, and how the answer is shown."""
+class CommonOptions:
+    """The options that all questions share: the table, the user column, the budget, and how the answer is shown."""
 
     table: Annotated[
         str,
@@ -115,8 +118,8 @@ class Given:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Force a mechanism: known_laplace, known_gaussian, known_gumbel, unknown_laplace, truncated_gaussian "
-            "or unknown_gumbel.",
+            help="Force a mechanism: known_laplace, known_gaussian, known_gumbel, unknown_laplace, truncated_gaussian, "
+            "unknown_gumbel or weighted_rounds.",
         ),
     ] = None
     engine: Annotated[
@@ -233,7 +236,11 @@ class Given:
             raise InvalidParameter("give either --json or --csv, not both")
 
     def check_payer(self) -> None:
-        """Raise `InvalidParameter` unless somebody pays: a total of the question's own, or an account."""
+        """Raise `InvalidParameter` unless the question states what pays for it: an account, or a budget of its own.
+
+        A stated budget is an epsilon or a wanted accuracy (--within). Without an account, also raises for options that
+        only questions to an account have, such as --key.
+        """
         if self.account is None:
             for name in ("discover", "key", "dataset"):
                 if getattr(self, name) is not None:
@@ -244,8 +251,9 @@ class Given:
 
 SHARED = {
     name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-    for name, parameter in inspect.signature(Given).parameters.items()
+    for name, parameter in inspect.signature(CommonOptions).parameters.items()
 }
+"""The shared options by name, for the signatures of commands."""
 
 
 NEEDED = inspect.Parameter.empty
@@ -254,7 +262,10 @@ NEEDED = inspect.Parameter.empty
 
 @contextmanager
 def needing(says: str) -> Iterator[None]:
-    """Raise `MissingExtra`, which says what to install, where a module of somebody else's is missing."""
+    """Context manager that raises `MissingExtra` with the message `says` if an import in its `with` block fails.
+
+    An import error about a module of this package is not caught, because it is a defect.
+    """
     try:
         yield
     except ModuleNotFoundError as missing:
@@ -263,13 +274,17 @@ def needing(says: str) -> Iterator[None]:
         raise MissingExtra(says) from None
 
 
-def ledger_url(given: str | None) -> str:
-    """Return where the ledger is: as given, $SETWISE_LEDGER, or ./setwise.db."""
-    return given or os.environ.get("SETWISE_LEDGER") or "setwise.db"
+def ledger_url(url: str | None) -> str:
+    """Return the address of the ledger: `url`, else $SETWISE_LEDGER, else ./setwise.db."""
+    return url or os.environ.get("SETWISE_LEDGER") or "setwise.db"
 
 
 def option(name: str, kind: Any, declared: Any, default: Any = None) -> inspect.Parameter:  # noqa: ANN401
-    """Return an option of a command whose signature is put together from those of others."""
+    """Return a keyword parameter `name` for the signature of a command that is built at run time.
+
+    `kind` is the type of the option's value, `declared` the `typer.Option` with its flags and help text, and `default`
+    its value if it is not given; `NEEDED` makes the option required.
+    """
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
     )

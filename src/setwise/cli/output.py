@@ -1,12 +1,12 @@
-"""What commands print: one JSON object for programs; tables of values, accounts and answers for people; progress."""
+"""Output of commands: one JSON object for programs, or tables for people, and progress lines on a terminal."""
 
 import json
-import math
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,18 +15,18 @@ from setwise.accounting.guarantees import Use, ZeroConcentratedDP
 from setwise.accounting.notation import format_use, promise_in_words, rounded_down, rounded_up, shown_by, use_in_words
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     from setwise.analytics.answer import PrivateAnswer
-    from setwise.analytics.planning import Plan
+    from setwise.analytics.planning.plan import Plan
     from setwise.analytics.sql.result import RowCell, SqlAnswer
-    from setwise.ledger.records import Entry
-    from setwise.ledger.register import Record
-    from setwise.ledger.status import AccountStatus, Joint
+    from setwise.ledger.status import AccountStatus
     from setwise.mechanisms.release import Item
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+"""The option --json."""
 
 _COVERS = {
     "batch": "every mechanism chosen up front",
@@ -34,15 +34,16 @@ _COVERS = {
     "setwise": "parameters drawn in any order, order and mechanisms chosen after the answers so far",
     "adaptive": "parameters too chosen on the fly, up to these totals",
 }
+"""What each interaction allows the analyst to choose, in words."""
 
 
-def print_json(value: dict[str, object]) -> None:
-    """Print one object."""
+def print_json(value: Mapping[str, object]) -> None:
+    """Print `value` as one JSON object on one line."""
     print(json.dumps(value, allow_nan=False))
 
 
 def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Print a table of names and values."""
+    """Print a table of two columns under `title`; `rows` are pairs (name, value)."""
     from rich.console import Console
     from rich.table import Table
 
@@ -54,10 +55,11 @@ def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
     Console(markup=False).print(table)
 
 
-def _print_lines(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str]
-) -> None:
-    """Print a table with headings and a line for each row; `numbers` are the columns that stand right."""
+def print_lines(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str]) -> None:
+    """Print a table under `title`, with the column headings `columns` and one line for each of `rows`.
+
+    The columns whose headings are in `numbers` are aligned to the right.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -72,7 +74,11 @@ def _print_lines(
 def answer_rows(
     uses: Sequence[Use], answer: CertifiedBound, asked: tuple[str, float], found: str
 ) -> list[tuple[str, str]]:
-    """Return the rows that explain an answer: what was composed, the promise, and what it rests on."""
+    """Return rows (label, text) that explain a composition: the uses, their joint (epsilon, delta), and its theorem.
+
+    `uses` are the composed mechanism uses. `asked` is the name and value of the given parameter, such as ("delta",
+    1e-6); `found` is the name of the other parameter, on which `answer` is a certified bound.
+    """
     name, value = asked
     lower, upper = rounded_down(answer.lower), rounded_up(answer.upper)
     where = "there" if f"{answer.lower:.6g}" == upper else f"between {lower} and {upper}"
@@ -88,14 +94,16 @@ def answer_rows(
 
 
 PATIENCE = 2.0
-"""Seconds before progress is shown."""
+"""The number of seconds before progress is shown."""
 
 
 @contextmanager
-def progress(what: str, detail: Callable[[float], str] = lambda _: "") -> Iterator[Callable[[float], None]]:
-    """Yield a function to call with the share done; on a terminal a line follows it after `PATIENCE` seconds.
+def progress(work: str, detail: Callable[[float], str] = lambda _: "") -> Iterator[Callable[[float], None]]:
+    """Context manager that yields a function which shows progress as a line on a terminal.
 
-    `detail` returns, from the share, what the line says beside it.
+    The function takes the share of the work that is done, from 0 to 1. The line begins with `work`, the name of the
+    work, and appears after `PATIENCE` seconds. `detail` takes the same share, and returns the text to show after the
+    percentage.
     """
     started = time.monotonic()
     shown, width = -1, 0
@@ -104,7 +112,7 @@ def progress(what: str, detail: Callable[[float], str] = lambda _: "") -> Iterat
         nonlocal shown, width
         percent = int(100 * share)
         if sys.stderr.isatty() and time.monotonic() - started > PATIENCE and percent != shown:
-            line = f"{what}: {percent:3d}%{detail(share)}"
+            line = f"{work}: {percent:3d}%{detail(share)}"
             shown, width = percent, max(width, len(line))
             print(f"\r{line:<{width}}", end="", file=sys.stderr, flush=True)
 
@@ -115,11 +123,13 @@ def progress(what: str, detail: Callable[[float], str] = lambda _: "") -> Iterat
             print("\r" + " " * width + "\r", end="", file=sys.stderr, flush=True)
 
 
-_BAR = 24
-
-
 def left_in_words(status: "AccountStatus") -> str:
-    """Return what is left: registered uses, or the largest single use of a filter with a few digits, rounded down."""
+    """Return the remaining mechanism uses of an account as text, such as "pure:0.1x25", or "nothing" if none remain.
+
+    `status` is the account's status. For an account that registered its uses beforehand, these are the uses that it has
+    not spent yet. For an account with an (epsilon, delta) budget it is the largest single use that the account can
+    still pay for; zCDP parameters are rounded down to four digits.
+    """
     written = []
     for use in status.left:
         match use.guarantee:
@@ -131,151 +141,29 @@ def left_in_words(status: "AccountStatus") -> str:
 
 
 def epsilon_left_in_words(status: "AccountStatus") -> str:
-    """Return the epsilon that is left of an account's budget, rounded down, and the whole, as in "2.6 of 3"."""
+    """Return the remaining epsilon (rounded down) and the budget of the account of `status`, as in "2.6 of 3"."""
     return f"{rounded_down(status.epsilon_left or 0.0, 2)} of {rounded_up(status.epsilon.upper, 4)}"
 
 
-def _more_in_words(count: int) -> str:
-    """Return how many more questions like the last one an account can pay for."""
-    if not count:
-        return "no other question like the last one fits"
-    return f"{count:,} more question{'' if count == 1 else 's'} like the last one fit{'s' if count == 1 else ''}"
-
-
-def _so_far(status: "AccountStatus") -> str:
-    if not status.spent:
-        return "nothing was drawn"
-    odometer = status.odometer
-    if odometer.upper > status.epsilon.upper:
-        return f"epsilon {rounded_up(status.epsilon.upper)}, by the promise"
-    path = (
-        "" if math.isinf(status.path_odometer.upper) else f"; {rounded_up(status.path_odometer.upper, 4)} on the path"
-    )
-    return f"epsilon {rounded_up(odometer.upper, 4)} if the questions stop here{path}"
-
-
-def print_status(status: "AccountStatus", *, as_json: bool) -> None:
-    """Print how one account stands."""
-    if as_json:
-        print_json(status.to_dict())
-        return
-    every = f" per {status.every}, now {status.period}" if status.every else ""
-    rows = [
-        ("account", f"{status.name} ({status.kind}{'' if status.state == 'open' else f', {status.state}'})"),
-        *_left_rows(status),
-        ("so far", _so_far(status)),
-        ("analyst", status.analyst or "-"),
-        ("dataset", status.dataset or "-"),
-        ("promise", f"epsilon {rounded_up(status.epsilon.upper)} at delta {status.delta:g}{every}"),
-        ("in words", promise_in_words(status.epsilon.upper, status.delta)),
-        ("statement", shown_by(status.epsilon.statement)),
-        ("charges", f"{status.charges:,}"),
-    ]
-    print_table("Account", rows)
-
-
-def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
-    if status.epsilon_left is not None:
-        of_total = f"epsilon {epsilon_left_in_words(status)} left"
-        fitting = f"; {_more_in_words(status.more_like_last)}" if status.more_like_last is not None else ""
-        return [("left", f"{_bar(status.share_left)} {of_total}{fitting}")]
-    left = {use.guarantee: use.count for use in status.left}
-    spent = {use.guarantee: use.count for use in status.spent}
-    rows = []
-    for guarantee in {**left, **spent}:
-        rest, total = left.get(guarantee, 0), left.get(guarantee, 0) + spent.get(guarantee, 0)
-        rows.append(("left", f"{_bar(rest / total)} {rest:,} of {total:,}  {format_use(Use(guarantee))}"))
-    return rows
-
-
-def _short_left(status: "AccountStatus") -> str:
-    """Return what is left in a few characters, as in "2.8 of 3" epsilon, or as a share of the registered uses."""
-    return f"{status.share_left:.0%}" if status.epsilon_left is None else epsilon_left_in_words(status)
-
-
-def _bar(share: float, width: int = _BAR) -> str:
-    """Draw a share; a bar is empty only when nothing is left, and full only when all is."""
-    filled = min(max(round(share * width), 1 if share > 0 else 0), width if share >= 1 else width - 1)
-    full, empty = ("█", "░") if (sys.stdout.encoding or "").lower().startswith("utf") else ("#", "-")
-    return full * filled + empty * (width - filled)
-
-
-def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
-    """Print how all accounts stand, a line each."""
-    columns = ("account", "dataset", "promise", "left", "so far", "charges")
-    rows = (
-        (
-            f"{status.name} ({status.kind})",
-            status.dataset,
-            f"{rounded_up(status.epsilon.upper)} at {status.delta:g}{f' per {status.every}' if status.every else ''}",
-            f"{_bar(status.share_left, 10)} {_short_left(status)}",
-            rounded_up(status.loss_so_far, 4),
-            f"{status.charges:,}",
-        )
-        for status in statuses
-    )
-    _print_lines("Accounts", columns, rows, numbers=("so far", "charges"))
-
-
-def print_entries(name: str, entries: Sequence["Entry"]) -> None:
-    """Print entries, a line each: when, what was asked, what it drew or gave back."""
-    from setwise.analytics.present.text import charge_in_words
-
-    rows = []
-    for entry in entries:
-        contents = entry.contents
-        uses = ", ".join(map(format_use, entry.uses))
-        shown = f"returned {uses}" if contents.kind == "settle" and uses else uses
-        what = f"charge: {charge_in_words(contents.text)}" if contents.kind == "charge" else contents.kind
-        if contents.kind == "slice":
-            what = "slice of the cap"
-        at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
-        rows.append((str(entry.position), at, what, contents.key, shown, entry.hash[:12]))
-    _print_lines(f"History of {name}", ("entry", "at (UTC)", "what", "key", "uses", "hash"), rows, numbers=("entry",))
-
-
-def print_acts(records: Sequence["Record"]) -> None:
-    """Print acts, a line each: when, what, by whom, to whom."""
-    rows = []
-    for record in records:
-        act = record.event
-        details = "" if act.kind == "head" else ", ".join(f"{name}: {value}" for name, value in act.details.items())
-        at = f"{record.moment:%Y-%m-%d %H:%M:%S}"
-        rows.append((str(record.holder), at, act.action, act.by, act.subject, details))
-    columns = ("number", "at (UTC)", "action", "by", "subject", "details")
-    _print_lines("Acts", columns, rows, numbers=("number",))
-
-
-def print_joint(joint: "Joint") -> None:
-    """Print the joint promise of the accounts on a dataset."""
-    promise = f"epsilon {rounded_up(joint.epsilon.upper)} at delta {joint.delta:g}"
-    rows = [
-        ("dataset", joint.dataset),
-        ("accounts", ", ".join(joint.accounts)),
-        ("together", f"{promise}, over {joint.periods} period(s) of each"),
-        ("method", joint.epsilon.method),
-        ("in words", promise_in_words(joint.epsilon.upper, joint.delta)),
-        ("statement", shown_by(joint.epsilon.statement)),
-    ]
-    if joint.cap is not None:
-        cap = joint.cap
-        limit = f"epsilon {rounded_up(cap.epsilon.upper)} at delta {cap.delta:g}, for good"
-        rows.append(("cap", f"{limit}; {_bar(cap.share_left)} {cap.share_left:.1%} left"))
-    print_table("Joint promise", rows)
-
-
 _WIDEST_BAR, _SHORTEST_BAR = 30, 6
-"""Cells of the widest bar of a count, and of the narrowest that is worth drawing."""
+"""The width of the widest bar of a count, and of the narrowest that is worth drawing, in characters."""
 
 _HEADING = 14
-"""Cells after which a heading is folded."""
+"""The width after which a heading is wrapped, in characters."""
 
 
-def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", *, details: bool) -> None:
-    """Print the groups with their intervals, then what the numbers are, what is promised and what it cost.
+def show_answer(
+    answer: "PrivateAnswer | SqlAnswer",
+    status: "AccountStatus | None",
+    allowed: float | None = None,
+    *,
+    details: bool,
+) -> None:
+    """Print an answer: its groups with their intervals, then what the numbers count, the privacy promise and the cost.
 
-    `status` is that of the account that paid, after the charge. `details` adds the formal promise, the mechanism and
-    the uses that were spent.
+    `status` is the status of the account that paid, after the charge, or None if no account paid. `allowed` is the
+    largest epsilon that the caller allowed, or None. `details` adds the formal promise, the mechanism and the uses that
+    were spent.
     """
     from rich.console import Console
 
@@ -284,86 +172,169 @@ def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | No
     console = Console()
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
     if len(answer):
-        console.print(answer_table(answer, console.width) if isinstance(answer, PrivateAnswer) else sql_table(answer))
-    problem = "" if isinstance(answer, PrivateAnswer) else answer.problem
-    if problem:
-        console.print(f"{problem}; these are the released rows", markup=False, highlight=False)
+        width = console.width
+        console.print(answer_table(answer, width) if isinstance(answer, PrivateAnswer) else sql_table(answer, width))
+    if not isinstance(answer, PrivateAnswer) and answer.problem:
+        console.print(f"{answer.problem}; these are the released rows", markup=False, highlight=False)
     if not isinstance(answer, PrivateAnswer) and answer.bounds:
-        told = "; ".join(
+        bounds = "; ".join(
             f"{each['of']} {number(each['low'])} to {number(each['high'])} ({each['source']})" for each in answer.bounds
         )
-        console.print(f"bounds   {told}", markup=False, highlight=False, style="dim")
-    console.print(_notes(private, status, details=details))
+        console.print(f"bounds   {bounds}", markup=False, highlight=False, style="dim")
+    notes, advice = ("", "") if isinstance(answer, PrivateAnswer) else (" ".join(answer.notes), answer.advice)
+    console.print(_notes(private, status, notes, advice, allowed=allowed, details=details))
 
 
-def sql_table(result: "SqlAnswer", truth: "dict[object, int] | None" = None) -> "Table":
-    """Return the rows of a SELECT as a table, each statistic with its interval.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """Columns of a printed table that stay together: one label column, or a statistic's column with its interval's.
 
-    `truth` adds a column of exact numbers by the first cell of a row, which only made-up data may show.
+    `headings` has the heading of each column, and `rows` the texts of each row. `is_label` is True for labels of
+    groups. `right` is True if the first column is aligned to the right; an interval always is. `style` is the style of
+    the first column.
     """
+
+    headings: tuple[str, ...]
+    rows: list[list[str]]
+    is_label: bool = False
+    right: bool = True
+    style: str = ""
+
+    @property
+    def width(self) -> int:
+        """The number of characters that the columns take in a line, including two blanks after each column."""
+        cells = [[heading, *column] for heading, *column in zip(self.headings, *self.rows, strict=True)]
+        return sum(max(map(len, column)) + 2 for column in cells)
+
+
+def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
+    """Return `blocks` as one table, or as several tables below each other that are at most `width` characters wide.
+
+    Every table repeats the labels. A table with a single statistic may need more than `width`; its cells are then
+    wrapped.
+    """
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
+    labels = [block for block in blocks if block.is_label]
+    room = width - sum(block.width for block in labels)
+    parts: list[list[_Block]] = [[]]  # the statistics of each table
+    for block in blocks:
+        if not block.is_label:
+            if parts[-1] and sum(each.width for each in parts[-1]) + block.width > room + 2:
+                parts.append([])
+            parts[-1].append(block)
+    tables: list[Table | str] = []
+    for part in parts:
+        shown = [block for block in blocks if block.is_label or any(block is each for each in part)]
+        table = Table(box=None, pad_edge=False)
+        for block in shown:
+            justify: Literal["right", "left"] = "right" if block.right else "left"
+            whole = block.right and not any(" " in cells[0] for cells in block.rows)
+            table.add_column(block.headings[0], justify=justify, overflow="fold", no_wrap=whole, style=block.style)
+            for heading in block.headings[1:]:  # narrow terminals break intervals before "to", not within a number
+                table.add_column(heading, justify="right", style="dim")
+        for cells in zip(*(block.rows for block in shown), strict=True):
+            table.add_row(*(Text(cell) for block_cells in cells for cell in block_cells))
+        tables += ["", table] if tables else [table]
+    return Group(*tables)
+
+
+def sql_table(result: "SqlAnswer", width: int, truth: "dict[object, int] | None" = None) -> "Group":
+    """Return the rows of `result`, the answer to a SELECT, as tables for the terminal.
+
+    Confidence intervals stand beside the statistics. Columns that do not fit into `width` characters are moved to a
+    further table. `truth` maps the value in the first column of a row to an exact number, which is printed in a further
+    column; only synthetic data may show exact numbers.
+    """
     rows = result.rows
-    barred = {
-        name: any(isinstance(cell := row[name], dict) and "interval" in cell for row in rows) for name in result.columns
-    }
+    interval = f"{result.answer.confidence:.0%} interval"
+    blocks = []
     for each in result.outputs:
-        numbers = each.group is None and not any(isinstance(row[each.name], str) for row in rows)
-        table.add_column(each.name, justify="right" if numbers else "left", overflow="fold")
-        if barred[each.name]:
-            table.add_column(f"{result.answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
+        barred = any(isinstance(cell := row[each.name], dict) and "interval" in cell for row in rows)
+        blocks.append(
+            _Block(
+                headings=(each.name, interval) if barred else (each.name,),
+                rows=[_sql_cells(row[each.name], is_label=each.is_label, barred=barred) for row in rows],
+                is_label=each.is_label,
+                right=not each.is_label and not any(isinstance(row[each.name], str) for row in rows),
+            )
+        )
     if truth:
-        table.add_column("truth (made-up data)", justify="right", style="magenta", max_width=_HEADING)
-    for row in rows:
-        cells: list[str] = []
-        for each in result.outputs:
-            cells += _sql_cells(row[each.name], is_group=each.group is not None, barred=barred[each.name])
-        exact = "" if not truth else f"{truth.get(row[result.columns[0]], 0):,}"
-        table.add_row(*map(Text, cells), *([exact] if truth else []))
-    return table
+        exact = [[f"{truth.get(row[result.columns[0]], 0):,}"] for row in rows]
+        blocks.append(_Block(headings=("truth (made-up data)",), rows=exact, style="magenta"))
+    return _tables_within(width, blocks)
 
 
-def _sql_cells(cell: "RowCell", *, is_group: bool, barred: bool) -> list[str]:
-    """Return a cell of a row as text, with its interval in a second cell where the column has intervals (`barred`)."""
+def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
+    """Return the texts that show one cell of a SQL result: its value and, if `barred`, also its confidence interval.
+
+    `barred` is True if the column has intervals; the text of the interval is "" if this cell has none. `is_label` is
+    True if the cell is a label, which is printed unchanged even if it is a number, and as null if it has no value.
+    """
     from setwise.analytics.answer import number
 
     value = cell["value"] if isinstance(cell, dict) else cell
     ends = cell.get("interval") if isinstance(cell, dict) else None
-    plain = is_group or value is None or isinstance(value, str | bool)
-    shown = ("" if value is None else str(value)) if plain else number(value)  # type: ignore[arg-type]
+    plain = is_label or value is None or isinstance(value, str | bool)
+    missing = "null" if is_label else ""
+    shown = (missing if value is None else str(value)) if plain else number(value)  # type: ignore[arg-type]
+    if isinstance(cell, dict) and cell.get("unreliable"):
+        shown += " (unreliable)"
     if not barred:
         return [shown]
     return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
 
 
 def _with_intervals(answer: "PrivateAnswer") -> list[bool]:
-    """Return of each statistic whether any item has an interval of it; quantiles have none."""
+    """Return, for each statistic of the answer, whether at least one item has a confidence interval for it.
+
+    Returns [True] for an answer that has only counts.
+    """
     places = range(len(answer.statistics))
     return [any(each.estimates[place].interval is not None for each in answer.items) for place in places] or [True]
 
 
 def _estimated(value: float | None, ends: Sequence[float] | None, *, barred: bool) -> list[str]:
-    """Return the cells of a statistic: its value, and its interval where it is `barred`."""
+    """Return the texts that show one statistic in a table: its value and, if `barred`, also its confidence interval.
+
+    `ends` are the two ends of the interval, or None. `barred` is True if the column has intervals; the text of the
+    interval is "" if `ends` is None.
+    """
     from setwise.analytics.answer import number
 
     shown = "" if value is None else number(value)
     return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"] if barred else [shown]
 
 
-def _notes(answer: "PrivateAnswer", status: "AccountStatus | None", *, details: bool) -> "Table":
-    """Return the lines below an answer: a label and a sentence each."""
+def _notes(
+    answer: "PrivateAnswer",
+    status: "AccountStatus | None",
+    more: str = "",
+    advice: str = "",
+    *,
+    allowed: float | None,
+    details: bool,
+) -> "Table":
+    """Return the notes below an answer as a table of (label, sentence): what is counted, the guarantee and the cost.
+
+    `status` is the status of the account that paid, or None. `more` are sentences about values that SQL computed from
+    released numbers, and `advice` says how ratios can mislead and what to ask instead. `allowed` is the largest epsilon
+    that the caller allowed, or None. `details` adds the formal promise, the mechanism and the uses that were spent.
+    """
     from rich.table import Table
     from rich.text import Text
 
     lines = [
-        ("numbers", _numbers_in_words(answer)),
+        ("numbers", " ".join(filter(None, (_numbers_in_words(answer), more)))),
         ("promise", answer.promise),
-        ("cost", _cost_in_words(answer, status)),
+        ("cost", _cost_in_words(answer, status, allowed)),
     ]
     if answer.hint:
         lines.insert(1, ("hint", f"{answer.reason}: {answer.hint}"))
+    if advice:
+        lines.insert(1, ("hint", advice))
     if details:
         done = "complete" if answer.complete else "not complete"
         lines += [
@@ -386,24 +357,33 @@ def _notes(answer: "PrivateAnswer", status: "AccountStatus | None", *, details: 
 
 
 def _numbers_in_words(answer: "PrivateAnswer") -> str:
-    """Return what the numbers count, what they leave out and what their intervals hold."""
+    """Return sentences: what an answer's numbers count, what they leave out, and what their intervals promise."""
+    from setwise.mechanisms.release import UNRELIABLE
+
     intervals = answer.interval_note.partition(". ")[0].rstrip(".")
-    sentences = [f"{answer.heading[:1].upper()}{answer.heading[1:]}.", answer.left_out]
-    return " ".join(filter(None, [*sentences, f"{intervals}." if intervals else ""]))
+    version = f"Version {answer.version} of the table." if answer.version else ""
+    sentences = [f"{answer.heading[:1].upper()}{answer.heading[1:]}.", version, answer.left_out]
+    marked = UNRELIABLE if UNRELIABLE in answer.interval_note else ""
+    return " ".join(filter(None, [*sentences, f"{intervals}." if intervals else "", marked]))
 
 
-def _cost_in_words(answer: "PrivateAnswer", status: "AccountStatus | None") -> str:
-    """Return what the answer cost as epsilon and delta, and what is left in the account that paid."""
+def _cost_in_words(answer: "PrivateAnswer", status: "AccountStatus | None", allowed: float | None = None) -> str:
+    """Return a text with the cost of the answer (epsilon and delta), and the remaining budget of the account that paid.
+
+    `status` is the status of that account, or None if no account paid. If the answer cost less than 99% of `allowed`,
+    the largest epsilon that the caller allowed, the text states that epsilon as well.
+    """
     if answer.replayed:
         cost = "Nothing: this is the answer that was stored under this key"
     else:
         epsilon, delta = answer.alone or (answer.epsilon.upper, answer.delta)
-        cost = f"Epsilon {rounded_up(epsilon, 3)}" + (f" at delta {rounded_up(delta, 3)}" if delta else "")
+        of_allowed = f" of the {allowed:g} allowed" if allowed is not None and epsilon < 0.99 * allowed else ""
+        cost = f"Epsilon {rounded_up(epsilon, 3)}{of_allowed}" + (f" at delta {rounded_up(delta, 3)}" if delta else "")
     return f"{cost}." if status is None else f"{cost}; {remaining_in_words(status)}."
 
 
 def remaining_in_words(status: "AccountStatus") -> str:
-    """Return what is left of an account's budget, as people say it: a share of its epsilon, or registered uses."""
+    """Return the remaining budget of the account of `status` as text: its remaining epsilon, or registered uses."""
     if status.kind == "setwise":
         return f"left in {status.name}: {left_in_words(status)}"
     return f"epsilon {epsilon_left_in_words(status)} left in {status.name}"
@@ -415,16 +395,17 @@ def _account_in_words(status: "AccountStatus") -> str:
     return f"{status.name}: {left_in_words(status)} left; all its answers together are promised {together}, {how}"
 
 
-def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] | None" = None) -> "Table":
-    """Return the items as a table no wider than `width`, with bars where there is room for them.
+def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] | None" = None) -> "Table | Group":
+    """Return the items of an answer as a table for the terminal, with bars for their counts if they fit into `width`.
 
-    `truth` adds a column of exact counts, which only made-up data may show.
+    `width` is the width of the terminal in characters. `truth` maps labels to exact counts, which are printed in a
+    further column; only synthetic data may show exact counts.
     """
     from rich.table import Table
     from rich.text import Text
 
     if answer.statistics:
-        return _statistics_table(answer)
+        return _statistics_table(answer, width)
     rows = [_cells(place, each, truth) for place, each in enumerate(answer.items, start=1)]
     headings = [
         "",
@@ -457,28 +438,28 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
     return table
 
 
-def _statistics_table(answer: "PrivateAnswer") -> "Table":
-    """Return the statistics of every item: a value, and its interval where it has one."""
-    from rich.table import Table
-    from rich.text import Text
+def _statistics_table(answer: "PrivateAnswer", width: int) -> "Group":
+    """Return the statistics of the answer's items as tables of at most `width` characters.
 
+    Each statistic has its value, and its interval if it has one.
+    """
     from setwise.analytics.answer import in_words
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("", justify="right", style="dim", no_wrap=True)
-    table.add_column(", ".join(answer.groups) or "item", overflow="fold")
-    with_intervals = _with_intervals(answer)
-    for name, barred in zip(answer.statistics, with_intervals, strict=True):
-        table.add_column(name, justify="right", overflow="fold")
-        if barred:
-            table.add_column(f"{answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
-    for place, each in enumerate(answer.items, start=1):
-        cells = [str(place), in_words(each.label)]
-        for found, barred in zip(each.estimates, with_intervals, strict=True):
-            value, *interval = _estimated(found.value, found.interval, barred=barred)
-            cells += [f"{value} (unreliable)" if found.unreliable else value, *interval]
-        table.add_row(*map(Text, cells))
-    return table
+    places = [[str(place)] for place in range(1, len(answer.items) + 1)]
+    labels = [[in_words(item.label)] for item in answer.items]
+    blocks = [
+        _Block(headings=("",), rows=places, is_label=True, style="dim"),
+        _Block(headings=(", ".join(answer.groups) or "item",), rows=labels, is_label=True, right=False),
+    ]
+    interval = f"{answer.confidence:.0%} interval"
+    for column, (name, barred) in enumerate(zip(answer.statistics, _with_intervals(answer), strict=True)):
+        rows = []
+        for item in answer.items:
+            found = item.estimates[column]
+            value, *ends = _estimated(found.value, found.interval, barred=barred)
+            rows.append([f"{value} (unreliable)" if found.unreliable else value, *ends])
+        blocks.append(_Block(headings=(name, interval) if barred else (name,), rows=rows))
+    return _tables_within(width, blocks)
 
 
 def _cells(place: int, each: "Item", truth: "dict[object, int] | None") -> list[str]:
@@ -490,7 +471,10 @@ def _cells(place: int, each: "Item", truth: "dict[object, int] | None") -> list[
 
 
 def _count_bar(each: "Item", reach: float, width: int) -> "Text":
-    """Return the count as a bar, and lighter how far the interval reaches beyond it."""
+    """Return a text bar for the count of the item `each`, with a lighter bar up to the upper end of its interval.
+
+    `reach` is the number whose bar is `width` characters long.
+    """
     from rich.text import Text
 
     high = 0 if each.interval is None else each.interval[1]
@@ -499,7 +483,13 @@ def _count_bar(each: "Item", reach: float, width: int) -> "Text":
 
 
 def show_preview(plan: "Plan", shortage: str | None, warning: str | None = None, *, as_json: bool) -> None:
-    """Print what would be run, what it costs at most, how far off it may be, and why an account cannot pay for it."""
+    """Print a plan: its mechanism, the most that it can cost, its expected error, and why an account cannot pay it.
+
+    The plan is printed as a table or, with `as_json`, as JSON. `shortage` says what the account lacks, and is None if
+    it can pay or if no account pays. A data set's cap (the budget of all its accounts together) can be paid from a
+    Gaussian wallet or from a sum of epsilons. `warning` says which of the two ways the charge would end for all
+    accounts; it is None if the charge ends neither.
+    """
     if as_json:
         print_json({**plan.to_dict(), "shortage": shortage, "warning": warning})
         return
@@ -512,6 +502,7 @@ def show_preview(plan: "Plan", shortage: str | None, warning: str | None = None,
     if plan.alone is not None:
         epsilon, delta = plan.alone
         rows.append(("by itself", f"{rounded_up(epsilon)} at delta {rounded_up(delta)}"))
+    rows.append(("promise", promise_in_words(*(plan.alone or (plan.epsilon.upper, plan.delta)))))
     if shortage is not None:
         rows.append(("too little left", shortage))
     if warning is not None:

@@ -1,4 +1,4 @@
-"""`setwise paper`: every figure of the paper as picture and CSV, every claim checked."""
+"""`setwise paper`: recompute every figure of the paper as picture and CSV, and check every claim of its text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from setwise.paper.figure import Claim
 
 FAILED = 1
-"""The exit status when a claim does not hold; 2 to 4 are errors."""
+"""The exit status if a claim does not hold; 2 to 4 are errors."""
 
 
 def paper(
@@ -26,7 +26,7 @@ def paper(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute every figure and quoted number of the paper, with ours beside it; exit status 1 if a claim fails."""
+    """Recompute every figure and quoted number of the paper, and print both numbers; exit status 1 if a claim fails."""
     from setwise.paper.study import chosen, run, write_claims
 
     wanted = chosen(figure or [])
@@ -51,7 +51,7 @@ def paper(
 
 
 def _print_claims(claims: "Sequence[Claim]") -> None:
-    """Print each claim: verdict, label, the paper's value, ours and what was compared, then what the paper says."""
+    """Print each claim of the paper: verdict, label, the paper's value, ours, how they compare, and a quotation."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text

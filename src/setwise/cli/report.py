@@ -1,4 +1,4 @@
-"""`setwise run`: a report from a file."""
+"""`setwise run`: ask the questions of a report file, which lists a table, a budget and questions."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +11,9 @@ from setwise.cli.output import AsJson, print_json, print_table
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from setwise.analytics.pricing import Priced
+    from setwise.analytics.planning.pricing import Priced
     from setwise.reports.report import Report
-    from setwise.reports.run import Ran
+    from setwise.reports.run import ReportRun
 
 
 def run(
@@ -28,22 +28,75 @@ def run(
     preview: Annotated[
         bool, typer.Option("--preview", help="Say what each question gets and how far off it may be; free.")
     ] = False,
+    scan: Annotated[
+        bool,
+        typer.Option(
+            "--scan/--no-scan",
+            help="Count the cells of CSV files that the questions will not read, and say so on standard error.",
+        ),
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Ask several questions under one budget, priced together before the first, and write the answers."""
+    """Ask the questions of a report file under one budget, divided among them beforehand, and write the answers."""
     from setwise.reports.report import read_report
     from setwise.reports.run import preview_report, run_report
 
     read = read_report(report)
-    if preview:
+    if key is None and not preview:
+        raise InvalidParameter("give --key, such as the date: a run that is tried again under it costs nothing more")
+    if scan:
+        _note_unread_cells(read, free=preview)
+    if preview or key is None:
         _show_preview(read, preview_report(read), as_json=as_json)
         return
-    if key is None:
-        raise InvalidParameter("give --key, such as the date: a run that is tried again under it costs nothing more")
     ran = run_report(
-        read, key=key, ledger=ledger_url(ledger or read.ledger), step=lambda what: print(what, file=sys.stderr)
+        read, key=key, ledger=ledger_url(ledger or read.ledger), step=lambda step: print(step, file=sys.stderr)
     )
     _show(ran, as_json=as_json)
+
+
+def _note_unread_cells(report: "Report", *, free: bool) -> None:
+    """Print to standard error how many cells of the columns that `report` uses cannot be parsed, and a remedy.
+
+    `free` is True for a preview, which charges nothing.
+    Raises: `UnsuitableTable` if a table has no readable line, or if at most half of a column's cells can be read,
+    unless the run is `free`.
+    """
+    from setwise.analytics.catalog import read_catalog
+    from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.sql.syntax import table_names
+    from setwise.cli.ask import CSV_OPTIONS
+    from setwise.cli.scan_before_charge import TableToScan, joined_tables, note_unread_cells
+
+    options, source, joinable = dict(report.options), report.table, {}
+    if "catalog" in options:
+        catalog = read_catalog(options["catalog"])
+        entry = catalog.table(report.table)
+        options, source = {**entry.options, **options}, entry.source
+        joinable = {**catalog.public, **catalog.private_beside(report.table)}
+    if options.get("engine", "duckdb") != "duckdb":
+        return
+    joinable |= {**options.get("public", {}), **options.get("private", {})}
+    words = {name: options[name] for name in CSV_OPTIONS if name in options}
+    for name in {"columns", "null"} & set(words):
+        words[name] = tuple(words[name])
+    types = options.get("types", {})
+    first = TableToScan(
+        source=source,
+        csv=CsvOptions(**words),
+        types=types,
+        table_name=options.get("table"),
+        remedy=' (in a report such options are entries at its top, as in encoding = "cp1252")',
+    )
+    texts = [report.user]
+    joined: dict[str, str] = {}
+    for question in report.questions:
+        if question.select is None:
+            texts += [str(value) for name, value in question.query.to_dict().items() if name != "kind"]
+        else:
+            texts.append(question.select.text)
+            joined |= {name: joinable[name] for name in table_names(question.select.text) if name in joinable}
+    note_unread_cells([first, *joined_tables(joined, types)], " ".join(texts), free=free)
 
 
 def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
@@ -69,7 +122,7 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
     print_table("Preview: nothing was read or charged", rows)
 
 
-def _show(ran: "Ran", *, as_json: bool) -> None:
+def _show(ran: "ReportRun", *, as_json: bool) -> None:
     from setwise.reports.outputs import without_password
 
     if as_json:

@@ -1,4 +1,4 @@
-"""`setwise serve`: the service and its web pages."""
+"""`setwise serve`: run the service and its web pages."""
 
 import inspect
 import sys
@@ -12,11 +12,11 @@ from setwise.cli import options
 from setwise.errors import InvalidParameter
 
 _SETTINGS = (
-    "host", "port", "postgres", "trusted_proxy", "ledger", "engine", "data_dir", "live_dir", "workers", "memory",
-    "query_seconds",
+    "host", "port", "postgres", "trusted_proxy", "ledger", "engine", "data_dir", "store", "live_dir", "workers",
+    "memory", "query_seconds",
     "wait_seconds", "answer_step", "heartbeat_seconds", "requests_per_second", "log", "secure_cookies",
 )  # fmt: skip
-"""The settings of a replica that are options too; the others come from the environment alone."""
+"""The settings of a replica that are options as well; all other settings come from the environment only."""
 
 _EXTRA = "the service needs FastAPI and uvicorn: pip install 'setwise[service]'"
 
@@ -24,7 +24,7 @@ with options.needing(_EXTRA):
     from setwise.service.settings import Settings
 
 
-def serve(*, migrate: bool, steward_token: bool, **given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+def serve(*, migrate: bool, steward_token: bool, **arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
     """Run the service and its web pages; the first start prints a steward's token, once.
 
     Every option can be given by the environment too: --data-dir as SETWISE_DATA_DIR, and so on; see docs/service.md.
@@ -36,7 +36,7 @@ def serve(*, migrate: bool, steward_token: bool, **given: Any) -> None:  # noqa:
         from setwise.service.telemetry import configure
     from setwise.ledger.ledger import Ledger
 
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    settings = Settings(**{name: value for name, value in arguments.items() if value is not None})
     if not settings.data_dir.is_dir():
         raise InvalidParameter(
             f"the data folder {str(settings.data_dir)!r} does not exist; create it or give another --data-dir"
@@ -46,7 +46,7 @@ def serve(*, migrate: bool, steward_token: bool, **given: Any) -> None:  # noqa:
         open_database(settings.ledger).close()
         return
     app = create_app(settings)
-    # Before a token is made: one that is shown once must not be lost to a port that is taken.
+    # Listen before a token is made: the token is shown only once, and would be lost if the port were taken.
     with listen(settings.host, settings.port) as listening:
         people = app.state.service.people
         first = people.first_steward()
@@ -63,7 +63,10 @@ def serve(*, migrate: bool, steward_token: bool, **given: Any) -> None:  # noqa:
 
 
 def _option(name: str) -> inspect.Parameter:
-    """Return the option of a setting; without it the setting comes from the environment."""
+    """Return the command-line option for the service setting `name`, with the setting's type, limits and help text.
+
+    If the option is not given, the setting is read from the environment, or has its default.
+    """
     setting = Settings.model_fields[name]
     kind = {tuple: list[str], NoneType: str, type(Path()): Path}.get(type(setting.default), type(setting.default))
     shown = " ".join(setting.default) if isinstance(setting.default, tuple) else setting.default

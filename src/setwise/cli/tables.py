@@ -1,4 +1,4 @@
-"""`setwise check` and `setwise prepare`: how to read a file, and a table stored for quick questions."""
+"""`setwise check` finds out how to read a file; `setwise prepare` stores a table so that questions are fast."""
 
 import inspect
 from pathlib import Path
@@ -15,31 +15,34 @@ if TYPE_CHECKING:
     from setwise.analytics.tables.check import TableCheck
 
 NOT_PRIVATE = "Not private: exact figures about the rows, for the holder of the file alone."
+"""The warning above the output of `setwise check`."""
 
 
-def check(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Say how a file is written, which cells cannot be read, and the options to use; for its holder: not private.
+def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Check a file for its owner (the output is not private): its format, unreadable cells, and the options to use.
 
-    Options that are given are kept; the others are guessed from the rows, as no question does.
+    Options that are given are kept, and the others are guessed from the rows. Questions do not guess: give them the
+    options that this command prints, or keep the options beside the file with --save.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.check import check_table
 
-    written = CsvOptions(**csv_words({name: given[name] for name in CSV_OPTIONS}))
-    found = check_table(given["table"], written, column_kinds(given["types"] or ()), given["user"])
-    kept = found.save() if given["save"] else None
-    if given["catalog"]:
-        print(propose_entry(found, given["user"]))
-    elif given["as_json"]:
+    written = CsvOptions(**csv_words({name: arguments[name] for name in CSV_OPTIONS}))
+    found = check_table(arguments["table"], written, column_kinds(arguments["types"] or ()), arguments["user"])
+    kept = found.save() if arguments["save"] else None
+    if arguments["catalog"]:
+        print(propose_entry(found, arguments["user"]))
+    elif arguments["as_json"]:
         print_json(found.to_dict())
     else:
         _show(found, kept)
 
 
 def propose_entry(check: "TableCheck", user: str | None) -> str:
-    """Return a catalog entry for a checked file, in which bounds are left to the data holder.
+    """Return the TOML text of a catalog entry for a file that was checked; `user` is its user column, or None.
 
-    A bound that is read off the rows is exact, so a question that uses it would show the value of one user.
+    The entry's bounds are comments, which the owner of the data fills in. Bounds are not taken from the rows, because a
+    bound that is read off the rows is exact: a question that uses it would reveal the value of one user.
     """
     from setwise.analytics.catalog import CatalogTable, table_toml
     from setwise.analytics.engines.connect import location_of
@@ -91,8 +94,8 @@ def _show(check: "TableCheck", kept: Path | None) -> None:
         console.print(f"options: none are needed from now on, because {kept.name} beside the file has them")
 
 
-def prepare(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Rank every user's items once and store them, so that top-k and histogram on DEST run at the engine's own speed.
+def prepare(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Store every user's items in a random order, so that top-k and histogram on DEST run at the engine's own speed.
 
     DEST is as private as the table. It answers questions about the same user, item and value columns, with any
     --contributions and --per-item, and is refused once the table has changed.
@@ -101,20 +104,20 @@ def prepare(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as de
 
     from setwise.analytics.engines.connect import without_password
 
-    out, engine = given.pop("out"), given["engine"]
-    if not given.pop("replace"):
+    out, engine = arguments.pop("out"), arguments["engine"]
+    if not arguments.pop("replace"):
         _check_free(out, engine)
-    words = {name: given.pop(name) for name in ("item", "value", "where", "null_item")}
-    with open_session(options.Given(**given), None) as session:
+    words = {name: arguments.pop(name) for name in ("item", "value", "where", "null_item")}
+    with open_session(options.CommonOptions(**arguments), None) as session:
         interruptible(lambda: session.prepare(out, **words), session.cancel)
-    asked = ["top-k", out, "--user", given["user"], "--item", words["item"]]
+    asked = ["top-k", out, "--user", arguments["user"], "--item", words["item"]]
     if engine != "duckdb":
         asked += ["--engine", without_password(engine)]
     print(f"prepared {out}; ask it like any table: setwise {join(asked)} ...")
 
 
 def _check_free(out: str, engine: str) -> None:
-    """Raise unless nothing is at the destination yet."""
+    """Raise `InvalidParameter` if `out` exists already: a path, or for engines other than DuckDB a table."""
     from setwise.analytics.engines.connect import open_engine
 
     taken = Path(out).exists()

@@ -1,4 +1,4 @@
-"""How the pictures look: one palette, one set of strokes, readable axes, the same file for the same numbers."""
+"""The common style of the pictures: one palette, one set of line styles, and files that depend only on the numbers."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Picture: TypeAlias = Figure
 
-_SETTINGS: Any = {  # a mapping; matplotlib types its keys one by one
+_SETTINGS: Any = {  # Any, because matplotlib's type lists every allowed key
     "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 9.5,
     "axes.titlesize": 10,
@@ -30,21 +30,24 @@ _SETTINGS: Any = {  # a mapping; matplotlib types its keys one by one
     "legend.fontsize": 8.5,
     "lines.linewidth": 1.6,
     "lines.markersize": 4,
-    "svg.fonttype": "none",  # text stays text: smaller files, and they can be searched
-    "svg.hashsalt": "setwise",  # with no date, the same picture is the same file
+    "svg.fonttype": "none",  # write text as text, so that files are smaller and can be searched
+    "svg.hashsalt": "setwise",  # fixed identifiers, so that the same numbers give the same file
 }
 
 
 Dashes = str | tuple[float, tuple[float, ...]]
-"""A line style by name, or as an offset and lengths of dashes and gaps."""
+"""A line style by name, or as an offset and the lengths of dashes and gaps."""
 
 SHARES: dict[int, Dashes] = {0: "-", 25: (0, (6, 1.5)), 50: "-.", 75: (0, (3, 1, 1, 1, 1, 1)), 100: "--"}
-"""The line style for each share of pure DP, in percent."""
+"""The line style for each share of pure-DP uses, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A colour of Okabe and Ito's palette with a line style and marker that tell it apart without colour."""
+    """How a curve is drawn: a colour of Okabe and Ito's palette, a line style, a marker, and a line width in points.
+
+    The style and the marker distinguish curves without colour.
+    """
 
     color: str
     style: Dashes = "-"
@@ -62,7 +65,7 @@ OTHER = Stroke("#E69F00", "-", "^")
 
 
 def check_matplotlib() -> None:
-    """Raise `MissingExtra` when there is nothing to draw with."""
+    """Raise `MissingExtra` if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise MissingExtra("the pictures need matplotlib: pip install 'setwise[paper]'")
 
@@ -70,7 +73,11 @@ def check_matplotlib() -> None:
 def panels(
     count: int, size: tuple[float, float], ratios: "Sequence[float] | None" = None
 ) -> "tuple[Picture, list[Axes]]":
-    """Return a picture with `count` panels in a row; its size is in inches."""
+    """Return a picture with `count` panels in a row, and its panels.
+
+    `size` is the width and height of the picture in inches, and `ratios` are the relative widths of the panels (None:
+    all equal).
+    """
     from matplotlib.figure import Figure
 
     picture = Figure(figsize=size, layout="constrained")
@@ -81,7 +88,11 @@ def panels(
 def dots(
     axes: "Axes", x: "Sequence[float]", y: "Sequence[float]", stroke: Stroke, label: str, marker: str = "o"
 ) -> None:
-    """Draw open markers, for a curve that lies on top of another."""
+    """Draw open markers without a line at the points (x, y), so that a curve under or over them can be seen.
+
+    `axes` is the panel to draw in. Only the colour of `stroke` is used; `marker` is matplotlib's name of the marker,
+    and `label` is the entry in the legend.
+    """
     axes.plot(
         x, y, marker, color=stroke.color, markerfacecolor="none", markersize=4.5, markeredgewidth=1.2, label=label
     )
@@ -90,7 +101,10 @@ def dots(
 def line(
     axes: "Axes", x: "Sequence[float]", y: "Sequence[float]", stroke: Stroke, label: str, every: int | None = None
 ) -> None:
-    """Draw a curve; `every` spaces the markers of a curve with many points."""
+    """Draw a curve through the points (x, y) in the panel `axes`; `label` is its entry in the legend.
+
+    If `every` is given, only every `every`-th point gets the marker of `stroke`.
+    """
     axes.plot(
         x,
         y,
@@ -113,19 +127,23 @@ def band(
     label: str,
     every: int | None = None,
 ) -> None:
-    """Draw a certified bracket: its upper end as a line, and the way down to the lower end filled."""
+    """Draw certified brackets over `x`: a line at the upper ends `high`, and the area below it filled down to `low`.
+
+    `low` are the lower ends. `axes` is the panel to draw in, `stroke` the colour and style of the line, and `label` the
+    entry in the legend. If `every` is given, only every `every`-th point gets a marker.
+    """
     axes.fill_between(x, low, high, color=stroke.color, alpha=0.35, linewidth=0)
     line(axes, x, high, stroke, label, every)
 
 
 def legend_below(picture: "Picture", axes: "Axes", columns: int) -> None:
-    """Put one legend for all panels under them."""
+    """Put one legend, with the curves of the panel `axes`, below all panels of `picture`, in `columns` columns."""
     handles, labels = axes.get_legend_handles_labels()
     picture.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8.5, frameon=False)
 
 
 def save(draw: "Callable[[Table], Picture]", table: Table, folder: Path, name: str) -> list[Path]:
-    """Draw a table, write the picture as SVG and PNG, and return the files."""
+    """Write the picture that `draw` makes of `table` to `folder` as `name`.svg and `name`.png; return both paths."""
     check_matplotlib()
     import matplotlib as mpl
 

@@ -1,4 +1,4 @@
-"""What a figure is made of: a table of numbers, claims of the paper and whether they hold, and how it is drawn."""
+"""The parts of a figure: a table of numbers, claims of the paper that the table checks, and how the table is drawn."""
 
 import csv
 import io
@@ -16,23 +16,25 @@ if TYPE_CHECKING:
 
 
 class Relation(StrEnum):
-    """What it means for a claim to pass."""
+    """How our number must compare with the paper's for a claim to pass: the same, below, above, or a correction."""
 
     SAME = "same"
-    """Ours is the paper's value, up to the tolerance."""
+    """Our value equals the paper's, up to the tolerance."""
     BELOW = "below"
-    """Ours is smaller than the paper's value by more than the tolerance."""
+    """Our value is smaller than the paper's by more than the tolerance."""
     ABOVE = "above"
-    """Ours is larger than the paper's value by more than the tolerance."""
+    """Our value is larger than the paper's by more than the tolerance."""
     CORRECTED = "corrected"
-    """The text as printed is wrong: ours is the independent value up to the tolerance, the paper's is not."""
+    """The printed text is wrong: our value equals the independent one up to the tolerance, and the paper's does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the paper says at a label, the number it gives or implies, and ours.
+    """One claim of the paper and its check: `paper` is the number that the paper gives or implies, `ours` our number.
 
-    `independent` is a value found in another way; only a correction has one.
+    `label` names the statement or figure in the paper, and `says` is the claim in words. `relation` and `tolerance` say
+    how the two numbers must compare. `independent` is the same number computed in another way; only a correction of the
+    paper has one. Raises `InvalidParameter` for a negative tolerance, or for a correction without an independent value.
 
     >>> Claim(label="fig:NoiseCompare", says="sigma = 13.1", paper=13.1, ours=13.0948, tolerance=0.05).passed
     True
@@ -54,7 +56,7 @@ class Claim:
 
     @property
     def passed(self) -> bool:
-        """Whether the claim holds."""
+        """Whether our number compares with the paper's as `relation` requires, up to `tolerance`."""
         match self.relation:
             case Relation.SAME:
                 return abs(self.ours - self.paper) <= self.tolerance
@@ -71,12 +73,12 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """The outcome, as a word: pass or fail."""
+        """The outcome as a word: "pass" or "fail"."""
         return "pass" if self.passed else "fail"
 
     @property
     def check(self) -> str:
-        """What was compared, in words."""
+        """A phrase that says what was compared, such as "same within 0.05"."""
         match self.relation:
             case Relation.SAME:
                 return f"same within {self.tolerance:g}"
@@ -90,7 +92,7 @@ class Claim:
                 assert_never(self.relation)
 
     def as_json(self) -> dict[str, object]:
-        """Return the object that `--json` prints."""
+        """Return the claim as the JSON object that `--json` prints; a number that is not finite becomes None."""
         return {
             "label": self.label,
             "says": self.says,
@@ -102,11 +104,12 @@ class Claim:
 
 
 def _finite(value: float) -> float | None:
-    """Return a number that JSON can hold, or None."""
+    """Return the number `value`, or None if it is infinite or NaN, which JSON cannot represent."""
     return value if math.isfinite(value) else None
 
 
 def _by_more_than(tolerance: float) -> str:
+    """Return the phrase " by more than TOLERANCE"; an empty text if the tolerance is 0."""
     return f" by more than {tolerance:g}" if tolerance else ""
 
 
@@ -129,7 +132,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of equal length, in order; an empty cell is NaN.
+    """A table of named columns of equal length, with numbers or texts as cells; an empty cell is NaN.
 
     >>> table = Table.of({"uses": [1, 2], "epsilon": [0.1, 0.2]})
     >>> table.where("uses", 2).numbers("epsilon")
@@ -142,49 +145,57 @@ class Table:
 
     @classmethod
     def of(cls, columns: Mapping[str, Sequence[Cell]]) -> "Table":
-        """Return a table of these columns, rounded as in its file."""
+        """Return a table of these columns, with numbers rounded to the 12 significant digits that its CSV text has.
+
+        Raises `InvalidParameter` if the columns have different lengths.
+        """
         if len({len(cells) for cells in columns.values()}) != 1:
             sizes = {name: len(cells) for name, cells in columns.items()}
             raise InvalidParameter(f"columns must have one length, not {sizes}")
-        return cls(tuple((name, tuple(_parsed(_written(cell)) for cell in cells)) for name, cells in columns.items()))
+        return cls(
+            tuple((name, tuple(_parse_cell(_format_cell(cell)) for cell in cells)) for name, cells in columns.items())
+        )
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Cell]]) -> "Table":
-        """Return a table with one row for each mapping; all have the keys of the first."""
+        """Return a table with one row for each of `rows`, a mapping from column to cell.
+
+        The columns are the keys of the first mapping.
+        """
         return cls.of({name: [row[name] for row in rows] for name in rows[0]})
 
     @classmethod
     def read(cls, text: str) -> "Table":
-        """Return the table that `text` wrote."""
+        """Return the table in a CSV text that `Table.text` wrote."""
         head, *rows = csv.reader(io.StringIO(text))
-        return cls(tuple((name, tuple(_parsed(row[place]) for row in rows)) for place, name in enumerate(head)))
+        return cls(tuple((name, tuple(_parse_cell(row[place]) for row in rows)) for place, name in enumerate(head)))
 
     def text(self) -> str:
-        """Return the table as CSV."""
+        """Return the table as CSV text."""
         lines = io.StringIO()
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(self.names)
-        writer.writerows(zip(*([_written(cell) for cell in cells] for _, cells in self.columns), strict=True))
+        writer.writerows(zip(*([_format_cell(cell) for cell in cells] for _, cells in self.columns), strict=True))
         return lines.getvalue()
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns."""
+        """The names of the columns, in order."""
         return [name for name, _ in self.columns]
 
     def cells(self, name: str) -> tuple[Cell, ...]:
-        """Return a column."""
+        """Return the cells of a column; raise `InvalidParameter` if there is no such column."""
         for known, cells in self.columns:
             if known == name:
                 return cells
         raise InvalidParameter(f"the table has no column {name!r}; it has {', '.join(self.names)}")
 
     def numbers(self, name: str) -> list[float]:
-        """Return a column of numbers."""
+        """Return the cells of a column as floats."""
         return [float(cell) for cell in self.cells(name)]
 
     def where(self, name: str, value: Cell) -> "Table":
-        """Return the rows whose cell in a column is `value`."""
+        """Return a table with only the rows whose cell in the column `name` equals `value`."""
         keep = [cell == value for cell in self.cells(name)]
         return Table(
             tuple(
@@ -194,7 +205,7 @@ class Table:
         )
 
     def at(self, place: Mapping[str, Cell], name: str) -> float:
-        """Return the number in a column at the one row with the cells of `place`."""
+        """Return the number in the column `name` of the only row with the cells in `place`, a mapping by column."""
         rows = self
         for column, value in place.items():
             rows = rows.where(column, value)
@@ -202,13 +213,15 @@ class Table:
         return number
 
 
-def _written(cell: Cell) -> str:
+def _format_cell(cell: Cell) -> str:
+    """Return a cell as text: a number with 12 significant digits, NaN as an empty text."""
     if isinstance(cell, str):
         return cell
     return "" if math.isnan(cell) else f"{cell:.{_DIGITS}g}"
 
 
-def _parsed(text: str) -> Cell:
+def _parse_cell(text: str) -> Cell:
+    """Return the cell in a text: a float if it reads as one, NaN if it is empty, else the text."""
     if text == "":
         return math.nan
     try:
@@ -219,10 +232,10 @@ def _parsed(text: str) -> Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of the paper (`fig:...`) or one of ours (`new:...`).
+    """A figure of the paper (label `fig:...`) or one of Setwise's own (`new:...`).
 
-    `compute` finds the numbers; `draw` and `claims` use only what its table says, so that the CSV file, the picture
-    and the verdicts cannot disagree.
+    `file` is the name of its files without an ending, and `title` its title. `compute` returns the table of numbers.
+    `draw` and `claims` use only this table, so that the CSV file, the picture and the verdicts cannot disagree.
     """
 
     label: str

@@ -1,7 +1,7 @@
-"""The paper's formulas: what figures and claims compose, and below it what is printed, in plain floats.
+"""The paper's formulas in plain floats, as printed, and helpers that build the uses that its figures compose.
 
-What is printed is what the library is checked against: nothing of it is fast, certified or accurate at tiny deltas; the
-library has its own ways to the same numbers.
+The library is checked against the printed formulas. They are neither fast nor certified nor accurate at tiny deltas;
+the library computes the same numbers in its own ways.
 """
 
 import math
@@ -19,7 +19,10 @@ _WIDTHS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
 
 
 def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
-    """Return `pure` uses of epsilon-DP and the rest of epsilon-BR, m and k - m in the paper's letters."""
+    """Return `uses` uses of the same epsilon: `pure` of them epsilon-DP, the others epsilon-bounded-range.
+
+    In the paper's letters, m = `pure` of k = `uses`.
+    """
     written = []
     if pure:
         written.append(f"pure:{epsilon!r}x{pure}")
@@ -29,17 +32,24 @@ def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
 
 
 def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
-    """Return the paper's set-wise bound.
+    """Return the paper's set-wise bound on the overall epsilon of `uses` at `delta`.
+
+    The bound depends only on the sums of the means and of the squared sub-Gaussian parameters of the privacy losses, so
+    it holds for any adaptive order.
 
     Theorem: eq:setWiseCompEps2.
     """
     total = subgaussian_sum(uses)
-    assert total is not None  # pure DP and bounded range have known means and spreads
+    assert total is not None  # pure DP and bounded range have known means and sub-Gaussian parameters
     return total.paper_epsilon(delta)
 
 
 def narrow(ask: Callable[[float | None], Bracket], widths: tuple[float, ...] = _WIDTHS) -> Bracket:
-    """Return the bracket for the first relative width that can be reached, else the one got without asking."""
+    """Return the bracket for the first of the relative `widths` that can be reached.
+
+    `ask` computes a bracket of the given width, relative to its upper end, or raises `Unattainable`. If no width can be
+    reached, the bracket of `ask(None)` is returned, which has the default width.
+    """
     for width in widths:
         try:
             return ask(width)
@@ -49,9 +59,11 @@ def narrow(ask: Callable[[float | None], Bracket], widths: tuple[float, ...] = _
 
 
 def laplace_histogram_as_pure(*, epsilon: float, contributions: int) -> Use:
-    """Laplace noise of scale 1/epsilon on every count costs `contributions` uses of epsilon-DP.
+    """Return the cost of Laplace noise of scale 1/epsilon on every count, as `contributions` uses of epsilon-DP.
 
-    Theorem: lem:peeling_lap. The paper composes these as the worst epsilon-DP mechanisms.
+    One user changes at most `contributions` counts. The paper composes these uses as the worst epsilon-DP mechanisms.
+
+    Theorem: lem:peeling_lap.
 
     >>> from setwise.accounting.compose import compose
     >>> compose([laplace_histogram_as_pure(epsilon=0.1, contributions=25)]).epsilon(1e-6).upper < 2.0791
@@ -61,15 +73,20 @@ def laplace_histogram_as_pure(*, epsilon: float, contributions: int) -> Use:
 
 
 def laplace_histogram(*, scale: float, contributions: int) -> Use:
-    """Laplace noise of the given scale on every count costs `contributions` uses of that noise, whose loss is known.
+    """Return the cost of Laplace noise of this `scale` on every count, as `contributions` uses of Laplace noise.
 
-    Theorem: lem:peeling_lap with the exact loss of Laplace noise: never above `laplace_histogram_as_pure`.
+    One user changes at most `contributions` counts, each by at most 1. The exact privacy loss of Laplace noise is
+    composed, so the epsilon is never above that of `laplace_histogram_as_pure` with epsilon = 1/scale.
+
+    Theorem: lem:peeling_lap with the exact loss of Laplace noise.
     """
     return Use(Laplace(scale=scale), check_count(contributions, "contributions"))
 
 
 def gaussian_histogram(*, sigma: float, contributions: int) -> Use:
-    """Gaussian noise of deviation sigma on every count costs `contributions` uses, which merge into one Gaussian.
+    """Return the cost of Gaussian noise of deviation `sigma` on every count, as `contributions` Gaussian uses.
+
+    One user changes at most `contributions` counts. The uses compose exactly into one Gaussian mechanism.
 
     Theorem: lem:AGM with l2-sensitivity sqrt(contributions), exactly.
     """
@@ -77,9 +94,12 @@ def gaussian_histogram(*, sigma: float, contributions: int) -> Use:
 
 
 def gaussian_histogram_epsilon_by_paper(*, sigma: float, contributions: int, delta: float) -> float:
-    """Return contributions/(2 sigma^2) + sqrt(2 contributions log(1/delta))/sigma: what the figures use.
+    """Return contributions/(2 sigma^2) + sqrt(2 contributions log(1/delta))/sigma, the epsilon that the figures use.
 
-    Theorem: lem:GM, through zCDP; the exact Gaussian of `gaussian_histogram` is below it.
+    This is the paper's bound through zCDP for Gaussian noise of deviation `sigma` if one user changes at most
+    `contributions` counts. The exact epsilon of `gaussian_histogram` is below it.
+
+    Theorem: lem:GM, through zCDP.
 
     >>> round(gaussian_histogram_epsilon_by_paper(sigma=13.0948, contributions=25, delta=1e-6), 4)
     2.08
@@ -90,9 +110,12 @@ def gaussian_histogram_epsilon_by_paper(*, sigma: float, contributions: int, del
 
 
 def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
-    """Return the sigma where the paper's zCDP bound, items/(2 s^2) + sqrt(2 items log(1/delta))/s, gives epsilon.
+    """Return the sigma at which the paper's zCDP bound, items/(2 s^2) + sqrt(2 items log(1/delta))/s, equals epsilon.
 
-    Theorem: lem:GM, solved for sigma. The exact Gaussian needs less noise; this one is for the figures.
+    s stands for sigma, and `items` is the number of counts that one user changes. The exact Gaussian needs less noise;
+    this sigma is for the figures. Raises `InvalidParameter` for an epsilon or delta out of range.
+
+    Theorem: lem:GM, solved for sigma.
 
     >>> round(paper_sigma(epsilon=2.08, delta=1e-6, items=25), 4)
     13.0948
@@ -105,7 +128,10 @@ def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
 
 
 def keep(epsilon: float, t: float) -> float:
-    """Return q_{epsilon,t}, the chance that generalized randomized response says 0 on 0.
+    """Return q_{epsilon,t}, the probability that generalized randomized response answers 0 on input 0.
+
+    With this probability its privacy loss is t, and otherwise t - epsilon. It is the worst epsilon-bounded-range
+    mechanism whose log likelihood ratios are in [t - epsilon, t].
 
     Theorem: defn:gen_rr.
     """
@@ -113,7 +139,7 @@ def keep(epsilon: float, t: float) -> float:
 
 
 def pure_delta(uses: int, epsilon: float, g: float) -> float:
-    """Return the optimal delta of pure-DP uses at overall epsilon g.
+    """Return the optimal delta, at overall epsilon `g`, of composing `uses` uses of epsilon-DP.
 
     Theorem: thm:opt_DPCOMP.
     """
@@ -123,12 +149,13 @@ def pure_delta(uses: int, epsilon: float, g: float) -> float:
 
 
 def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
-    """Return the optimal delta of bounded-range uses chosen in a batch.
+    """Return the optimal delta, at overall epsilon `g`, of `uses` epsilon-bounded-range uses chosen in a batch.
 
     Theorem: thm:non-adaptive.
     """
 
     def at(t: float) -> float:
+        """Return delta at overall epsilon g if every mechanism is randomized response with losses t and t - epsilon."""
         weights = [
             comb(uses, i) * (exp(-t) - exp(-epsilon)) ** (uses - i) * (1 - exp(-t)) ** i for i in range(uses + 1)
         ]
@@ -140,9 +167,12 @@ def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
 
 
 def batch_delta(uses: int, pure: int, epsilon: float, g: float) -> float:
-    """Return the optimal delta of a batch of `pure` pure-DP uses and the rest bounded range.
+    """Return the optimal delta, at overall epsilon `g`, of a batch of `uses` uses of the same epsilon.
 
-    Theorem: thm:opt_nonadaptive, a maximum over k + m + 1 candidates of a double sum.
+    `pure` of the uses are pure DP and the others bounded range. The formula is a maximum of a double sum over k + m + 1
+    candidates for the parameter t of the bounded-range uses, where k = `uses` and m = `pure`.
+
+    Theorem: thm:opt_nonadaptive.
     """
     ranges = uses - pure
     candidates = [(g + epsilon * (i + 1 - pure)) / (ranges + 1) for i in range(uses + pure + 1)]
@@ -150,7 +180,11 @@ def batch_delta(uses: int, pure: int, epsilon: float, g: float) -> float:
 
 
 def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -> float:
-    """Return the double sum of thm:opt_nonadaptive at one t."""
+    """Return the double sum in the formula for the batch optimum (thm:opt_nonadaptive) at one candidate `t`.
+
+    t is the parameter of the randomized responses that stand for the bounded-range uses. The batch has `ranges`
+    bounded-range and `pure` pure-DP uses of epsilon, and `g` is the overall epsilon.
+    """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     return math.fsum(
         alpha(i, j, ranges, pure, p)
@@ -163,14 +197,22 @@ def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -
 
 
 def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
-    """Return alpha_{i,j}, the weight of the text before lem:deriv_zero; p is q_{2 epsilon, epsilon}."""
+    """Return alpha_{i,j}, the weight of one term in the double sum of the batch optimum (thm:opt_nonadaptive).
+
+    It is the weight of the event that `i` of the `ranges` bounded-range and `j` of the `pure` pure-DP uses flip their
+    answer; `p` is q_{2 epsilon, epsilon}, the probability that a pure-DP use does not. The probabilities of the
+    bounded-range uses are other factors of the term. The paper defines alpha before lem:deriv_zero.
+    """
     return comb(ranges, i) * comb(pure, j) * p ** (pure - j) * (1 - p) ** j
 
 
 def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, power: str) -> float:
-    """Return F_ell(t) for ell = `last`, with the last factor raised to "i", which is right, or "j", as printed.
+    """Return F_ell(t), the sum of the first terms, up to ell = `last`, in the double sum of the batch optimum.
 
-    Theorem: lem:deriv_zero.
+    `t`, `ranges`, `pure`, `epsilon` and `g` are those of `batch_delta_at`. `power` is the exponent of the last factor:
+    "i", which is right, or "j", as the paper prints it.
+
+    Theorem: lem:deriv_zero, which says where the derivative of F_ell is zero.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     return math.fsum(
@@ -185,7 +227,11 @@ def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: 
 
 
 def partial_sum_slope(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, uses: int) -> float:
-    """Return F'_ell(t) by lem:deriv_zero with the factor (uses - i): k - m is right, k is in the proof's last line."""
+    """Return the derivative of F_ell (see `partial_sum`) at `t` for ell = `last`, by the formula of lem:deriv_zero.
+
+    The other arguments are those of `partial_sum`. The formula has the factor (`uses` - i), where `uses` should be the
+    number of bounded-range uses. The last line of the paper's proof has the number of all uses instead.
+    """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     front = (exp(g - epsilon * (pure - last) - t * ranges) - exp(t - epsilon)) / (1 - exp(-epsilon))
     return front * math.fsum(

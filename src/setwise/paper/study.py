@@ -1,4 +1,4 @@
-"""The whole study: every figure written, every claim checked."""
+"""Runs the whole study of the paper: writes every figure to files and checks every claim."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -36,17 +36,21 @@ FIGURES = (
     DEPLOYMENT,
     FILTER_COST,
 )
-"""Those of the paper in its order, then ours."""
+"""All figures: those of the paper in its order, then Setwise's own."""
 
 TEXT = "text"
-"""The name under which the claims that no figure shows can be asked for."""
+"""The name that selects, among names of figures, the checks of the paper's text that no figure shows."""
 
 _TEXTS: tuple[Callable[[], tuple[Claim, ...]], ...] = (text_claims.claims, text_claims.corrections)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was found for one figure, or for the text: its claims and the files written."""
+    """The outcome of checking one figure, or the paper's text: its claims, and the files written.
+
+    A claim compares a number of the paper with ours, and has passed or failed. `label` is the label of the figure in
+    the paper, such as "fig:gap", or "text".
+    """
 
     label: str
     claims: tuple[Claim, ...]
@@ -54,28 +58,37 @@ class Part:
 
 
 def chosen(names: Sequence[str]) -> tuple[Figure | None, ...]:
-    """Return the figures of these names, labels or files, all of them for none; None stands for the text.
+    """Return the figures with these names; None in the result stands for the claims of the paper's text.
+
+    A figure is named by its label ("fig:gap"), the label without its prefix ("gap"), or its file name; "text" names the
+    claims of the text. Without `names`, all figures and the text are returned. Raises `InvalidParameter` for an unknown
+    name.
 
     >>> [figure.label for figure in chosen(["gap", "fig:truncGauss"]) if figure]
     ['fig:gap', 'fig:truncGauss']
     """
     if not names:
         return (*FIGURES, None)
-    found: list[Figure | None] = []
+    selected: list[Figure | None] = []
     for name in names:
         if name == TEXT:
-            found.append(None)
+            selected.append(None)
             continue
-        fits = [figure for figure in FIGURES if name in (figure.label, figure.label.split(":")[1], figure.file)]
-        if not fits:
+        matching = [figure for figure in FIGURES if name in (figure.label, figure.label.split(":")[1], figure.file)]
+        if not matching:
             known = ", ".join([*(figure.label for figure in FIGURES), TEXT])
             raise InvalidParameter(f"there is no figure {name!r}; there are {known}")
-        found += fits
-    return tuple(found)
+        selected += matching
+    return tuple(selected)
 
 
 def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> Iterator[Part]:
-    """Write each figure to the folder as CSV, SVG and PNG, and yield what was found, one after the other."""
+    """Write each of `figures` to `folder` as CSV, SVG and PNG, and yield the outcome of each as it is done.
+
+    None among `figures` stands for the claims of the paper's text, for which no file is written. `progress` is called
+    with the share done so far, from 0 to 1. Raises `MissingExtra` without matplotlib, and `StoreFailed` if the folder
+    cannot be created.
+    """
     chart.check_matplotlib()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,6 +99,7 @@ def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> I
     for done, figure in enumerate(figures):
 
         def partly(share: float, done: int = done) -> None:
+            """Report progress of the whole study: `done` figures are finished, and this `share` of the present one."""
             progress((done + share) / len(figures))
 
         if figure is None:
@@ -96,17 +110,22 @@ def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> I
 
 
 def _write(figure: Figure, folder: Path, progress: Progress) -> Part:
+    """Compute one figure, write its CSV file and pictures to `folder`, and return its claims and files.
+
+    The claims are checks of the paper's numbers against ours. `progress` is called with the share of the figure that is
+    done.
+    """
     numbers = folder / f"{figure.file}.csv"
     text = figure.compute(progress).text()
     numbers.write_text(text, encoding="utf-8")
-    # What is drawn and checked is what the file says.
+    # The table is read back from its text, so that pictures and verdicts use exactly the numbers in the file.
     table = Table.read(text)
     pictures = chart.save(figure.draw, table, folder, figure.file)
     return Part(figure.label, figure.claims(table), (numbers, *pictures))
 
 
 def write_claims(claims: Sequence[Claim], folder: Path) -> tuple[Path, ...]:
-    """Write the claims as CSV, and as a table for a page, and return the files."""
+    """Write the claims with their verdicts as claims.csv and claims.md in `folder`, and return the two files."""
     table = Table.of_rows([{key: _plain(value) for key, value in claim.as_json().items()} for claim in claims])
     files = (folder / "claims.csv", folder / "claims.md")
     files[0].write_text(table.text(), encoding="utf-8")
@@ -115,4 +134,5 @@ def write_claims(claims: Sequence[Claim], folder: Path) -> tuple[Path, ...]:
 
 
 def _plain(value: object) -> float | str:
+    """Return a JSON value as a cell of a table: None becomes NaN, a float stays, anything else becomes text."""
     return math.nan if value is None else value if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Claims of the text that no figure shows: comparisons, constants, identities, and where the text is wrong."""
+"""Claims of the paper's text that no figure shows: comparisons, constants, identities, and corrections."""
 
 import math
 from bisect import bisect_right
@@ -26,13 +26,14 @@ _EPSILON, _DELTA = 0.1, 1e-6
 
 
 def claims() -> tuple[Claim, ...]:
-    """Return the claims, in the order of the text."""
+    """Return the checks of the paper's text, in its order: each `Claim` pairs a number of the paper with ours."""
     return (*_introduction(), *_moments(), *_orders(), *_noises(), *_pure_orders())
 
 
 def _introduction() -> tuple[Claim, ...]:
+    """Return the checks of the introduction, which compares how bounded-range uses and pure-DP uses compose."""
     budget = compose([f"pure:{_EPSILON}x100"]).epsilon(_DELTA).upper
-    fits = bisect_right(range(501), budget, key=lambda count: _ranges(count) if count else 0.0) - 1
+    uses_that_fit = bisect_right(range(501), budget, key=lambda count: _ranges(count) if count else 0.0) - 1
     batch = compose([f"bounded-range:{_EPSILON}x100"], "batch").epsilon(_DELTA).upper
     half = compose([f"pure:{_EPSILON / 2}x100"]).epsilon(_DELTA).upper
     return (
@@ -41,7 +42,7 @@ def _introduction() -> tuple[Claim, ...]:
             says="nearly four times as many exponential mechanisms for the same bound as pure DP (for the bound of 100 "
             "uses of 0.1; ours: set-wise, certified)",
             paper=4.0,
-            ours=fits / 100.0,
+            ours=uses_that_fit / 100.0,
             tolerance=0.25,
         ),
         Claim(
@@ -55,14 +56,16 @@ def _introduction() -> tuple[Claim, ...]:
 
 
 def _ranges(count: int) -> float:
-    """Return the overall epsilon of that many bounded-range uses, in any adaptive order."""
+    """Return the overall epsilon at delta = 1e-6 of `count` bounded-range uses of epsilon 0.1, in any order."""
     return compose([Use(BoundedRange(epsilon=_EPSILON), count)]).epsilon(_DELTA).upper
 
 
 def _moments() -> tuple[Claim, ...]:
+    """Return the checks of statements about means and sub-Gaussian parameters of privacy losses, and about zCDP."""
     alpha = 0.5
 
     def mean(t: float) -> float:
+        """Return the mean privacy loss of generalized randomized response with parameter `t` and epsilon = alpha."""
         q = formulas.keep(alpha, t)
         return q * t + (1 - q) * (t - alpha)
 
@@ -74,7 +77,8 @@ def _moments() -> tuple[Claim, ...]:
     through_zcdp = as_uses(["zcdp:0.005x25", "bounded-range:0.1x25", "cdp:0.005,0.1x5"])
     by_means, by_divergences = subgaussian_sum(mixed), zero_concentrated_sum(through_zcdp)
     assert by_means is not None
-    # eq:setWiseCompEps2 uses the means; the paper's zCDP of pure DP is epsilon^2/2, hence the small difference.
+    # The set-wise bound uses the mean loss of pure DP, and the paper's zCDP bound uses epsilon^2/2, so that each of the
+    # 25 pure-DP uses differs by this much.
     means = PureDP(epsilon=0.1).concentrated().mu - 0.005
     return (
         Claim(
@@ -126,6 +130,11 @@ def _moments() -> tuple[Claim, ...]:
 
 
 def _recursion(order: str, epsilon: float, g: float) -> Bracket:
+    """Return the bracket of the optimal delta at overall epsilon `g` for mechanisms in a fixed order.
+
+    `order` has one letter per mechanism, first to last: "D" for pure DP and "B" for bounded range, all of the same
+    epsilon.
+    """
     stages = tuple(
         LinearStage(((PureDP(epsilon=epsilon), 1),)) if letter == "D" else RangeStage(((epsilon, 1),))
         for letter in order
@@ -134,6 +143,11 @@ def _recursion(order: str, epsilon: float, g: float) -> Bracket:
 
 
 def _orders() -> tuple[Claim, ...]:
+    """Return the checks of statements about the order of pure-DP (DP) and bounded-range (BR) mechanisms.
+
+    The place of a single BR mechanism does not matter (prop:sbr-ord), and BR mechanisms at the end are the worst order
+    (lem:bad_order).
+    """
     epsilon, g = 0.5, 0.6
     batch = formulas.batch_delta(4, 3, epsilon, g)
     ends = [_recursion(order, epsilon, g) for order in ("BDDD", "DBDD", "DDBD", "DDDB")]
@@ -159,7 +173,10 @@ def _orders() -> tuple[Claim, ...]:
 
 
 def _noises() -> tuple[Claim, ...]:
-    """What the text says the noise of its histogram mechanisms costs, from the mechanisms themselves."""
+    """Return the checks of the privacy cost that the paper states for the noise of its histogram mechanisms.
+
+    Our values come from the mechanisms of the library themselves.
+    """
     sigma, counts = Fraction(20), 10
     words = tuple(f"word {place}" for place in range(25))
     known = KnownGaussian(domain=words, contributions=counts, sigma=sigma)
@@ -213,18 +230,21 @@ def _noises() -> tuple[Claim, ...]:
 
 
 def pure_delta_in_order(epsilons: tuple[float, ...], g: float) -> float:
-    """Return the recursion for pure-DP uses in this order, in plain floats.
+    """Return the optimal delta at overall epsilon `g` of pure-DP uses with these parameters in this order.
+
+    Computed in plain floats by the paper's recursion over the mechanisms, first to last.
 
     Theorem: lem:adap_recursion_hetero.
     """
     if not epsilons:
         return max(0.0, -math.expm1(g))
-    epsilon, rest = epsilons[0], epsilons[1:]
+    epsilon, later = epsilons[0], epsilons[1:]
     keep = formulas.keep(2 * epsilon, epsilon)
-    return keep * pure_delta_in_order(rest, g - epsilon) + (1 - keep) * pure_delta_in_order(rest, g + epsilon)
+    return keep * pure_delta_in_order(later, g - epsilon) + (1 - keep) * pure_delta_in_order(later, g + epsilon)
 
 
 def _pure_orders() -> tuple[Claim, ...]:
+    """Return the checks that the order of pure-DP uses with different parameters does not matter."""
     parameters, g = (0.05, 0.2, 0.5, 0.9, 1.3), 0.8
     values = [pure_delta_in_order(order, g) for order in permutations(parameters)]
     exact = compose([PureDP(epsilon=epsilon) for epsilon in parameters]).delta(g).upper
@@ -248,19 +268,30 @@ def _pure_orders() -> tuple[Claim, ...]:
 
 
 _STEP = 1e-5
-"""For central differences: their error is about 1e-10 here."""
+"""Step of central differences; their error is about 1e-10 here."""
 
 
 def corrections() -> tuple[Claim, ...]:
-    """Return a claim for each correction that changes a number; docs/closed-forms.md lists them all."""
+    """Return a check for each correction of the paper that changes a number; docs/closed-forms.md lists them all.
+
+    Each `Claim` has the printed number, ours, and a third one computed independently.
+    """
     return (*_partial_sums(), _one_range(), _union(), *_derivatives())
 
 
 def _partial_sums() -> tuple[Claim, ...]:
-    """F_ell and its derivative, for k = 5, m = 2, epsilon = 0.5, overall epsilon 0.7, ell = 3, t = 0.2."""
+    """Return the corrections of lem:deriv_zero, about partial sums F_ell in the formula for the batch optimum.
+
+    The lemma says at which t the slope of F_ell is 0. Evaluated for k = 5 uses, of which m = 2 are pure DP, with
+    epsilon = 0.5 and overall epsilon 0.7, at ell = 3 and the parameter t = 0.2 of the bounded-range uses.
+    """
     ranges, pure, epsilon, g, t, last = 3, 2, 0.5, 0.7, 0.2, 3
 
     def slope(power: str, at: int) -> float:
+        """Return the derivative at t of the partial sum F_ell for ell = `at`, by central differences.
+
+        `power`, "i" or "j", is the exponent of the last factor (see `formulas.partial_sum`).
+        """
         ends = [
             formulas.partial_sum(t + sign * _STEP, at, ranges, pure, epsilon, g, power=power) for sign in (1.0, -1.0)
         ]
@@ -304,10 +335,13 @@ def _partial_sums() -> tuple[Claim, ...]:
 
 
 def _one_range() -> Claim:
-    """The corollary after prop:sbr-ord, for k = 4, epsilon = 0.5, overall epsilon 0.6."""
+    """Return the correction of the paper's corollary about one bounded-range use among k - 1 pure-DP uses.
+
+    The corollary follows prop:sbr-ord. Evaluated for k = 4, epsilon = 0.5 and overall epsilon 0.6.
+    """
     epsilon, g = 0.5, 0.6
     stages = (LinearStage(((PureDP(epsilon=epsilon), 3),)), RangeStage(((epsilon, 1),)))
-    found = narrow(lambda width: Optimum(stages, Bracket(0.0, 0.0)).delta(g, width))
+    bracket = narrow(lambda width: Optimum(stages, Bracket(0.0, 0.0)).delta(g, width))
     return Claim(
         label="prop:sbr-ord",
         says="one BR among k uses: thm:opt_nonadaptive with m = 1; it is m = k - 1 (k = 4, epsilon = 0.5, g = 0.6; "
@@ -315,28 +349,35 @@ def _one_range() -> Claim:
         paper=formulas.batch_delta(4, 1, epsilon, g),
         ours=formulas.batch_delta(4, 3, epsilon, g),
         relation=Relation.CORRECTED,
-        independent=0.5 * (found.lower + found.upper),
+        independent=0.5 * (bracket.lower + bracket.upper),
         tolerance=1e-5,
     )
 
 
 def _union() -> Claim:
-    """Two uses that reveal everything with probability 0.1 each."""
-    each, uses = 0.1, 2
+    """Return the correction of a proof that conditions on the union of good events; it must be their intersection.
+
+    A good event is that one use does not fail. Shown for two uses that each reveal everything with probability 0.1.
+    """
+    failure, uses = 0.1, 2
     return Claim(
         label="lem:zCDPgenbound",
         says="condition on the union of the good events; it is their intersection (two uses that fail with chance 0.1: "
         "delta from each; independent: exact composition)",
-        paper=each**uses,
-        ours=1.0 - (1.0 - each) ** uses,
+        paper=failure**uses,
+        ours=1.0 - (1.0 - failure) ** uses,
         relation=Relation.CORRECTED,
-        independent=compose([f"approx:0,{each}x{uses}"]).delta(0.0).upper,
+        independent=compose([f"approx:0,{failure}x{uses}"]).delta(0.0).upper,
         tolerance=1e-12,
     )
 
 
 def _derivatives() -> tuple[Claim, ...]:
-    """The derivatives in the proof of lem:ordbrdp2 lack positive factors; the stationary points are right."""
+    """Return the corrections of four derivatives in the proof of lem:ordbrdp2, each of which lacks a positive factor.
+
+    That lemma compares the orders of one pure-DP and two bounded-range mechanisms. The zeros of the derivatives are
+    right.
+    """
     epsilon, g, t = 1.0, 0.3, 0.6
     three = ThreeMechanisms(epsilon)
     half = math.exp(epsilon / 2)

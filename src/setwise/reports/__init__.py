@@ -1,1 +1,1 @@
-"""Reports: several questions under one budget, priced together before the first is asked, their answers in files."""
+"""Reports: several questions under one budget, priced together before the first is asked; answers go to files."""

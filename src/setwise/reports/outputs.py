@@ -1,6 +1,6 @@
-"""Where answers go: files that appear whole or not at all, tables of a database, and one HTML page of a report.
+"""Destinations of answers: files that are replaced atomically, tables of a database, and one HTML page of a report.
 
-The page needs nothing else: no script, no file, no network.
+The HTML page is self-contained: it needs no script, no other file and no network.
 """
 
 import base64
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.notation import rounded_up
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.present.html import answer_html
-from setwise.analytics.pricing import Priced
+from setwise.analytics.planning.pricing import Priced
+from setwise.analytics.present.html import MOST_ROWS, numbers_html
+from setwise.analytics.present.plot import bars_of
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.errors import EngineFailed, InvalidParameter, MissingExtra, StoreFailed
-from setwise.reports.report import Report
+from setwise.reports.report import Report, ReportQuestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,13 +27,17 @@ if TYPE_CHECKING:
     from setwise.live.view import SeriesView
 
 Answered = PrivateAnswer | SqlAnswer
+"""The answer to one question of a report: to a query, or to a SQL statement."""
 
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
 def check_destination(to: str) -> None:
-    """Raise `InvalidParameter` unless answers can be written there, by its name."""
-    path, table = _parted(to)
+    """Raise `InvalidParameter` unless answers can be written to the destination `to`.
+
+    A destination is a file with a known ending, FILE.duckdb::TABLE or postgresql://...::TABLE.
+    """
+    path, table = _split_destination(to)
     if path.startswith(_POSTGRESQL) or path.endswith(".duckdb"):
         if not table:
             raise InvalidParameter(f"name the table to write into: {without_password(path)}::TABLE")
@@ -44,8 +49,12 @@ def check_destination(to: str) -> None:
 
 
 def write_answer(answer: Answered, to: str, run: str) -> None:
-    """Write an answer; in a table the rows of the same run are replaced, and those of others stay."""
-    path, table = _parted(to)
+    """Write an answer to the destination `to`: a file, or a table in a DuckDB or PostgreSQL database.
+
+    `run` is the name of the report's run. In a database table, rows of an earlier attempt of the same run are replaced,
+    and rows of other runs stay.
+    """
+    path, table = _split_destination(to)
     if path.startswith(_POSTGRESQL):
         _to_postgresql(path, table, run, rows_of(answer))
     elif path.endswith(".duckdb"):
@@ -55,21 +64,20 @@ def write_answer(answer: Answered, to: str, run: str) -> None:
 
 
 def rows_of(answer: Answered) -> "pa.Table":
-    """Return the rows of an answer as an Arrow table; `measure` says in each what was counted and what was left out.
+    """Return the rows of an answer as an Arrow table, with a column `measure` that says what the numbers count.
 
-    A row in a warehouse is read without the answer it came from, so it must say what its number is.
+    A row in a data warehouse is read without the answer that it came from, and needs this column to be understood.
     """
     import pyarrow as pa
 
-    private = answer if isinstance(answer, PrivateAnswer) else answer.answer
     table = answer.to_arrow() if isinstance(answer, PrivateAnswer) else pa.table(answer.by_column())
     if "measure" in table.column_names:
         return table
-    return table.append_column("measure", pa.array([private.measure] * table.num_rows, pa.string()))
+    return table.append_column("measure", pa.array(answer.row_measures(), pa.string()))
 
 
 def write_series(view: "SeriesView", to: str) -> None:
-    """Write the released numbers of a live series to a .csv, .json, .svg or .png file, by its ending."""
+    """Write the released numbers of a live series, `view`, to the file `to`: .csv, .json, .svg or .png."""
     match Path(to).suffix.lower():
         case ".csv":
             write_whole(Path(to), view.to_csv().encode())
@@ -80,7 +88,10 @@ def write_series(view: "SeriesView", to: str) -> None:
 
 
 def write_whole(path: Path, contents: bytes) -> None:
-    """Put a file in place at once: readers see the old contents or the new, and never a part."""
+    """Replace the file `path` atomically: readers see the old or the new contents, and never a part of them.
+
+    Raises: `StoreFailed` if the file cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -112,13 +123,16 @@ _FILES: dict[str, Callable[[Answered], bytes]] = {
 }
 
 
-def _parted(to: str) -> tuple[str, str]:
+def _split_destination(to: str) -> tuple[str, str]:
     path, _, table = to.rpartition("::") if "::" in to else (to, "", "")
     return path, table
 
 
 def without_password(to: str) -> str:
-    """Return a destination without the password that it may hold."""
+    """Return the destination `to` as text that may be shown.
+
+    The address of a PostgreSQL server is replaced by dots, because it may contain a password.
+    """
     return f"postgresql://...{to[to.rfind('::') :] if '::' in to else ''}" if to.startswith(_POSTGRESQL) else to
 
 
@@ -137,7 +151,7 @@ def _to_duckdb(path: str, table: str, run: str, rows: "pa.Table") -> None:
                 f"CREATE TABLE IF NOT EXISTS {name} AS "
                 f"SELECT CAST('' AS VARCHAR) AS run, {columns} FROM answered LIMIT 0"
             )
-            if "measure" in rows.column_names:  # a table written before answers had this column gets it now
+            if "measure" in rows.column_names:  # tables that earlier versions wrote lack this column
                 connection.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS measure VARCHAR")
             connection.execute(f"DELETE FROM {name} WHERE run = ?", [run])
             connection.execute(
@@ -166,7 +180,7 @@ def _to_postgresql(url: str, table: str, run: str, rows: "pa.Table") -> None:
                     name, sql.Identifier("run"), declared
                 )
             )
-            if "measure" in rows.column_names:  # a table written before answers had this column gets it now
+            if "measure" in rows.column_names:  # tables that earlier versions wrote lack this column
                 cursor.execute(sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS measure text").format(name))
             cursor.execute(sql.SQL("DELETE FROM {} WHERE run = %s").format(name), [run])
             lines: list[dict[str, Any]] = rows.to_pylist()
@@ -203,14 +217,22 @@ def _first_line(error: Exception) -> str:
 _STYLE = (
     ":root{color-scheme:light dark}"
     "body{font:15px/1.5 system-ui,sans-serif;max-width:62em;margin:2em auto;padding:0 1em}"
-    "h1,h2{line-height:1.2}section{margin:2.5em 0;overflow-x:auto}img{max-width:100%;background:#fff}"
-    "header p{max-width:45em}"
+    "h1,h2{line-height:1.2}section{margin:2.5em 0;overflow-x:auto}"
+    "img{max-width:100%;background:#fff;border-radius:6px}header p,section p{max-width:45em}"
+    "table.numbers{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:1em 0}"
+    ".numbers th,.numbers td{padding:.35em .9em;text-align:left;border-bottom:1px solid rgba(128,128,128,.35)}"
+    ".numbers thead th{border-bottom-width:2px}.numbers .number{text-align:right}.note{font-size:.9em;opacity:.8}"
 )
 
 
 def report_page(report: Report, key: str, priced: Priced, answers: Mapping[str, Answered]) -> str:
-    """Return the page: what is promised, then each answer as a picture and a table."""
-    sections = "".join(_section(name, answer) for name, answer in answers.items())
+    """Return the HTML page of a run of `report`: the privacy promise, then each answer as a picture and a table.
+
+    `key` is the name of the run (`run_report`), `priced` has the joint price of its questions, and `answers` has the
+    answers by question name.
+    """
+    questions = {question.name: question for question in report.questions}
+    sections = "".join(_section(questions[name], answer) for name, answer in answers.items())
     title = escape(report.title)
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
@@ -230,14 +252,53 @@ def _promise(report: Report, priced: Priced) -> str:
     )
 
 
-def _section(name: str, answer: Answered) -> str:
+def _section(question: ReportQuestion, answer: Answered) -> str:
+    """Return the HTML of one `question` and its `answer`: a heading, a picture, a table, and notes about the numbers.
+
+    Columns have the names that the report's author wrote: those in the SELECT, or the column that is grouped by.
+    """
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
-    return f"<section><h2>{escape(name)}</h2>{_picture(name, private)}{answer_html(private)}</section>"
+    heading = question.title or question.name
+    columns, statistics = _columns(question, answer)
+    more = len(answer) - MOST_ROWS
+    notes = [
+        f"and {more:,} more" if more > 0 else "",
+        f"{private.heading[:1].upper()}{private.heading[1:]}. {private.left_out} {private.interval_note}",
+        private.promise,
+    ]
+    words = "".join(f"<p class='note'>{escape(note)}</p>" for note in notes if note)
+    table = numbers_html(columns, statistics, private.confidence, answer.unreliable_columns())
+    return f"<section><h2>{escape(heading)}</h2>{_picture(heading, answer)}{table}{words}</section>"
 
 
-def _picture(name: str, answer: PrivateAnswer) -> str:
-    """Return a picture of groups with intervals, where there is something to draw and something to draw it with."""
-    if len(answer) < 2 or (not answer.statistics and all(each.count is None for each in answer.items)):
+def _columns(question: ReportQuestion, answer: Answered) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return (columns, statistics): the values of an answer's table by column name, and the columns with statistics.
+
+    The statistics are given by the names of their columns; the other columns have labels. `question` names the column
+    of the labels if the answer does not.
+    """
+    if isinstance(answer, SqlAnswer):
+        named = [output.name for output in answer.outputs if output.statistic is not None or output.interval]
+        return answer.by_column(), named
+    columns = answer.columns()
+    if "item" in columns:  # an answer with one group column does not know its name; the question does
+        labels = columns.pop("item")
+        columns = {**({question.query.groups[0]: labels} if question.query.groups else {}), **columns}
+    return columns, list(answer.statistics or ("count",))
+
+
+def _has_numbers(answer: Answered) -> bool:
+    """Return whether the answer has a number that a picture can show."""
+    bars = bars_of(answer) if isinstance(answer, PrivateAnswer) else answer.charts()[0].bars
+    return any(bar.value is not None for bar in bars)
+
+
+def _picture(name: str, answer: Answered) -> str:
+    """Return an HTML image element with a chart of the answer's groups and their intervals.
+
+    `name` is its text alternative. Returns "" if there is no number to draw, or if matplotlib is not installed.
+    """
+    if not _has_numbers(answer):
         return ""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "picture.svg"

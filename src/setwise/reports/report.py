@@ -1,4 +1,4 @@
-"""A report as its author writes it, in TOML."""
+"""A report: the TOML file that an author writes, and its parsed form."""
 
 import tomllib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, cast
 from setwise.accounting.checks import check_delta, check_number
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.catalog import READING, Catalog, read_catalog
-from setwise.analytics.engines.connect import Beside, Location, location_of
+from setwise.analytics.engines.connect import JoinableTables, Location, location_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import TableFacts, parse_sql
@@ -18,9 +18,10 @@ from setwise.analytics.tables.domain import read_domain
 from setwise.errors import InvalidParameter
 
 _BESIDE = ("public", "private")
+"""The entries that name tables which SQL may join."""
 
 _TABLE = (*(word for word in READING if word != "table"), "catalog", *_BESIDE)
-"""Words of `setwise.open` that a report may say about its table, and about those that SQL joins to it."""
+"""The arguments of `setwise.open` that a report may state about its table and the tables that SQL joins to it."""
 
 _REPORT = (
     "title",
@@ -37,48 +38,68 @@ _REPORT = (
     "questions",
     *_TABLE,
 )
-_QUESTION = ("name", "sql", "weight", "to", "contributions", "domain")
+"""The entries that a report may have at its top level."""
+_QUESTION = ("name", "title", "sql", "weight", "to", "contributions", "domain")
+"""The entries that a question in SQL may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """One question: its share of the budget in proportion to `weight`, and where its answer is written."""
+class ReportQuestion:
+    """One question of a report: its name, its query, its weight in the budget, and the destinations `to` of its answer.
+
+    The question gets a share of the report's budget in proportion to `weight`. A question in SQL has its text in
+    `select` and, once the tables are open, the statement parsed for them in `asked`; both are None for other questions.
+    `title` is the heading of the answer on the page; if it is empty, the name is.
+    """
 
     name: str
     query: Query
     weight: float
     to: tuple[str, ...]
     select: "ReportSelect | None" = None
-    """The SQL of the question, which is read again once its tables are open; None for a question in words."""
     asked: SqlQuestion | None = None
-    """The statement on open tables."""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSelect:
-    """A SQL statement as its author wrote it: only open tables tell which columns it means."""
+    """The `text` of a question in SQL, which is parsed again once the tables are open and their columns are known.
+
+    `words` are its options as keyword arguments, such as contributions=.
+    """
 
     text: str
     words: SqlWords
 
 
 LIVE_ENDINGS = (".csv", ".json", ".svg", ".png")
-"""The files that a live series can be written to, by their endings."""
+"""The endings of files that a live series can be written to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOutput:
-    """A live series of the ledger that a report shows: as totals or windows, in which files. It costs nothing."""
+    """A live series of the ledger whose released numbers a report writes to the files `to`. This costs no budget.
+
+    `series` is the name of the series. The numbers are running totals or, with `window`, counts over that many periods.
+    With `top`, only that many items are written: the largest of the period that begins on the day `on` (YYYY-MM-DD), or
+    of the last period if `on` is None.
+    """
 
     series: str
     to: tuple[str, ...]
     window: int | None = None
+    top: int | None = None
+    on: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.series, str) or not self.series:
             raise InvalidParameter(f"a [[live]] names its series, not {self.series!r}")
         if self.window is not None and (type(self.window) is not int or self.window < 1):
             raise InvalidParameter(f"the window of {self.series!r} spans a number of periods, not {self.window!r}")
+        if self.top is not None and (type(self.top) is not int or self.top < 1):
+            raise InvalidParameter(f"the top of {self.series!r} is a number of items, not {self.top!r}")
+        if self.on is not None and (self.top is None or not isinstance(self.on, str)):
+            raise InvalidParameter(f"the day by which {self.series!r} is ranked is a text beside top, not {self.on!r}")
         for to in self.to:
             if Path(to).suffix.lower() not in LIVE_ENDINGS:
                 raise InvalidParameter(f"a live series is written to {', '.join(LIVE_ENDINGS)} files, not to {to!r}")
@@ -86,7 +107,14 @@ class LiveOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Questions about one table, under one (epsilon, delta)."""
+    """A parsed report: questions about one `table` with the user column `user`, under one (`epsilon`, `delta`).
+
+    `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the
+    ledger and `dataset` the name of the table's data set there; each is None if the report does not name it. `known_as`
+    are the names under which the ledger knows the report's private tables: the data set, or else their own names.
+    `options` are further arguments of `setwise.open`. `html` and `json` are files for the whole report, and `live` are
+    live series that are written with it; None or empty if the report names none.
+    """
 
     title: str
     name: str
@@ -94,9 +122,8 @@ class Report:
     user: str
     epsilon: float
     delta: float
-    questions: tuple[Question, ...]
+    questions: tuple[ReportQuestion, ...]
     known_as: tuple[str, ...]
-    """What its private tables are known as to a ledger: the dataset, or their own names."""
     ledger: str | None = None
     dataset: str | None = None
     html: str | None = None
@@ -106,7 +133,10 @@ class Report:
 
 
 def read_report(path: str | Path) -> Report:
-    """Return the report in a TOML file, or raise `InvalidParameter` naming what is wrong; no table is opened."""
+    """Return the report in the TOML file `path`; no table is opened.
+
+    Raises: `InvalidParameter`, with a message about the first fault, if the file cannot be read or is not a report.
+    """
     try:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -147,21 +177,25 @@ def read_report(path: str | Path) -> Report:
 
 
 def _live_output(written: Mapping[str, Any]) -> LiveOutput:
-    _check_words(written, ("series", "to", "window"), "a [[live]]")
+    _check_words(written, ("series", "to", "window", "top", "on"), "a [[live]]")
     to = written.get("to", ())
     every = (to,) if isinstance(to, str) else tuple(map(str, to))
-    return LiveOutput(series=written.get("series", ""), to=every, window=written.get("window"))
+    chosen = {word: written.get(word) for word in ("window", "top", "on")}
+    return LiveOutput(series=written.get("series", ""), to=every, **chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tables:
-    """The table of a report, its user column, and the tables that a SELECT may join to it."""
+    """The `table` of a report, its `user` column, and the tables `beside` that a SELECT may join to it.
+
+    `location` says where the table is, with the files of all private tables. `private_names` are the names of the
+    private tables among those that may be joined.
+    """
 
     table: str
     user: str
-    beside: Beside
+    beside: JoinableTables
     location: Location
-    """Where the table is, with the files of all private ones."""
     private_names: tuple[str, ...]
 
     @classmethod
@@ -174,7 +208,7 @@ class _Tables:
         if catalog is not None:
             entry = catalog.table(source)
             engine, source = entry.options.get("engine", engine), entry.source
-        beside = Beside(public=found.get("public", {}), private=found.get("private", {}))
+        beside = JoinableTables(public=found.get("public", {}), private=found.get("private", {}))
         private = [location_of(each, engine) for each in beside.private.values()]
         return cls(
             table=found["table"],
@@ -185,20 +219,22 @@ class _Tables:
         )
 
 
-def _question(found: Any, tables: _Tables) -> Question:  # noqa: ANN401 - whatever the author wrote
+def _question(found: Any, tables: _Tables) -> ReportQuestion:  # noqa: ANN401 - whatever the author wrote
     if not isinstance(found, dict):
         raise InvalidParameter("a question is a table: write [[questions]] above its words")
     if "name" not in found:
         raise InvalidParameter("a question has no name: it is needed for its key and its answer")
-    name = found["name"]
+    name, title = found["name"], found.get("title", "")
+    if not isinstance(title, str):
+        raise InvalidParameter(f"the title of {name!r} must be text, not {title!r}")
     weight = _positive(f"the weight of {name!r}", found.get("weight", 1.0))
     to = found.get("to", [])
     where = (to,) if isinstance(to, str) else tuple(to)
-    words = {word: value for word, value in found.items() if word not in ("name", "weight", "to")}
+    words = {word: value for word, value in found.items() if word not in ("name", "title", "weight", "to")}
     if words.get("domain") is not None:
         words["domain"] = read_domain(words["domain"], tables.location)
     if "sql" not in found:
-        return Question(name=name, query=Query.from_dict(words), weight=weight, to=where)
+        return ReportQuestion(name=name, query=Query.from_dict(words), weight=weight, to=where, title=title)
     _check_words(found, _QUESTION, "a question in SQL")
     text = words.pop("sql")
     statement = parse_sql(text, user=tables.user, **words, facts=TableFacts(public=tuple(tables.beside.public)))
@@ -212,11 +248,12 @@ def _question(found: Any, tables: _Tables) -> Question:  # noqa: ANN401 - whatev
         raise InvalidParameter(
             f"{name!r} asks the table {statement.table!r}, and the report is on {tables.location.name!r}"
         )
-    return Question(
+    return ReportQuestion(
         name=name,
         query=statement.query,
         weight=weight,
         to=where,
+        title=title,
         select=ReportSelect(text=text, words=cast("SqlWords", words)),
     )
 
@@ -227,14 +264,18 @@ def _kinds(types: Any) -> dict[str, Kind]:  # noqa: ANN401 - whatever the author
     return {column: Kind(kind) for column, kind in types.items()}
 
 
-def _check_words(found: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+def _check_words(found: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    """Raise `InvalidParameter` if the TOML table `found` has an entry that is not in `known`.
+
+    `place` names the TOML table in the error message.
+    """
     for word in found:
         if word not in known:
-            raise InvalidParameter(f"{what} has no word {word!r}; it may have {', '.join(known)}")
+            raise InvalidParameter(f"{place} has the unknown entry {word!r}; it may have {', '.join(known)}")
 
 
-def _positive(what: str, value: object) -> float:
-    number = check_number(what, value)
+def _positive(name: str, value: object) -> float:
+    number = check_number(name, value)
     if number <= 0.0:
-        raise InvalidParameter(f"{what} must be above 0, not {value!r}")
+        raise InvalidParameter(f"{name} must be above 0, not {value!r}")
     return number

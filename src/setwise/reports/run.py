@@ -1,4 +1,4 @@
-"""Running a report: price it, register it with a ledger, ask, and write the answers."""
+"""Runs a report: prices its questions together, registers them with a ledger, asks them, and writes the answers."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,23 +9,27 @@ from typing import Any, TypeAlias
 
 from setwise.accounting.notation import format_use
 from setwise.analytics.askable import SqlWords
-from setwise.analytics.pricing import Priced, price
+from setwise.analytics.opening import open as open_table
+from setwise.analytics.planning.pricing import Priced, price
 from setwise.analytics.session import Session
-from setwise.analytics.session import open as open_table
 from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
 from setwise.live.series import find_live
 from setwise.reports.outputs import Answered, check_destination, report_page, write_answer, write_series, write_whole
-from setwise.reports.report import Question, Report
+from setwise.reports.report import Report, ReportQuestion
 
 Step = Callable[[str], None]
-"""Told what is done next."""
+"""A function that is called with a description of each step before the step begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """A report that was run: what it was promised to cost, and its answers by name."""
+class ReportRun:
+    """The result of running a `report`: the joint price of its questions, and the answers by question name.
+
+    `priced` has the plan of each question, and the certified cost of all of them together. `key` is the name of the
+    run; an interrupted run continues if the report is run again under the same key.
+    """
 
     report: Report
     key: str
@@ -33,7 +37,7 @@ class Ran:
     answers: dict[str, Answered]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of the report."""
+        """Return the run as a JSON object: the report's name, its privacy promise and the answers by question name."""
         return {
             "report": self.report.name,
             "title": self.report.title,
@@ -45,24 +49,31 @@ class Ran:
 
 
 def preview_report(report: Report) -> Priced:
-    """Return what the report would cost and how far off its answers may be; free, and no row is read."""
-    with _opened(report) as asked:
-        return _priced(report, asked)
+    """Return the joint price of the report's questions and the plan of each, with its expected error.
+
+    Nothing is charged, and no row is read.
+    """
+    with _open_sessions(report) as asked:
+        return _price_questions(report, asked)
 
 
-def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: None) -> Ran:
-    """Ask all questions of a report, and write their answers.
+def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: None) -> ReportRun:
+    """Ask all questions of a report, write their answers to files or databases, and return them.
 
-    The report's uses are registered first, in an account of its own named `NAME:KEY`, whose promise is certified
-    set-wise. A run that was interrupted goes on under the same key: what was answered is replayed and costs nothing.
+    The mechanism uses of all questions are registered first, in an account called `NAME:KEY` after the report and
+    `key`, whose (epsilon, delta) is certified for these uses in any order. An interrupted run continues under the same
+    `key`: questions that were answered before get their stored answers and cost nothing. `ledger` is the address of the
+    ledger, and `step` is called with a description of each stage before it begins.
     """
     for question in report.questions:
         for to in question.to:
             check_destination(to)
-    with _opened(report) as asked, Ledger.open(ledger) as opened:
-        views = [find_live(opened, each.series).view(window=each.window) for each in report.live]
+    with _open_sessions(report) as asked, Ledger.open(ledger) as opened:
+        views = [
+            find_live(opened, each.series).view(window=each.window, top=each.top, on=each.on) for each in report.live
+        ]
         step("pricing the questions together")
-        priced = _priced(report, asked)
+        priced = _price_questions(report, asked)
         account = _account(report, key, priced, opened)
         answers: dict[str, Answered] = {}
         for number, ((session, question), total) in enumerate(zip(asked, priced.totals, strict=True), start=1):
@@ -76,7 +87,7 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
         for view, output in zip(views, report.live, strict=True):
             for to in output.to:
                 write_series(view, to)
-    ran = Ran(report, key, priced, answers)
+    ran = ReportRun(report, key, priced, answers)
     if report.json is not None:
         write_whole(Path(report.json), (json.dumps(ran.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
     if report.html is not None:
@@ -84,21 +95,25 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
     return ran
 
 
-Asked: TypeAlias = list[tuple[Session, Question]]
-"""Each question with the session on its tables."""
+QuestionSessions: TypeAlias = list[tuple[Session, ReportQuestion]]
+"""Each question with the session on the rows that it reads."""
 
 
 @contextmanager
-def _opened(report: Report) -> Iterator[Asked]:
+def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
     with open_table(report.table, user=report.user, **report.options) as session:
-        yield [_read(question, session, report) for question in report.questions]
+        yield [_parse_question(question, session, report) for question in report.questions]
 
 
-def _read(question: Question, session: Session, report: Report) -> tuple[Session, Question]:
-    """Return a question with the session on the rows that it reads, whose columns are known now."""
+def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
+    """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
+
+    A question that is not in SQL is returned unchanged, with `session`.
+    Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
+    """
     if question.select is None:
         return session, question
-    # The budget is not looked at: questions are priced together.
+    # A statement needs a budget to be parsed. It is not used, because the questions are priced together.
     words: SqlWords = {**question.select.words, "epsilon": report.epsilon, "delta": report.delta}
     asked = session.ask_sql(question.select.text, words)
     if len(asked.sessions) != 1:
@@ -107,14 +122,20 @@ def _read(question: Question, session: Session, report: Report) -> tuple[Session
     return rows, replace(question, query=asked.statement.query, asked=asked)
 
 
-def _priced(report: Report, asked: Asked) -> Priced:
+def _price_questions(report: Report, asked: QuestionSessions) -> Priced:
     questions = [question for _, question in asked]
     schemas = [session.schema for session, _ in asked]
     return price(questions, user=report.user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
 
 
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
-    """Return the account of this run: the one it had before, or a new one."""
+    """Return the account that pays for this run: the one that an earlier attempt opened, or a new one.
+
+    The account is named after `report` and `key`, and the mechanism uses of all questions, in `priced`, are registered
+    with it in `ledger`.
+
+    Raises: `InvalidParameter` if the earlier attempt under `key` registered other uses or another data set.
+    """
     name, dataset = f"{report.name}:{key}", report.dataset or ""
     for known_as in report.known_as:
         ledger.check_pays(account=name, dataset=dataset, known_as=known_as)

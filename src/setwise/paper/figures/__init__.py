@@ -1,1 +1,1 @@
-"""The figures of the paper, one module each."""
+"""The figures of the paper and Setwise's own, one or two per module."""

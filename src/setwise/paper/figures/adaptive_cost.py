@@ -1,4 +1,4 @@
-"""`new:adaptive-cost`: what an analyst gains by choosing each bounded-range mechanism after the last answer."""
+"""Figure `new:adaptive-cost`: how much an analyst gains by choosing bounded-range mechanisms after earlier answers."""
 
 from setwise.accounting.brackets import Bracket, Progress
 from setwise.accounting.compose import compose
@@ -9,27 +9,30 @@ from setwise.paper.formulas import mixture, narrow
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0)
 _WIDTHS = (3e-4, 5e-4, 1e-3)
-"""Relative widths of the brackets to try: a small part of the differences drawn."""
+"""Relative widths of the brackets to try: a small part of the differences that are drawn."""
 
 COUNTS = (5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 34, 40, 48, 56, 68, 80, 96, 112, 136, 160)
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
-    """Return the certified adaptive optimum and the batch optimum of bounded-range uses at delta = 1e-6.
+    """Return the table of overall epsilons at delta = 1e-6 of bounded-range uses, chosen adaptively or as a batch.
+
+    There is one row per epsilon of a use and number of uses in `counts`. The adaptive optimum is a certified bracket.
+    `progress` is called with the share of rows done.
 
     Theorem: lem:adap_recursion_hetero against thm:non-adaptive.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in counts]
     for done, (epsilon, count) in enumerate(places):
-        found = _adaptive(epsilon, count)
+        bracket = _adaptive(epsilon, count)
         rows.append(
             {
                 "epsilon": epsilon,
                 "uses": count,
                 "batch": compose(mixture(epsilon, count, 0), "batch").epsilon(DELTA).upper,
-                "adaptive_lower": found.lower,
-                "adaptive_upper": found.upper,
+                "adaptive_lower": bracket.lower,
+                "adaptive_upper": bracket.upper,
             }
         )
         progress((done + 1) / len(places))
@@ -37,18 +40,25 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def _adaptive(epsilon: float, count: int) -> Bracket:
+    """Return a narrow bracket for the overall epsilon at delta = 1e-6 of `count` bounded-range uses chosen adaptively.
+
+    Each use has the given `epsilon`.
+    """
     composed = compose(mixture(epsilon, count, 0))
     return narrow(lambda width: composed.epsilon(DELTA, width=width).bracket, _WIDTHS)
 
 
 def extra(table: Table, end: str) -> list[float]:
-    """Return the adaptive optimum over the batch optimum, less one, in percent."""
+    """Return by how many percent the adaptive optimum exceeds the batch optimum, per row.
+
+    `end` is "lower" or "upper", the end of the adaptive bracket that is compared.
+    """
     ends = zip(table.numbers(f"adaptive_{end}"), table.numbers("batch"), strict=True)
     return [100.0 * (adaptive / batch - 1.0) for adaptive, batch in ends]
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return what the paper says of adaptivity."""
+    """Return the check of the paper's statement that adaptive choices of mechanisms can increase the privacy loss."""
     return (
         Claim(
             label="lem:adap_recursion_hetero",
@@ -62,7 +72,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Draw both optima, and their relative distance."""
+    """Return a picture of the adaptive and the batch optimum, and of their distance, against the number of uses."""
     picture, (left, right) = chart.panels(2, (9.4, 4.8))
     strokes = (chart.OURS, chart.OTHER, chart.PAPER_TOO)
     for epsilon, stroke in zip(EPSILONS, strokes, strict=True):

@@ -1,6 +1,7 @@
-"""`fig:AdvancedCompBRDP` and `fig:opt_nonadaptive`: bounds for m pure-DP uses of k, the rest bounded range, and ours.
+"""Figures `fig:AdvancedCompBRDP` and `fig:opt_nonadaptive`: the overall epsilon and delta of k uses, m of them pure DP.
 
-The first draws the paper's set-wise bound against the optimal pure-DP bound, the second the optimum of a batch.
+The other uses have bounded range (BR). The first figure has the paper's set-wise bound on epsilon against the optimal
+pure-DP bound, the second the optimal delta of a batch; both have Setwise's set-wise optimum beside them.
 """
 
 from setwise.accounting.brackets import Progress
@@ -13,14 +14,19 @@ from setwise.paper.formulas import mixture, paper_epsilon
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5)
 SHARES = (0, 25, 50, 75, 100)
-"""Pure-DP uses, in percent."""
+"""The drawn shares of pure-DP uses, in percent."""
 
 OURS = (0, 50)
-"""Those for which our own bound is drawn."""
+"""The shares of pure-DP uses, in percent, for which our own optimum is drawn."""
 
 
 def compute_setwise(progress: Progress, most: int = 100) -> Table:
-    """Return the overall epsilon of every curve; the paper does not say which epsilon and delta it drew."""
+    """Return the table of overall epsilons at delta = 1e-6, by the paper's set-wise bound and by optimal composition.
+
+    There is one row per epsilon of a use and number of uses, from 4 to `most`, and a column per bound and share of
+    pure-DP uses (the other uses have bounded range). The paper does not say which epsilon and delta it drew; here two
+    epsilons per use are computed. `progress` is called with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, uses) for epsilon in EPSILONS for uses in range(4, most + 1, 4)]
     for done, (epsilon, uses) in enumerate(places):
@@ -29,15 +35,19 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
             row[f"paper_{share}"] = paper_epsilon(mixture(epsilon, uses, uses * share // 100), DELTA)
         row["optimal_pure"] = compose(mixture(epsilon, uses, uses)).epsilon(DELTA).upper
         for share in OURS:
-            found = compose(mixture(epsilon, uses, uses * share // 100)).epsilon(DELTA)
-            row[f"ours_{share}_lower"], row[f"ours_{share}_upper"] = found.lower, found.upper
+            optimum = compose(mixture(epsilon, uses, uses * share // 100)).epsilon(DELTA)
+            row[f"ours_{share}_lower"], row[f"ours_{share}_upper"] = optimum.lower, optimum.upper
         rows.append(row)
         progress((done + 1) / len(places))
     return Table.of_rows(rows)
 
 
 def claims_setwise(table: Table) -> tuple[Claim, ...]:
-    """Return what the text says about the figure."""
+    """Return checks of what the paper's text says about its set-wise bound (fig:AdvancedCompBRDP).
+
+    With half of the uses bounded range the bound is almost the optimal pure-DP bound; with all of them it is below
+    that.
+    """
     small = table.where("epsilon", EPSILONS[0])
     half, pure = small.numbers("paper_50"), small.numbers("optimal_pure")
     apart = [abs(p / o - 1) for k, p, o in zip(small.numbers("uses"), half, pure, strict=True) if k >= 20]
@@ -74,7 +84,7 @@ def claims_setwise(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_setwise(table: Table) -> "chart.Picture":
-    """Draw one panel per epsilon."""
+    """Return a picture of the overall epsilon against the number of uses, one panel per epsilon of a use."""
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
         part = table.where("epsilon", epsilon)
@@ -107,11 +117,15 @@ EPSILON = 0.1
 COUNTS = (20, 100)
 _FARTHEST = {20: 1.95, 100: 5.0}
 _SMALLEST = 1e-12
-"""Deltas below this are off the picture."""
+"""The smallest delta on the y axis of the picture."""
 
 
 def compute_batch(progress: Progress, points: int = 27) -> Table:
-    """Return delta against the overall epsilon for every share of pure DP."""
+    """Return the table of optimal deltas of pure-DP and bounded-range uses, in a batch and in any adaptive order.
+
+    There is one row for each number of uses and each of `points` overall epsilons, and one column per share of pure-DP
+    uses. `progress` is called with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     places = [(uses, i * _FARTHEST[uses] / (points - 1)) for uses in COUNTS for i in range(points)]
     for done, (uses, g) in enumerate(places):
@@ -119,19 +133,26 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
         for share in SHARES:
             row[f"batch_{share}"] = compose(mixture(EPSILON, uses, uses * share // 100), "batch").delta(g).upper
         for share in OURS:
-            found = compose(mixture(EPSILON, uses, uses * share // 100)).delta(g)
-            row[f"ours_{share}_lower"], row[f"ours_{share}_upper"] = found.lower, found.upper
+            optimum = compose(mixture(EPSILON, uses, uses * share // 100)).delta(g)
+            row[f"ours_{share}_lower"], row[f"ours_{share}_upper"] = optimum.lower, optimum.upper
         rows.append(row)
         progress((done + 1) / len(places))
     return Table.of_rows(rows)
 
 
 def claims_batch(table: Table) -> tuple[Claim, ...]:
-    """Return the claims that the family has the two earlier theorems at its ends, and the printed formula inside."""
+    """Return checks that the batch optimum agrees with two earlier theorems, and with the paper's printed formula.
+
+    With only pure-DP uses it is the optimal pure-DP bound, and with only bounded-range uses the optimal batch bound.
+    """
     part = table.where("uses", 20.0)
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]
 
     def apart(share: int, formula: "list[float]") -> float:
+        """Return the largest relative distance between batch deltas of the table and the values in `formula`.
+
+        `share` is the percentage of pure-DP uses, which selects the column of the table.
+        """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))
 
@@ -162,7 +183,7 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_batch(table: Table) -> "chart.Picture":
-    """Draw one panel per number of uses, delta on a logarithmic axis."""
+    """Return a picture of delta, on a logarithmic axis, against the overall epsilon; one panel per number of uses."""
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, uses in zip(axes, COUNTS, strict=True):
         part = table.where("uses", float(uses))

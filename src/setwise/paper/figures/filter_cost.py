@@ -1,4 +1,7 @@
-"""`new:filter-cost`: what it costs not to preregister parameters: a Gaussian wallet against the preregistered set."""
+"""Figure `new:filter-cost`: how much larger epsilon is if parameters are not registered in advance.
+
+Privacy filters, for parameters chosen on the fly, are compared with the optimum of a preregistered set of uses.
+"""
 
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
@@ -10,13 +13,18 @@ from setwise.paper.formulas import paper_epsilon
 
 DELTA = 1e-6
 KINDS = (("bounded-range", "bounded-range:0.1"), ("pure", "pure:0.1"), ("gaussian", "gaussian:14.1421356"))
-"""A pick, a Laplace count, and a Gaussian count of the same variance."""
+"""The kinds of uses: a pick (bounded range), a Laplace count, and a Gaussian count of the same variance."""
 
 COUNTS = tuple(range(4, 101, 4))
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
-    """Return the overall epsilon at delta = 1e-6 with and without preregistration, for uses of one kind."""
+    """Return the table of overall epsilons at delta = 1e-6 with parameters fixed in advance and chosen on the fly.
+
+    There is one row per kind of use and number of uses in `counts`. With fixed parameters the columns are the set-wise
+    optimum and the paper's bound. With parameters chosen on the fly they are a privacy filter, whose budget is fixed in
+    advance, and an odometer, which bounds the loss so far. `progress` is called with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     places = [(name, written, count) for name, written in KINDS for count in counts]
     for done, (name, written, count) in enumerate(places):
@@ -39,9 +47,10 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the order of the two: preregistering never costs more, and for Gaussian noise no less."""
+    """Return checks that registering parameters in advance lowers epsilon, except for Gaussian noise."""
 
     def largest_ratio(kind: str) -> float:
+        """Return the largest ratio of the preregistered epsilon to a filter's epsilon, over the rows of one `kind`."""
         part = table.where("kind", kind)
         return max(s / f for s, f in zip(part.numbers("setwise"), part.numbers("filter"), strict=True))
 
@@ -66,7 +75,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Draw one panel per kind of use."""
+    """Return a picture of the overall epsilons against the number of uses, one panel per kind of use."""
     picture, axes = chart.panels(3, (10.4, 4.6))
     titles = ("picks: bounded range 0.1", "Laplace counts: pure DP 0.1", "Gaussian counts: sigma = 14.14")
     for panel, (name, _), title in zip(axes, KINDS, titles, strict=True):

@@ -1,6 +1,7 @@
-"""`fig:GM_oneshot` and `fig:GM_comp`: Laplace against Gaussian noise of equal variance, on one histogram and on k.
+"""Figures `fig:GM_oneshot` and `fig:GM_comp`: the overall epsilon of histograms with Laplace and with Gaussian noise.
 
-The first is by l0-sensitivity; in the second each histogram has l0-sensitivity 10.
+Both noises have the same variance. The first figure has one histogram and the l0-sensitivity, the number of counts that
+one user changes, on its x axis; the second has several histograms, each of l0-sensitivity 10.
 """
 
 import math
@@ -22,16 +23,19 @@ from setwise.paper.formulas import (
 
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0)
-"""The paper does not say which it drew; these two show both of the cases it speaks of."""
+"""The paper does not say which epsilon it drew; these two show both of the cases that its text mentions."""
 
 
 def equal_sigma(epsilon: float) -> float:
-    """Return the deviation of Laplace noise of scale 1/epsilon: its variance is 2/epsilon^2."""
+    """Return the standard deviation of Laplace noise of scale 1/epsilon, which is sqrt(2)/epsilon."""
     return math.sqrt(2.0) / epsilon
 
 
 def laplace_by_paper(epsilon: float, counts: int) -> float:
-    """Return the overall epsilon of Laplace noise on `counts` counts of one user, as the worst pure DP.
+    """Return the overall epsilon at delta = 1e-6 of a histogram with Laplace noise, by the paper's bound.
+
+    The noise has the scale 1/epsilon. `counts` is the largest number of counts that one user changes; each is composed
+    as the worst epsilon-DP mechanism.
 
     Theorem: lem:peeling_lap.
     """
@@ -39,12 +43,18 @@ def laplace_by_paper(epsilon: float, counts: int) -> float:
 
 
 def laplace_exact(epsilon: float, counts: int) -> float:
-    """Return the same with the loss of Laplace noise itself."""
+    """Return the overall epsilon at delta = 1e-6 of a histogram with Laplace noise, by its exact privacy loss.
+
+    The noise has the scale 1/epsilon. `counts` is the largest number of counts that one user changes.
+    """
     return compose([laplace_histogram(scale=1.0 / epsilon, contributions=counts)]).epsilon(DELTA).upper
 
 
 def gaussian_by_paper(epsilon: float, counts: int) -> float:
-    """Return the overall epsilon of Gaussian noise of the same variance, through zCDP.
+    """Return the overall epsilon at delta = 1e-6 of a histogram with Gaussian noise, by the paper's bound through zCDP.
+
+    The noise has the variance of Laplace noise of scale 1/epsilon. `counts` is the largest number of counts that one
+    user changes.
 
     Theorem: lem:GM.
     """
@@ -52,7 +62,10 @@ def gaussian_by_paper(epsilon: float, counts: int) -> float:
 
 
 def gaussian_exact(epsilon: float, counts: int) -> float:
-    """Return the same exactly: one Gaussian of l2-sensitivity sqrt(counts).
+    """Return the overall epsilon at delta = 1e-6 of a histogram with Gaussian noise, by its exact privacy profile.
+
+    The noise has the variance of Laplace noise of scale 1/epsilon. `counts` is the largest number of counts that one
+    user changes, so the histogram is one Gaussian mechanism of l2-sensitivity sqrt(counts).
 
     Theorem: lem:AGM.
     """
@@ -60,33 +73,42 @@ def gaussian_exact(epsilon: float, counts: int) -> float:
 
 
 def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> float:
-    """Return the overall epsilon when each histogram is first made an (epsilon, delta) mechanism, with the best split.
+    """Return the overall epsilon at delta = 1e-6 of several Gaussian histograms, composed as (epsilon_i, delta_i)-DP.
 
-    What the paper draws: lem:AGM for each histogram, then the optimal composition of (epsilon_i, delta_i)-DP. How much
-    of delta goes to the histograms is free; the best share is found by search, and every share is valid.
+    This is what the paper draws: each histogram is made (epsilon_i, delta_i)-DP by the exact Gaussian bound (lem:AGM),
+    and these are composed optimally. The noise has the variance of Laplace noise of scale 1/epsilon. How much of delta
+    goes to the delta_i is free; the best share is found by search, and every share gives a valid bound. One user
+    changes at most `contributions` counts of each histogram.
 
     Theorem: lem:AGM, MurtaghVa16.
     """
     once = Gaussian(sigma=equal_sigma(epsilon) / math.sqrt(contributions))
 
     def overall(log_share: float) -> float:
+        """Return the overall epsilon if the delta_i of all histograms together use the share exp(`log_share`) of delta.
+
+        The composition of the histograms uses the remaining delta.
+        """
         spent = DELTA * math.exp(log_share)
-        each = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))
-        use = Use(ApproxDP(epsilon=each.epsilon, delta=each.delta), histograms)
+        histogram = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))
+        use = Use(ApproxDP(epsilon=histogram.epsilon, delta=histogram.delta), histograms)
         return compose([use]).epsilon(DELTA).upper
 
     return _smallest(overall, math.log(1e-4), math.log(1.0 - 1e-6))
 
 
 def _smallest(value: Callable[[float], float], low: float, high: float, points: int = 25) -> float:
-    """Return the smallest value over a grid, refined twice around its best point."""
+    """Return about the smallest value of the function `value` between `low` and `high`.
+
+    It is evaluated on a grid of `points` points, and twice more on finer grids around the best point.
+    """
     best = math.inf
     for _ in range(3):
         step = (high - low) / (points - 1)
         places = [low + step * i for i in range(points)]
-        found = [value(place) for place in places]
-        best = min(best, *found)
-        middle = places[found.index(min(found))]
+        values = [value(place) for place in places]
+        best = min(best, *values)
+        middle = places[values.index(min(values))]
         low, high = max(low, middle - step), min(high, middle + step)
     return best
 
@@ -95,7 +117,11 @@ SENSITIVITIES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
 def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
-    """Return the overall epsilon at delta = 1e-6 of every curve."""
+    """Return the table of overall epsilons at delta = 1e-6 for one histogram.
+
+    There is one row per epsilon of the Laplace noise and l0-sensitivity (the number of counts that one user changes),
+    and one column per bound. `progress` is called with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in sensitivities]
     for done, (epsilon, count) in enumerate(places):
@@ -114,11 +140,14 @@ def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVIT
 
 
 def claims_once(table: Table) -> tuple[Claim, ...]:
-    """Return what the text says about the figure."""
-    found = []
+    """Return checks of what the paper's text says about one histogram (fig:GM_oneshot).
+
+    Laplace noise has the smaller epsilon for small l0-sensitivity, and Gaussian noise for large.
+    """
+    comparisons = []
     for epsilon in EPSILONS:
         few, many = {"epsilon": epsilon, "sensitivity": 1.0}, {"epsilon": epsilon, "sensitivity": 100.0}
-        found += [
+        comparisons += [
             Claim(
                 label="fig:GM_oneshot",
                 says=f"small l0-sensitivity: Laplace is below optimal Gaussian (1, epsilon = {epsilon:g}; "
@@ -137,7 +166,7 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
         ]
     worst = max(b / a for a, b in zip(table.numbers("laplace"), table.numbers("ours_laplace"), strict=True))
     return (
-        *found,
+        *comparisons,
         Claim(
             label="lem:peeling_lap",
             says="Laplace noise costs at most as much as the worst pure DP (largest ratio; paper: 1)",
@@ -149,7 +178,7 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_once(table: Table) -> "chart.Picture":
-    """Draw one panel per epsilon."""
+    """Return a picture of the overall epsilon against the l0-sensitivity, one panel per epsilon."""
     picture, axes = chart.panels(2, (9.4, 4.7))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
         part = table.where("epsilon", epsilon)
@@ -180,7 +209,11 @@ HISTOGRAMS = tuple(range(2, 11))
 
 
 def compute_composed(progress: Progress, histograms: tuple[int, ...] = HISTOGRAMS) -> Table:
-    """Return the overall epsilon at delta = 1e-6 of every curve."""
+    """Return the table of overall epsilons at delta = 1e-6 for several histograms of l0-sensitivity 10.
+
+    There is one row per epsilon of the Laplace noise and number of histograms, and one column per bound. `progress` is
+    called with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in histograms]
     for done, (epsilon, count) in enumerate(places):
@@ -201,7 +234,10 @@ def compute_composed(progress: Progress, histograms: tuple[int, ...] = HISTOGRAM
 
 
 def claims_composed(table: Table) -> tuple[Claim, ...]:
-    """Return what the text says about the figure."""
+    """Return checks of what the paper's text says about several histograms (fig:GM_comp).
+
+    Laplace noise has the smaller epsilon for few histograms, and Gaussian noise, through zCDP, for many.
+    """
     small, large = EPSILONS
     first, last = {"epsilon": large, "histograms": 2.0}, {"epsilon": small, "histograms": 10.0}
     noise = gaussian_histogram(sigma=equal_sigma(small), contributions=CONTRIBUTIONS)
@@ -265,7 +301,7 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_composed(table: Table) -> "chart.Picture":
-    """Draw one panel per epsilon."""
+    """Return a picture of the overall epsilon against the number of histograms, one panel per epsilon."""
     picture, axes = chart.panels(2, (9.4, 4.9))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
         part = table.where("epsilon", epsilon)

@@ -1,4 +1,7 @@
-"""`fig:NoiseCompare`: ordered least squares against Laplace noise on the 25 most frequent words of Macbeth."""
+"""Figure `fig:NoiseCompare`: ordered least squares against Laplace noise on the 25 most frequent words of Macbeth.
+
+Ordered least squares adds Gaussian noise to counts whose order is known, and fits a falling sequence to them.
+"""
 
 import csv
 import math
@@ -30,13 +33,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 SIGMA = Fraction(131, 10)
-"""Gaussian noise of the same overall privacy, (2.08, 1e-6), as Laplace noise of epsilon 0.1 on 25 counts."""
+"""Gaussian noise with the same overall privacy, (2.08, 1e-6), as Laplace noise of epsilon 0.1 on 25 counts.
+
+It is the sigma of the paper, by its zCDP bound.
+"""
 
 EPSILON = Fraction(1, 10)
 
 
 def macbeth_words() -> Histogram:
-    """Return how often each word of Macbeth occurs.
+    """Return how often each word of Macbeth occurs, as a histogram.
 
     >>> macbeth_words().ranked(3).labels
     ('the', 'and', 'to')
@@ -48,7 +54,11 @@ def macbeth_words() -> Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Per word, the mean and deviation of each mechanism's answers over the trials, and their mean absolute errors."""
+    """Noisy counts of words by Laplace noise and by ordered least squares, summarised over repeated trials.
+
+    Each field has one entry per word: the word, its true count and, for each of the two mechanisms, the mean of its
+    noisy counts, their standard deviation (`.._deviation`) and their mean absolute error (`.._error`).
+    """
 
     words: tuple[str, ...]
     counts: tuple[int, ...]
@@ -61,9 +71,12 @@ class Comparison:
 
 
 def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fraction = SIGMA) -> Comparison:
-    """Run both mechanisms `trials` times on the k most frequent words, given in their true order.
+    """Run Laplace noise and ordered least squares `trials` times on the `k` most frequent words, and compare them.
 
-    Both are the paper's: least squares takes independent noise and is not rounded to whole numbers.
+    Ordered least squares adds noise to the counts and fits a falling sequence, because the true order of the words is
+    taken to be known. Both mechanisms are the paper's: least squares takes independent Gaussian noise of deviation
+    `sigma` and is not rounded to integers. `randomness` is the source of random bits for both. Raises
+    `InvalidParameter` for fewer than 2 trials.
 
     Theorem: fig:NoiseCompare.
     """
@@ -95,9 +108,9 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
 
 
 class SeededRandomness:
-    """Words of a seeded generator, so that a figure is the same wherever it is drawn.
+    """Random words of a seeded generator, so that a figure is the same wherever it is drawn.
 
-    Whoever knows the seed can subtract the noise. Only figures over public data may use this; releases take
+    Anybody who knows the seed can subtract the noise. Only figures over public data may use this class; releases use
     `SystemRandomness`.
 
     >>> bool((SeededRandomness(1).words(4) == SeededRandomness(1).words(4)).all())
@@ -107,11 +120,14 @@ class SeededRandomness:
     __slots__ = ("_generator",)
 
     def __init__(self, seed: int) -> None:
-        # The bit generator's raw stream is part of its definition; that of the distributions on top of it is not.
+        # NumPy guarantees the raw stream of a bit generator across versions, but not that of its distributions.
         self._generator = np.random.PCG64(seed)
 
     def words(self, count: int, width: int = WORD) -> NDArray[np.uint64]:
-        """Return `count` uniform integers of `width` bits, 1 to 64."""
+        """Return `count` uniform integers of `width` bits, 1 to 64.
+
+        Raises `InvalidParameter` for another width.
+        """
         if not 1 <= width <= WORD:
             raise InvalidParameter(f"width must lie between 1 and 64 bits, not {width!r}")
         raw = np.atleast_1d(np.asarray(self._generator.random_raw(count), dtype=np.uint64))
@@ -123,30 +139,41 @@ TRIALS = 100
 DELTA = 1e-6
 SEED = 1606
 _SMALL = slice(15, 25)
-"""The ten least frequent of the 25 words: the paper's "smaller counts"."""
+"""The ten least frequent of the 25 words, which are the paper's "smaller counts"."""
 
 
 def overall_epsilon() -> float:
-    """Return what 25 Laplace counts of epsilon 0.1 add up to at delta = 1e-6: the paper's 2.08."""
+    """Return the overall epsilon at delta = 1e-6 of 25 Laplace counts of epsilon 0.1: the paper's 2.08."""
     return compose([laplace_histogram_as_pure(epsilon=float(EPSILON), contributions=WORDS)]).epsilon(DELTA).upper
 
 
 def exact_sigma() -> Fraction:
-    """Return the Gaussian noise of the same (epsilon, delta) by lem:AGM, rounded up to three decimals."""
-    found = smallest_noise(
+    """Return the smallest sigma of Gaussian noise on 25 counts with the (epsilon, delta) of the Laplace noise.
+
+    It is rounded up to 3 decimals. The exact privacy profile of the Gaussian mechanism is used (lem:AGM), not the
+    paper's zCDP bound.
+    """
+    noise = smallest_noise(
         lambda sigma: [gaussian_histogram(sigma=sigma, contributions=WORDS)], epsilon=overall_epsilon(), delta=DELTA
     )
-    return Fraction(math.ceil(found.value * 1000), 1000)
+    return Fraction(math.ceil(noise.value * 1000), 1000)
 
 
 def released(sigma: Fraction) -> tuple[Use, ...]:
-    """Return what one release of the 25 counts by ordered least squares costs, by the mechanism's own word."""
+    """Return the privacy cost, as mechanism uses, of one release of the 25 counts by ordered least squares.
+
+    The Gaussian noise has the deviation `sigma`. The uses are those that the library's mechanism reports for itself.
+    """
     order = tuple(str(label) for label in macbeth_words().ranked(WORDS).labels)
     return OrderedLeastSquares(order=order, contributions=WORDS, sigma=sigma).guarantees()
 
 
 def compute(progress: Progress, trials: int = TRIALS) -> Table:
-    """Return, per word, mean, deviation and mean absolute error over the trials; the trials are seeded."""
+    """Return the table of mean, standard deviation and mean absolute error of the noisy count of each word.
+
+    They are taken over `trials` seeded trials, for Laplace noise, and for least squares with the paper's sigma and with
+    the exact sigma. `progress` is called with the share of work done.
+    """
     paper = compare(SeededRandomness(SEED), WORDS, trials, SIGMA)
     progress(0.5)
     ours = compare(SeededRandomness(SEED + 1), WORDS, trials, exact_sigma())
@@ -170,7 +197,7 @@ def compute(progress: Progress, trials: int = TRIALS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the worked example and what the text says about the figure."""
+    """Return checks of the paper's worked example, and of what its text says about this figure."""
     laplace, squares, ours = (
         sum(table.numbers(f"{name}_error")[_SMALL]) / 10 for name in ("laplace", "least_squares", "ours")
     )
@@ -222,7 +249,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "Picture":
-    """Draw the counts with one standard deviation, and the mean absolute errors."""
+    """Return a picture of the counts with one standard deviation, and of the mean absolute errors."""
     picture, (left, right) = chart.panels(2, (10.4, 5.2), (3, 2))
     words = [str(word) for word in table.cells("word")]
     places = [float(place) for place in range(len(words))]
@@ -250,6 +277,12 @@ def draw(table: Table) -> "Picture":
 def _bars(
     axes: "Axes", places: list[float], table: Table, name: str, shift: float, color: str, marker: str, label: str
 ) -> None:
+    """Draw one mechanism's means with error bars of one standard deviation in the panel `axes`.
+
+    `name` is the mechanism's prefix of column names in `table`. `places` are the positions of the words on the x axis,
+    and `shift` moves the bars sideways so that those of two mechanisms can be told apart. `label` is the entry in the
+    legend.
+    """
     axes.errorbar(
         [place + shift for place in places],
         table.numbers(f"{name}_mean"),

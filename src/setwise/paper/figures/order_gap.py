@@ -1,4 +1,4 @@
-"""`fig:gap`: what it costs when two bounded-range mechanisms come after a pure-DP one instead of around it."""
+"""Figure `fig:gap`: how much larger delta is with two bounded-range mechanisms after a pure-DP one than around it."""
 
 import math
 
@@ -14,14 +14,17 @@ from setwise.paper.formulas import mixture, narrow
 
 EPSILON = 1.0
 _SLACK = 1e-11
-"""The table is rounded to twelve digits."""
+"""Allowed difference between numbers of the table, which is rounded to twelve digits."""
 
 _PURE: Stage = LinearStage(((PureDP(epsilon=EPSILON), 1),))
 _RANGE: Stage = RangeStage(((EPSILON, 1),))
 
 
 def recursion(order: str, g: float) -> Bracket:
-    """Return the certified bracket of the recursion in an order such as "DBB", without the closed forms.
+    """Return the certified bracket of the optimal delta for mechanisms in an order such as "DBB".
+
+    "D" is pure DP and "B" bounded range, both with epsilon = 1; `g` is the overall epsilon. The bracket is computed by
+    the recursion over mechanisms on a grid, as a check of the closed forms.
 
     Theorem: lem:adap_recursion_hetero.
     """
@@ -30,7 +33,11 @@ def recursion(order: str, g: float) -> Bracket:
 
 
 def compute(progress: Progress, points: int = 61) -> Table:
-    """Return both orders by closed form and by recursion, and the batch optimum, up to overall epsilon 1.2."""
+    """Return the table of deltas of one pure-DP and two bounded-range mechanisms, in several orders and as a batch.
+
+    Each order is computed by closed form and by recursion. The rows are `points` overall epsilons from 0 to 1.2.
+    `progress` is called with the share of rows done.
+    """
     three = ThreeMechanisms(EPSILON)
     rows: list[dict[str, Cell]] = []
     for place in range(points):
@@ -45,21 +52,29 @@ def compute(progress: Progress, points: int = 61) -> Table:
             "batch": compose(mixture(EPSILON, 3, 1), "batch").delta(g).upper,
         }
         for order in ("DBB", "BDB", "BBD"):
-            found = recursion(order, g)
-            row[f"recursion_{order}_lower"], row[f"recursion_{order}_upper"] = found.lower, found.upper
+            bracket = recursion(order, g)
+            row[f"recursion_{order}_lower"], row[f"recursion_{order}_upper"] = bracket.lower, bracket.upper
         rows.append(row)
         progress((place + 1) / points)
     return Table.of_rows(rows)
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the claims of lem:xyz, lem:ordbrdp2 and the figure."""
+    """Return checks of statements about the order of one pure-DP (DP) and two bounded-range (BR) mechanisms.
+
+    Below overall epsilon = epsilon, the order DP, BR, BR has a larger delta than BR, DP, BR (lem:ordbrdp2, with closed
+    forms). From epsilon on, all orders agree (lem:xyz).
+    """
     g, difference = table.numbers("overall_epsilon"), table.numbers("difference")
     below = [value for x, value in zip(g, difference, strict=True) if x < EPSILON - 1e-9]
     beyond = [value for x, value in zip(g, difference, strict=True) if x >= EPSILON]
 
     def apart(order: str, closed: str) -> float:
-        """Return how far the bracket's ends are from the closed form, relatively; without bound if it is outside."""
+        """Return the largest relative distance, over all rows, of a closed form from an end of the recursion's bracket.
+
+        `order`, such as "DBB", names the order of the recursion, and `closed` the column of the closed form. The result
+        is infinite if the closed form is outside the bracket.
+        """
         ends = zip(
             table.numbers(f"recursion_{order}_lower"),
             table.numbers(f"recursion_{order}_upper"),
@@ -112,7 +127,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Draw the difference and the ratio."""
+    """Return a picture of the difference and the ratio of the deltas of the orders DP, BR, BR and BR, DP, BR."""
     picture, (left, right) = chart.panels(2, (9.4, 4.4))
     g = table.numbers("overall_epsilon")
     first = table.numbers("dp_br_br")

@@ -1,4 +1,7 @@
-"""`fig:truncGauss`: how high a count must be to show over an unknown domain, truncated Gaussian against Laplace."""
+"""Figure `fig:truncGauss`: the threshold above which noisy counts are released if the groups are not public.
+
+Truncated Gaussian noise is compared with Laplace noise (the mechanism unkLap), both (0.1, 1e-10)-DP.
+"""
 
 import math
 from fractions import Fraction
@@ -25,47 +28,70 @@ SENSITIVITIES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
 def published_threshold(contributions: int) -> float:
-    """Return the threshold of unkLap as published: tau + (Delta tau/epsilon) ln(Delta/delta), tau = 1."""
+    """Return the threshold, in users, of the Laplace mechanism for unknown domains (unkLap) as published.
+
+    It is tau + (Delta tau/epsilon) ln(Delta/delta). Delta is `contributions`, the largest number of counts that one
+    user changes, and tau = 1 is the most by which a user changes one count.
+    """
     return 1.0 + contributions / EPSILON * math.log(contributions / DELTA)
 
 
 def failure_of_margin(t: float, contributions: int) -> float:
-    """Return the chance that one of `contributions` noisy counts passes a noisy threshold t noise scales above.
+    """Return a bound on the probability that one of `contributions` noisy counts passes a noisy threshold.
 
-    Two Laplace variables are compared, so one of them passes with probability exp(-t)(2 + t)/4.
+    Without noise, the threshold is `t` noise scales above each of the counts.
+
+    The threshold has Laplace noise of the same scale as the counts, so one count passes with probability exp(-t)(2 +
+    t)/4; the union bound adds these up.
     """
     return contributions * math.exp(-t) * (2.0 + t) / 4.0
 
 
 def corrected_threshold(contributions: int) -> float:
-    """Return the threshold of unkLap that does keep delta: both neighbours may fail, (1 + e^epsilon) delta* = delta."""
+    """Return the threshold, in users, with which unkLap, the Laplace mechanism for unknown domains, meets delta.
+
+    One user changes at most `contributions` counts. Either of two neighbouring tables may fail, so each may fail with
+    probability delta / (1 + e^epsilon).
+    """
     allowed = DELTA / (1.0 + math.exp(EPSILON))
     t = float(brentq(lambda t: math.log(failure_of_margin(t, contributions) / allowed), 1.0, 100.0, xtol=1e-13))
     return 1.0 + contributions / EPSILON * t
 
 
 def ours_gaussian(contributions: int) -> tuple[float, int]:
-    """Return sigma and the integer T, which is the threshold: half of delta each, the Gaussian part exact."""
-    found = smallest_noise(
+    """Return our sigma and integer threshold for truncated Gaussian noise, if one user changes `contributions` counts.
+
+    Half of delta pays for the Gaussian noise, by its exact privacy profile, and half for the threshold.
+    """
+    noise = smallest_noise(
         lambda sigma: [gaussian_histogram(sigma=sigma, contributions=contributions)], epsilon=EPSILON, delta=DELTA / 2
     )
-    sigma = math.ceil(found.value * 1000) / 1000
+    sigma = math.ceil(noise.value * 1000) / 1000
     return sigma, truncation_level(contributions, 1, Fraction(sigma), Fraction(DELTA) / 2)
 
 
 def ours_laplace(contributions: int) -> int:
-    """Return our fixed Laplace threshold when every group is read: half of delta each, optimally composed."""
-    found = smallest_noise(
+    """Return our fixed threshold, in users, for Laplace noise if all groups, not only the largest, are read.
+
+    One user changes at most `contributions` counts. Half of delta pays for the noise, composed optimally, and half for
+    the threshold.
+    """
+    noise = smallest_noise(
         lambda scale: [laplace_histogram_as_pure(epsilon=1.0 / scale, contributions=contributions)],
         epsilon=EPSILON,
         delta=DELTA / 2,
     )
-    scale = Fraction(math.ceil(found.value * 1000), 1000)
+    scale = Fraction(math.ceil(noise.value * 1000), 1000)
     return 1 + fixed_margin(scale, contributions, Fraction(DELTA) / 2)
 
 
 def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
-    """Return the thresholds for each l0-sensitivity; how the paper splits delta is not said, here in halves."""
+    """Return the table of thresholds, one row per l0-sensitivity (the number of counts that one user changes).
+
+    The columns are the paper's truncated Gaussian, Laplace noise as published and as corrected, and our two mechanisms.
+    The paper does not say how it splits delta between noise and threshold; here each gets half. `progress` is called
+    with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(sensitivities):
         sigma = paper_sigma(epsilon=EPSILON, delta=DELTA / 2, items=count)
@@ -91,7 +117,7 @@ def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) 
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return what the text says about the figure, and its corrections."""
+    """Return checks of what the paper's text says about thresholds over an unknown domain, and corrections of it."""
     sigma, tau, many = 20.0, 1.0, 10
     level = continuous_truncation_level(many, tau, sigma, 1e-8)
     many_counts = {"sensitivity": 100.0}
@@ -142,7 +168,11 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def _overlap(level: float, tau: float, sigma: float) -> float:
-    """Return P[E] by integrating the density of the truncated Gaussian."""
+    """Return P[E], the probability that truncated Gaussian noise falls where both neighbouring tables have density.
+
+    E is the event in the proof of the paper's algo:truncGauss. Noise of deviation `sigma` is truncated to [-level,
+    level], and the neighbours' true values differ by `tau`. Computed by numerical integration.
+    """
     from scipy.integrate import quad
 
     inside = quad(lambda z: math.exp(-0.5 * (z / sigma) ** 2), tau - level, level, epsabs=0.0, epsrel=1e-13, limit=200)
@@ -151,10 +181,11 @@ def _overlap(level: float, tau: float, sigma: float) -> float:
 
 
 def _two_laplace(t: float) -> float:
-    """Return P[Z1 - Z2 > t] for two Laplace variables of scale 1 by integrating over the second."""
+    """Return P[Z1 - Z2 > t] for two independent Laplace variables of scale 1, by integrating over Z2."""
     from scipy.integrate import quad
 
     def weight(z: float) -> float:
+        """Return the density of Z2 at z times the probability that Z1 exceeds t + z."""
         beyond = 0.5 * math.exp(-(t + z)) if t + z > 0 else 1.0 - 0.5 * math.exp(t + z)
         return 0.5 * math.exp(-abs(z)) * beyond
 
@@ -163,7 +194,7 @@ def _two_laplace(t: float) -> float:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Draw the thresholds on logarithmic axes."""
+    """Return a picture of the thresholds against the l0-sensitivity, on logarithmic axes."""
     picture, (panel,) = chart.panels(1, (7.8, 5.4))
     x = table.numbers("sensitivity")
     curves = (

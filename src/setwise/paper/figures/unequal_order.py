@@ -1,4 +1,4 @@
-"""`new:unequal-order`: what order costs when bounded-range parameters differ."""
+"""Figure `new:unequal-order`: how much delta depends on the order of bounded-range mechanisms of different epsilons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ Order = tuple[float, ...]
 
 
 def delta_in_order(order: Sequence[float], g: float) -> Bracket:
-    """Return the optimal delta at overall epsilon g when the parameters come in this order, first to last.
+    """Return the bracket of the optimal delta at overall epsilon `g` for bounded-range mechanisms in a fixed order.
+
+    `order` lists the epsilons of the mechanisms, first to last.
 
     Theorem: lem:adap_recursion_hetero.
     """
@@ -23,45 +25,59 @@ def delta_in_order(order: Sequence[float], g: float) -> Bracket:
 
 
 def delta_in_any_order(parameters: Sequence[float], g: float) -> Bracket:
-    """Return the optimal delta when the analyst also chooses, after each answer, which parameter comes next."""
+    """Return the bracket of the optimal delta at overall epsilon `g` if the analyst chooses the order on the fly.
+
+    After each answer the analyst picks which of the remaining bounded-range mechanisms, with the epsilons in
+    `parameters`, comes next.
+    """
     return _delta(parameters, g, Interaction.SETWISE)
 
 
 def _delta(order: Sequence[float], g: float, interaction: Interaction) -> Bracket:
+    """Return a narrow bracket of delta at overall epsilon `g` for bounded-range uses with the epsilons in `order`.
+
+    `interaction` says whether the analyst keeps to this order or chooses the order on the fly.
+    """
     composed = compose([BoundedRange(epsilon=epsilon) for epsilon in order], interaction)
     return narrow(lambda width: composed.delta(g, width=width).bracket)
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Every fixed order of a few parameters with its delta, and the delta of an analyst who chooses the order."""
+    """The delta brackets of some bounded-range mechanisms: in every fixed order, and in an order chosen on the fly.
+
+    `fixed` maps each order, a tuple of epsilons, to its bracket.
+    """
 
     fixed: dict[Order, Bracket]
     chosen: Bracket
 
     @property
     def worst(self) -> Order:
-        """The order with the largest lower end."""
+        """The fixed order whose delta has the largest lower end."""
         return max(self.fixed, key=lambda order: self.fixed[order].lower)
 
     @property
     def smaller_first(self) -> Order:
-        """The ascending order."""
+        """The order with ascending epsilons."""
         return tuple(sorted(next(iter(self.fixed))))
 
     @property
     def smaller_first_is_beaten(self) -> bool:
-        """Whether some order is certainly worse than the ascending one."""
+        """Whether some fixed order certainly has a larger delta than the order with ascending epsilons."""
         return self.fixed[self.worst].lower > self.fixed[self.smaller_first].upper
 
     @property
     def choosing_helps(self) -> bool:
-        """Whether choosing the order on the way is certainly worse than every fixed order."""
+        """Whether an analyst who chooses the order on the fly certainly gets a larger delta than any fixed order."""
         return self.chosen.lower > max(bracket.upper for bracket in self.fixed.values())
 
 
 def all_orders(parameters: Sequence[float], g: float) -> Orders:
-    """Return the values of all fixed orders of the parameters."""
+    """Return the delta brackets at overall epsilon `g` of bounded-range mechanisms, in all orders of their epsilons.
+
+    `parameters` are the epsilons.
+    """
     return Orders(
         {order: delta_in_order(order, g) for order in sorted(set(permutations(parameters)))},
         delta_in_any_order(parameters, g),
@@ -70,7 +86,13 @@ def all_orders(parameters: Sequence[float], g: float) -> Orders:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Over all sets of one size: how often the ascending order is beaten, by how much, how often choosing helps."""
+    """Counts over many sets of `size` epsilons: how often the ascending order is not the worst, and by how much.
+
+    A case is a set of bounded-range epsilons and an overall epsilon; `cases` were tried. In `beaten` of them another
+    order certainly has a larger delta than the ascending one, and `largest_excess` is the largest relative excess of
+    its delta. In `choosing_helps` of them an order chosen on the fly certainly has a larger delta than every fixed
+    order.
+    """
 
     size: int
     cases: int
@@ -80,7 +102,10 @@ class Survey:
 
 
 def survey(size: int, values: Sequence[float], shares: Sequence[float]) -> Survey:
-    """Return the survey of all sets of `size` distinct values, each at these shares of its sum."""
+    """Try all orders of every set of `size` of the distinct epsilons in `values`, and return how the orders compare.
+
+    Each set is tried at several overall epsilons: the `shares` of the sum of its epsilons.
+    """
     cases = [
         all_orders(parameters, share * sum(parameters))
         for parameters in combinations(sorted(values), size)
@@ -101,14 +126,19 @@ def survey(size: int, values: Sequence[float], shares: Sequence[float]) -> Surve
 PAIRS = ((0.25, 1.0), (0.5, 1.0), (0.75, 1.0))
 FOUR = (0.75, 1.125, 1.375, 1.5)
 SWAPPED = (1.125, 0.75, 1.375, 1.5)
-"""An order of the same four that is certainly worse than the ascending one for some overall epsilons."""
+"""An order of the same four parameters that is certainly worse than the ascending one for some overall epsilons."""
 
 _FAR = 0.9
-"""Share of the sum of the parameters up to which delta is drawn; at 1 it is 0, and near it hard to bracket."""
+"""Share of the sum of the parameters up to which delta is drawn; at 1 it is 0, and near 1 it is hard to bracket."""
 
 
 def compute(progress: Progress, points: int = 41) -> Table:
-    """Return delta in two orders, for pairs (smaller or larger first) and for four (ascending, first two swapped)."""
+    """Return the table of delta brackets of bounded-range mechanisms in two fixed orders and in one chosen on the fly.
+
+    There is one row per set of epsilons and overall epsilon, of which there are `points`. The fixed orders are smaller
+    or larger first for pairs of epsilons, and ascending or with the first two swapped for four epsilons. `progress` is
+    called with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     sets = [(f"{a:g} and {b:g}", (a, b), (b, a)) for a, b in PAIRS] + [("four", FOUR, SWAPPED)]
     places = [(name, first, second, i) for name, first, second in sets for i in range(points)]
@@ -132,7 +162,10 @@ def compute(progress: Progress, points: int = 41) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the answers to the question the paper leaves to future work."""
+    """Return checks about the order of bounded-range mechanisms with unequal epsilons, which the paper leaves open.
+
+    Order matters, and smaller epsilons first is not always the worst order.
+    """
     small, large = delta_in_order((0.5, 1.0), 0.3), delta_in_order((1.0, 0.5), 0.3)
     four = table.where("parameters", "four")
     excess = [b / a - 1.0 for a, b in zip(four.numbers("ascending_upper"), four.numbers("other_lower"), strict=True)]
@@ -164,7 +197,11 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Draw what the pairs lose by the better order, and the excess of the swapped four."""
+    """Return a picture of how the order of bounded-range mechanisms changes delta, against the overall epsilon.
+
+    The left panel shows by how many percent delta is smaller if the larger of two epsilons comes first. The right panel
+    shows by how much the delta of four epsilons is larger if the first two are swapped than in ascending order.
+    """
     picture, (left, right) = chart.panels(2, (9.8, 4.7))
     for (a, b), stroke in zip(PAIRS, (chart.OTHER, chart.OURS, chart.PAPER_TOO), strict=True):
         part = table.where("parameters", f"{a:g} and {b:g}")

@@ -1,8 +1,10 @@
-"""`new:worst-answer`: the t an adaptive adversary answers with first, when two or three bounded-range uses are left.
+"""Figure `new:worst-answer`: the parameter t of an adaptive adversary's first bounded-range mechanism, of two or three.
 
-With two left, and with one pure-DP mechanism before them, it is a weighted sum of epsilon and the overall epsilon, as
-the paper found; it asks whether this goes on. It does not (docs/paper/open-questions.md): with three left, exp(t/3) is
-a root of a quartic. Computed in plain floats, as evidence; certified numerics are in `setwise.accounting.adaptive`.
+The worst bounded-range mechanism is generalized randomized response with some parameter t, which has the losses t and t
+- epsilon. For the first of two mechanisms, also after one pure-DP mechanism, the worst t is a weighted sum of epsilon
+and the overall epsilon, as the paper found; it asks whether this continues. It does not (docs/paper/open-questions.md):
+for the first of three, exp(t/3) is a root of a quartic. Computed in plain floats, as evidence; certified numerics are
+in `setwise.accounting.adaptive`.
 """
 
 import math
@@ -22,14 +24,17 @@ _PIECES = 64
 
 
 def one_left(x: float, epsilon: float = EPSILON) -> float:
-    """Return the optimal delta of one bounded-range mechanism at overall epsilon x (docs/closed-forms.md)."""
+    """Return the optimal delta of one epsilon-bounded-range mechanism at overall epsilon `x` (docs/closed-forms.md)."""
     if abs(x) >= epsilon:
         return max(0.0, -math.expm1(x))
     return math.expm1((x - epsilon) / 2) ** 2 / -math.expm1(-epsilon)
 
 
 def two_left(x: float, epsilon: float = EPSILON) -> float:
-    """Return the optimal delta of two, in closed form; negative x by symmetry (docs/paper/open-questions.md)."""
+    """Return the optimal delta of two epsilon-bounded-range mechanisms at overall epsilon `x`, in closed form.
+
+    Negative `x` follows by symmetry (docs/paper/open-questions.md).
+    """
     if x < 0.0:
         return -math.expm1(x) + math.exp(x) * two_left(-x, epsilon)
     if x >= 2 * epsilon:
@@ -40,43 +45,62 @@ def two_left(x: float, epsilon: float = EPSILON) -> float:
     return float((1 - s) * (1 + s * math.exp(x)) - 4 * s**0.75 * math.exp(x / 2) * (1 - math.sqrt(s))) / (1 - s) ** 2
 
 
-def objective(rest: Callable[[float, float], float], x: float, t: float, epsilon: float = EPSILON) -> float:
-    """Return what answering with t is worth before `rest`.
+def objective(remaining_delta: Callable[[float, float], float], x: float, t: float, epsilon: float = EPSILON) -> float:
+    """Return the delta at overall epsilon `x` if the first mechanism is randomized response with parameter `t`.
+
+    It is generalized randomized response with the losses t and t - epsilon. `remaining_delta(y, epsilon)` is the
+    optimal delta, at overall epsilon y, of the bounded-range mechanisms that follow.
 
     Theorem: lem:adap_recursion_hetero.
     """
     q = math.expm1(t - epsilon) / math.expm1(-epsilon)
-    return q * rest(x - t, epsilon) + (1 - q) * rest(x + epsilon - t, epsilon)
+    return q * remaining_delta(x - t, epsilon) + (1 - q) * remaining_delta(x + epsilon - t, epsilon)
 
 
-def best_answer(rest: Callable[[float, float], float], x: float, epsilon: float = EPSILON) -> float:
-    """Return the t in [0, epsilon] that maximises the objective, to about 1e-8: the top is flat."""
+def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsilon: float = EPSILON) -> float:
+    """Return the worst parameter t in [0, epsilon] of the first mechanism: the one with the largest `objective`.
+
+    `x` is the overall epsilon, and `remaining_delta(y, epsilon)` the optimal delta, at overall epsilon y, of the
+    mechanisms that follow. The t is accurate only to about 1e-8, because the maximum is flat.
+    """
     step = epsilon / _PIECES
-    middle = max((i * step for i in range(_PIECES + 1)), key=lambda t: objective(rest, x, t, epsilon))
-    found = minimize_scalar(
-        lambda t: -objective(rest, x, t, epsilon),
+    middle = max((i * step for i in range(_PIECES + 1)), key=lambda t: objective(remaining_delta, x, t, epsilon))
+    maximum = minimize_scalar(
+        lambda t: -objective(remaining_delta, x, t, epsilon),
         bounds=(max(0.0, middle - step), min(epsilon, middle + step)),
         method="bounded",
         options={"xatol": 1e-12},
     )
-    return float(found.x)
+    return float(maximum.x)
 
 
 def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
-    """Return (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3), r = exp(-epsilon/3): 0 at w = exp(t/3)."""
+    """Return (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3), where r = exp(-epsilon/3).
+
+    It is 0 at w = exp(t/3), where t is the worst parameter of the first of three bounded-range mechanisms at the
+    overall epsilon `x`.
+    """
     r = math.exp(-epsilon / 3)
     return (1 + r) * w - 2 * r**2 * w**4 - r**2 * math.exp(x / 3) * (2 - r * (1 + r) * w**3)
 
 
 def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
-    """Return the worst t of the first of three where x - t >= epsilon/2 and x + epsilon - t <= 2 epsilon."""
+    """Return the worst parameter t of the first of three bounded-range mechanisms, as a root of `quartic`.
+
+    `x` is the overall epsilon.
+
+    Requires: the solution has x - t >= epsilon/2 and x + epsilon - t <= 2 epsilon.
+    """
     low, high = max(x - epsilon, 0.0), min(x - epsilon / 2, epsilon)
     root = brentq(lambda w: quartic(w, x, epsilon), math.exp(low / 3), math.exp(high / 3), xtol=1e-15, rtol=1e-15)
     return 3.0 * math.log(float(root))
 
 
 def compute(progress: Progress, points: int = 121) -> Table:
-    """Return the worst first answers with two and three uses left, against the overall epsilon."""
+    """Return the table of the worst t of the first mechanism, with two and with three mechanisms left.
+
+    The rows are `points` overall epsilons. `progress` is called with the share of rows done.
+    """
     rows: list[dict[str, Cell]] = []
     for i in range(points):
         g = 2.98 * EPSILON * i / (points - 1)
@@ -94,20 +118,29 @@ def compute(progress: Progress, points: int = 121) -> Table:
 
 
 def bend(low: float, middle: float, high: float) -> float:
-    """Return how far the worst answer at the middle lies off the chord: 0 for a weighted sum of epsilon and g."""
+    """Return how far the worst t at overall epsilon `middle` is from the line through the worst t at `low` and `high`.
+
+    The worst t is the parameter of the first of three mechanisms with which their delta is largest. The distance is 0
+    if the worst t is a weighted sum of epsilon and the overall epsilon.
+    """
     share = (middle - low) / (high - low)
     chord = (1 - share) * quartic_answer(low) + share * quartic_answer(high)
     return abs(quartic_answer(middle) - chord)
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the paper's observation for three mechanisms, and the answer to its question."""
+    """Return checks of the paper's observation about the worst t, and of the answer to its open question.
+
+    The worst t of the first mechanism is a weighted sum of epsilon and the overall epsilon with two mechanisms left,
+    but not with three.
+    """
     g, two = table.numbers("overall_epsilon"), table.numbers("two_left")
     sums = [max(EPSILON / 2, (x + EPSILON) / 3) for x in g]
     apart = max(abs(a - b) for a, b in zip(two, sums, strict=True) if not math.isnan(a))
     three = ThreeMechanisms(EPSILON)
 
     def argmax(function: Callable[[float, float], float], x: float) -> float:
+        """Return the t in [`x`, epsilon] at which `function(t, x)` is largest."""
         return float(
             minimize_scalar(
                 lambda t: -function(t, x), bounds=(x, EPSILON), method="bounded", options={"xatol": 1e-12}
@@ -167,7 +200,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Draw both answers with the weighted sums they follow or leave."""
+    """Return a picture of the worst t with two and three mechanisms left, and of the weighted sums that it follows."""
     picture, (panel,) = chart.panels(1, (7.8, 4.8))
     g = table.numbers("overall_epsilon")
     chart.line(

@@ -1,0 +1,164 @@
+"""Output of `setwise ledger`: the balances of accounts, their entries, audit events and joint guarantees.
+
+Each is printed as a table for people; a single balance also as JSON.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from setwise.accounting.guarantees import Use
+from setwise.accounting.notation import format_use, rounded_up, shown_by
+from setwise.cli.output import epsilon_left_in_words, print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from setwise.ledger.records import Entry
+    from setwise.ledger.register import Record
+    from setwise.ledger.status import AccountStatus, Joint
+
+_BAR = 24
+"""The width of the bar of an account's balance, in characters."""
+
+
+def _more_in_words(count: int) -> str:
+    """Return a clause that says that the remaining budget pays for `count` more questions like the last one."""
+    if not count:
+        return "no other question like the last one fits"
+    return f"{count:,} more question{'' if count == 1 else 's'} like the last one fit{'s' if count == 1 else ''}"
+
+
+def _loss_so_far(status: "AccountStatus") -> str:
+    if not status.spent:
+        return "nothing was drawn"
+    odometer = status.odometer
+    if odometer.upper > status.epsilon.upper:
+        return f"epsilon {rounded_up(status.epsilon.upper)}, by the promise"
+    path = (
+        "" if math.isinf(status.path_odometer.upper) else f"; {rounded_up(status.path_odometer.upper, 4)} on the path"
+    )
+    return f"epsilon {rounded_up(odometer.upper, 4)} if the questions stop here{path}"
+
+
+def print_status(status: "AccountStatus", *, as_json: bool) -> None:
+    """Print the balance of the account with this `status`, as a table or, with `as_json`, as JSON."""
+    if as_json:
+        print_json(status.to_dict())
+        return
+    every = f" per {status.every}, now {status.period}" if status.every else ""
+    rows = [
+        ("account", f"{status.name} ({status.kind}{'' if status.state == 'open' else f', {status.state}'})"),
+        *_left_rows(status),
+        ("so far", _loss_so_far(status)),
+        ("analyst", status.analyst or "-"),
+        ("dataset", status.dataset or "-"),
+        ("promise", f"epsilon {rounded_up(status.epsilon.upper)} at delta {status.delta:g}{every}"),
+        ("in words", status.promise),
+        ("statement", shown_by(status.epsilon.statement)),
+        ("charges", f"{status.charges:,}"),
+    ]
+    print_table("Account", rows)
+
+
+def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
+    if status.epsilon_left is not None:
+        of_total = f"epsilon {epsilon_left_in_words(status)} left"
+        fitting = f"; {_more_in_words(status.more_like_last)}" if status.more_like_last is not None else ""
+        return [("left", f"{_bar(status.share_left)} {of_total}{fitting}")]
+    left = {use.guarantee: use.count for use in status.left}
+    spent = {use.guarantee: use.count for use in status.spent}
+    rows = []
+    for guarantee in {**left, **spent}:
+        remaining, total = left.get(guarantee, 0), left.get(guarantee, 0) + spent.get(guarantee, 0)
+        rows.append(("left", f"{_bar(remaining / total)} {remaining:,} of {total:,}  {format_use(Use(guarantee))}"))
+    return rows
+
+
+def _short_left(status: "AccountStatus") -> str:
+    """Return the remaining budget of the account with this `status` as short text.
+
+    It is the remaining epsilon ("2.8 of 3") of an account with an (epsilon, delta) budget, and the percentage of uses
+    left of an account that registered its uses.
+    """
+    return f"{status.share_left:.0%}" if status.epsilon_left is None else epsilon_left_in_words(status)
+
+
+def _bar(share: float, width: int = _BAR) -> str:
+    """Return a text bar of `width` characters whose filled part shows `share`, a number between 0 and 1.
+
+    The bar is empty only for 0 and full only for 1.
+    """
+    filled = min(max(round(share * width), 1 if share > 0 else 0), width if share >= 1 else width - 1)
+    full, empty = ("█", "░") if (sys.stdout.encoding or "").lower().startswith("utf") else ("#", "-")
+    return full * filled + empty * (width - filled)
+
+
+def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
+    """Print the balances of accounts, given by their `statuses`, one line each."""
+    columns = ("account", "dataset", "promise", "left", "so far", "charges")
+    rows = (
+        (
+            f"{status.name} ({status.kind})",
+            status.dataset,
+            f"{rounded_up(status.epsilon.upper)} at {status.delta:g}{f' per {status.every}' if status.every else ''}",
+            f"{_bar(status.share_left, 10)} {_short_left(status)}",
+            rounded_up(status.loss_so_far, 4),
+            f"{status.charges:,}",
+        )
+        for status in statuses
+    )
+    print_lines("Accounts", columns, rows, numbers=("so far", "charges"))
+
+
+def print_entries(name: str, entries: Sequence["Entry"]) -> None:
+    """Print ledger entries of the account `name`, one line each.
+
+    A line has the entry's position, time, action (for a charge: the question), idempotency key, the mechanism uses
+    charged or returned, and the beginning of its hash.
+    """
+    from setwise.analytics.present.text import charge_in_words
+
+    rows = []
+    for entry in entries:
+        contents = entry.contents
+        uses = ", ".join(map(format_use, entry.uses))
+        shown = f"returned {uses}" if contents.kind == "settle" and uses else uses
+        action = f"charge: {charge_in_words(contents.text)}" if contents.kind == "charge" else contents.kind
+        if contents.kind == "slice":
+            action = "slice of the cap"
+        at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
+        rows.append((str(entry.position), at, action, contents.key, shown, entry.hash[:12]))
+    print_lines(f"History of {name}", ("entry", "at (UTC)", "what", "key", "uses", "hash"), rows, numbers=("entry",))
+
+
+def print_acts(records: Sequence["Record"]) -> None:
+    """Print `records`, events of the audit log, one line each: time, action, who did it, subject, and details.
+
+    The events are what stewards and administrators did, such as freezing an account.
+    """
+    rows = []
+    for record in records:
+        act = record.event
+        details = "" if act.kind == "head" else ", ".join(f"{name}: {value}" for name, value in act.details.items())
+        at = f"{record.moment:%Y-%m-%d %H:%M:%S}"
+        rows.append((str(record.holder), at, act.action, act.by, act.subject, details))
+    columns = ("number", "at (UTC)", "action", "by", "subject", "details")
+    print_lines("Acts", columns, rows, numbers=("number",))
+
+
+def print_joint(joint: "Joint") -> None:
+    """Print the joint (epsilon, delta) of all accounts on a data set, and the data set's cap if it has one."""
+    promise = f"epsilon {rounded_up(joint.epsilon.upper)} at delta {joint.delta:g}"
+    rows = [
+        ("dataset", joint.dataset),
+        ("accounts", ", ".join(joint.accounts)),
+        ("together", f"{promise}, over {joint.periods} period(s) of each"),
+        ("method", joint.epsilon.method),
+        ("in words", joint.promise),
+        ("statement", shown_by(joint.epsilon.statement)),
+    ]
+    if joint.cap is not None:
+        cap = joint.cap
+        limit = f"epsilon {rounded_up(cap.epsilon.upper)} at delta {cap.delta:g}, for good"
+        rows.append(("cap", f"{limit}; {_bar(cap.share_left)} {cap.share_left:.1%} left"))
+    print_table("Joint promise", rows)

@@ -1,0 +1,299 @@
+"""What somebody types in their first hour works, or the refusal names what to type instead."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from setwise.cli.main import app
+
+COUNTRIES = ("NO", "SE", "DE")
+ROWS = [
+    (user, COUNTRIES[user % 3], user * 7 % 2000, f"{1 + user % 28:02}.{1 + user % 12:02}.2026") for user in range(600)
+]
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, words)])
+
+
+def refusal(*words: object) -> str:
+    """Return the error message of a refused command."""
+    done = run(*words)
+    assert done.exception is not None, done.output
+    return str(done.exception)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder below the working directory, so that a remedy that loses it fails."""
+    place = tmp_path / "raw files"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def sales(folder: Path) -> Path:
+    path = folder / "sales.csv"
+    lines = [
+        f"{user},{country},{amount},{day},{1767225600 + user},{day[6:]}-{day[3:5]}-{day[:2]}"
+        for user, country, amount, day in ROWS
+    ]
+    path.write_text("\n".join(["user,country,amount,day,epoch,iso", *lines]) + "\n")
+    return path
+
+
+def sql(text: str, path: Path, *more: object) -> tuple[object, ...]:
+    return ("sql", text, "--table", f"sales={path}", "--user", "user", "--epsilon", "1", *more)
+
+
+def test_a_text_column_compared_with_a_number_names_the_option(sales):
+    message = refusal(*sql("SELECT COUNT(*) AS n FROM sales WHERE amount > 1000", sales))
+    assert "--type amount=integer" in message
+
+
+@pytest.mark.parametrize(
+    ("where", "option"),
+    [
+        ("amount > '1000'", "'amount' is compared as text: --type amount=integer reads its cells as whole numbers"),
+        ("'1000' < amount", "'amount' is compared as text: --type amount=integer reads its cells as whole numbers"),
+        ("iso >= '2026-06-01'", "'iso' is compared as text: --type iso=date reads its cells as dates"),
+    ],
+)
+def test_numbers_and_dates_that_are_compared_as_text_are_noted_for_the_holder(sales, where, option):
+    """As text 900 is above 1000: the answer was wrong without a word."""
+    done = run(*sql(f"SELECT COUNT(*) AS n FROM sales WHERE {where}", sales))
+    assert done.exit_code == 0
+    assert option in done.stderr
+    assert "compared as text" not in done.stdout
+    assert "compared as text" not in run(*sql("SELECT COUNT(*) AS n FROM sales WHERE day = 'x'", sales)).stderr
+
+
+@pytest.mark.parametrize(
+    "where", ["day >= '2026-06-01'", "'2026-06-01' <= day", "day BETWEEN '2026-06-01' AND '2026-07-01'"]
+)
+def test_dates_that_do_not_begin_with_the_year_are_not_compared_as_text(sales, where):
+    """As text 31.01.2026 is above 01.12.2026, so the answer was about other days, and it was charged."""
+    asked = sql(f"SELECT COUNT(*) AS n FROM sales WHERE {where}", sales)
+    message = refusal(*asked)
+    assert "'day' is compared as text: --type day=date --date-format %d.%m.%Y reads its cells as dates" in message
+    assert "nothing was charged (--no-scan asks anyway)" in message
+    assert run(*asked, "--no-scan").exit_code == 0
+    assert run(*asked, "--type", "day=date", "--date-format", "%d.%m.%Y").stderr == ""
+
+
+def test_dates_that_do_not_tell_their_order_are_named_in_both_orders(folder):
+    path = folder / "days.csv"
+    days = [f"{1 + user % 12:02}/{1 + user % 11:02}/2026" for user in range(300)]
+    path.write_text("user,day\n" + "".join(f"{user},{day}\n" for user, day in enumerate(days)))
+    message = refusal("count", path, "--user", "user", "--where", "day >= '2026-06-01'", "--epsilon", "1")
+    assert "--date-format %d/%m/%Y reads its cells as dates (or %m/%d/%Y: the cells do not tell)" in message
+
+
+def test_a_question_is_refused_if_half_of_its_cells_are_unreadable(folder):
+    """A sum of which 55% of the cells were unreadable was charged."""
+    path = folder / "amounts.csv"
+    asked = ("sum", path, "--user", "user", "--value", "amount", "--clip", "9000", "--epsilon", "5")
+    asked += ("--type", "amount=integer", "--separator", ";")
+
+    def write(unreadable: int) -> None:
+        cells = ["4,207"] * unreadable + ["42"] * (100 - unreadable)
+        path.write_text("user;amount\n" + "".join(f"{user};{cell}\n" for user, cell in enumerate(cells)))
+
+    write(49)
+    assert "49 of 100 cells of 'amount'" in run(*asked).stderr
+    write(50)
+    message = refusal(*asked)
+    assert "50 of 100 cells of 'amount' are not whole numbers and will be skipped: --thousands , reads them" in message
+    assert "nothing was charged (--no-scan asks anyway)" in message
+    assert run(*asked, "--preview").exit_code == 0
+    assert run(*asked, "--thousands", ",").stderr == ""
+
+
+def test_a_question_about_a_column_of_which_no_cell_is_readable_is_refused_before_the_charge(sales, tmp_path):
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    assert run("ledger", "open", "a", "--filter", "--epsilon", "3", "--delta", "1e-6", *ledger).exit_code == 0
+    asked = sql(
+        "SELECT COUNT(*) AS n FROM sales WHERE day > '2026-06-01'", sales, "--type", "day=date", "--account", "a"
+    )
+    message = refusal(*asked, *ledger)
+    assert "600 of 600 cells of 'day' are not dates" in message
+    assert "--date-format %d.%m.%Y reads them; nothing was charged" in message
+    assert json.loads(run("ledger", "show", "a", "--json", *ledger).stdout)["charges"] == 0
+    assert run(*asked, "--no-scan", *ledger).exit_code == 0
+    assert json.loads(run("ledger", "show", "a", "--json", *ledger).stdout)["charges"] == 1
+
+
+def test_a_preview_of_groups_names_an_expected_error(sales):
+    plan = json.loads(
+        run(*sql("EXPLAIN SELECT country, COUNT(*) AS n FROM sales GROUP BY country", sales, "--json")).stdout
+    )
+    assert re.search(r"for example, if a user counts towards at most 4 groups .*within ±[\d,]+", plan["why"])
+
+
+def test_the_delta_that_is_left_out_fits_the_account(sales, tmp_path):
+    """An account of (3, 1e-6) sets a fifth of its delta aside for failures, so a question of 1e-6 never fitted."""
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    run("ledger", "open", "a", "--filter", "--epsilon", "3", "--delta", "1e-6", *ledger)
+    asked = sql("SELECT country, COUNT(*) AS n FROM sales GROUP BY country", sales, "--account", "a", *ledger)
+    done = run(*asked)
+    assert done.exit_code == 0, done.exception
+    assert "at delta 2e-08; epsilon 2 of 3 left in a" in done.stdout
+    first, again = (run(*asked, "--key", "monday", "--json").stdout for _ in range(2))
+    assert first == again, "the same question under the same key, whatever was spent in between"
+    alone = run(*sql("SELECT country, COUNT(*) AS n FROM sales GROUP BY country", sales))
+    assert "at delta 1e-06" in alone.stdout
+
+
+def pasted(message: str) -> str:
+    """Return the command that a message tells to type."""
+    found = re.search(r'python -c ".*"', message)
+    assert found is not None, message
+    return found[0].replace("python", sys.executable, 1)
+
+
+def test_a_json_file_is_converted_by_the_command_in_the_refusal(folder, tmp_path, monkeypatch):
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps({"user": user, "country": country}) + "\n" for user, country, *_ in ROWS))
+    monkeypatch.chdir(tmp_path)
+    message = refusal("count", path.relative_to(tmp_path), "--user", "user", "--epsilon", "1")
+    subprocess.run(pasted(message), shell=True, check=True)
+    assert run("count", folder / "events.parquet", "--user", "user", "--epsilon", "1").exit_code == 0
+
+
+def test_a_spreadsheet_names_its_folder_and_the_package_that_reads_it(folder):
+    path = folder / "events.xlsx"
+    path.write_bytes(b"PK\x03\x04")
+    message = refusal("count", path, "--user", "user", "--epsilon", "1")
+    assert f"read_excel('{path}')" in message
+    assert f"to_parquet('{path.with_suffix('.parquet')}')" in message
+    assert "pip install pandas openpyxl" in message
+
+
+def test_a_user_column_of_floats_comes_with_a_remedy(folder, tmp_path):
+    path = folder / "FILE.parquet"
+    pq.write_table(pa.table({"user": [float(user) for user, *_ in ROWS]}), path)
+    message = refusal("count", path, "--user", "user", "--epsilon", "1")
+    subprocess.run(pasted(message), shell=True, check=True, cwd=folder)
+    assert run("count", folder / "FILE-converted.parquet", "--user", "user", "--epsilon", "1").exit_code == 0
+
+
+def test_a_file_that_begins_with_comments_names_skip_lines(folder):
+    path = folder / "comments.csv"
+    path.write_text("# made by a tool\n# at noon\nuser,country\n" + "".join(f"{row[0]},{row[1]}\n" for row in ROWS))
+    message = refusal("count", path, "--user", "user", "--epsilon", "1")
+    assert "--skip-lines N" in message
+    assert f"setwise check '{path}'" in message
+    assert "--skip-lines 2" in run("check", path).stdout
+    assert run("count", path, "--user", "user", "--epsilon", "1", "--skip-lines", "2").exit_code == 0
+
+
+def test_a_file_without_a_header_takes_one_refusal(folder):
+    path = folder / "rows.csv"
+    path.write_text("".join(f"{row[0]},{row[1]}\n" for row in ROWS))
+    message = refusal("count", path, "--user", "user", "--epsilon", "1")
+    assert "--columns NAME_1,NAME_2" in message
+    assert run("count", path, "--user", "user", "--epsilon", "1", "--columns", "user,country").exit_code == 0
+    assert "leave out --header" in refusal(
+        "count", path, "--user", "user", "--columns", "user,country", "--header", "--epsilon", "1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("amount", "note"),
+    [
+        ("NA", "--null NA also empties the cells 'NA' of 'country': leave it out if they are values there"),
+        ("5", "some cells of 'country' are 'NA': add --null NA if they are empty"),
+    ],
+)
+def test_a_check_proposes_the_words_for_empty_cells(folder, amount, note):
+    path = folder / "missing.csv"
+    rows = [
+        f"{user},{'NA' if user % 4 == 0 else country},{amount if user % 3 == 0 else user}" for user, country, *_ in ROWS
+    ]
+    path.write_text("\n".join(["user,country,amount", *rows]) + "\n")
+    checked = json.loads(run("check", path, "--json").stdout)
+    assert note in checked["notes"]
+    assert ("--null" in checked["options"]) is (amount == "NA")
+    assert "amount=integer" in checked["options"]
+
+
+def test_an_account_without_a_delta_is_told_the_whole_command(tmp_path):
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    message = refusal("ledger", "open", "ada", "--epsilon", "3", *ledger)
+    assert message == "write: setwise ledger open ada --filter --epsilon 3 --delta 1e-06"
+    assert run(*message.split()[2:], *ledger).exit_code == 0
+    assert "--register pure:0.1x5 --delta 1e-06" in refusal(
+        "ledger", "open", "bob", "--register", "pure:0.1x5", *ledger
+    )
+
+
+def test_groups_name_the_options_that_they_need(sales):
+    asked = (sales, "--user", "user", "--item", "country", "--epsilon", "1")
+    assert "--delta 1e-6" in refusal("top-k", *asked, "-k", "2")
+    message = refusal("histogram", *asked, "--delta", "1e-6")
+    assert "--contributions auto" in message
+    assert run("histogram", *asked, "--delta", "1e-6", "--contributions", "auto").exit_code == 0
+
+
+def test_seconds_since_1970_are_grouped_as_the_refusal_says(sales):
+    message = refusal(
+        *sql("SELECT DATE_TRUNC('day', TO_TIMESTAMP(epoch)) AS d, COUNT(*) AS n FROM sales GROUP BY 1", sales)
+    )
+    assert "group by FLOOR(epoch / 86400)" in message
+    text = "SELECT FLOOR(epoch / 86400) AS d, COUNT(*) AS n FROM sales WHERE epoch >= 1767225600 GROUP BY 1"
+    done = run(*sql(text, sales, "--type", "epoch=integer", "--json"))
+    assert [row["d"] for row in json.loads(done.stdout)["rows"]] in ([1767225600 // 86400], ["20454"], [20454])
+
+
+def test_a_column_of_another_file_is_joined_as_the_refusal_says(sales, folder):
+    people = folder / "people.csv"
+    people.write_text("user,age\n" + "".join(f"{user},{20 + user % 3}\n" for user, *_ in ROWS))
+    assert "by JOIN, with --table NAME=FILE" in refusal(*sql("SELECT age, COUNT(*) FROM sales GROUP BY age", sales))
+    assert "--table NAME=FILE" in refusal(
+        "top-k", sales, "--user", "user", "--item", "age", "-k", "2", "--epsilon", "1", "--delta", "1e-6"
+    )
+    joined = "SELECT age, COUNT(*) AS n FROM sales JOIN people USING (user) GROUP BY age"
+    assert "--table people=FILE" in refusal(*sql(joined, sales))
+    assert run(*sql(joined, sales, "--table", f"people={people}")).exit_code == 0
+
+
+def test_points_that_may_stand_between_thousands_are_named(folder):
+    """Amounts such as 4.207 in a file with semicolons were recommended as floats: 1.62 million for 7.28 million."""
+    path = folder / "amounts.csv"
+    path.write_text("user;amount\n" + "".join(f"{user};{user % 9 + 1}.{user:03}\n" for user in range(300)) + "300;12\n")
+    note = (
+        "'amount' is plain digits or has three digits after each point, so 1.234 may be 1234: add --thousands . --dec"
+    )
+    assert any(note in each for each in json.loads(run("check", path, "--json").stdout)["notes"])
+    asked = ("sum", path, "--user", "user", "--value", "amount", "--clip", "9999", "--epsilon", "5", "--separator", ";")
+    assert note in run(*asked, "--type", "amount=float").stderr
+    assert run(*asked, "--type", "amount=integer", "--thousands", ".", "--decimal", ",").stderr == ""
+    assert "add --decimal ," in refusal(*asked, "--type", "amount=integer", "--thousands", ".")
+
+
+def test_words_for_empty_cells_that_are_given_are_not_advised_again(folder):
+    path = folder / "amounts.csv"
+    cells = ["7"] * 200 + ["NULL"] * 10 + ["-"] * 10 + ["none"] * 10
+    path.write_text("user,amount\n" + "".join(f"{user},{cell}\n" for user, cell in enumerate(cells)))
+    asked = ("sum", path, "--user", "user", "--value", "amount", "--clip", "9", "--epsilon", "5")
+    told = run(*asked, "--type", "amount=integer", "--null", "NULL", "--null", "-").stderr
+    assert "10 of 210 cells of 'amount' are not whole numbers and will be skipped: --null none reads them" in told
+
+
+def test_an_accuracy_without_a_bound_on_groups_names_the_option(sales):
+    text = "SELECT country, COUNT(*) AS n FROM sales GROUP BY country"
+    asked = ("sql", text, "--table", f"sales={sales}", "--user", "user", "--within", "50")
+    assert "give how many groups one user counts in, as in --contributions 1" in refusal(*asked)
+
+
+@pytest.mark.parametrize("comment", ["-- how many", "--how many"])
+def test_a_statement_may_begin_with_a_comment(sales, comment):
+    done = run(*sql(f"{comment}\nSELECT COUNT(DISTINCT user) AS n FROM sales", sales))
+    assert done.exit_code == 0, done.output
