@@ -33,8 +33,9 @@ import duckdb
 import setwise
 from events_table import write_events
 from setwise.analytics.engines.aggregation import Aggregation
-from setwise.analytics.engines.connect import duckdb_table, open_engine
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+from setwise.analytics.engines.duckdb.opening import duckdb_table
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE / "peers"))

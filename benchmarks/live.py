@@ -1,10 +1,11 @@
 """A year of running totals: errors, coverage and when items appear, beside 365 separate questions; time of one update.
 
     python benchmarks/live.py year      365 days, 2,000 items, 100,000 users
+    python benchmarks/live.py coverage  the same year 100 times with fresh noise: how often intervals hold
     python benchmarks/live.py update    one day on top of 10 million rows
 
-The users of the first benchmark, and the rows of the second, can be given with --size. With --json one object is
-printed, whose ratios are ours over theirs.
+The users of the first two benchmarks, and the rows of the third, can be given with --size, and the repetitions of the
+second with --runs. With --json one object is printed, whose ratios are ours over theirs.
 """
 
 import argparse
@@ -21,12 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.special import ndtri
+from scipy.stats import binom
 
 import setwise
 from setwise.analytics.engines.connect import open_engine
 from setwise.ledger.ledger import Ledger
 from setwise.live.parquet_rows import recent_rows
-from setwise.live.series import LiveSeries, aggregation_of, find_live, first_day_read, open_live, open_table
+from setwise.live.reading import aggregation_of, first_day_read, open_table
+from setwise.live.series import LiveSeries, find_live, open_live
+from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.running_totals import RunningTotals
 
 START = date(2025, 1, 1)
@@ -155,6 +159,68 @@ def _separate(ledger: Ledger, table: Path, totals: RunningTotals) -> dict[str, f
     }
 
 
+_LEAST_TOTAL = 30
+"""Items with fewer users in the year are left out of `coverage`: one of them is shown once in a million runs."""
+
+
+def coverage(users: int, runs: int) -> dict[str, float]:
+    """Count how often the 95% intervals of shown private items hold the truth, over independent runs of one year.
+
+    Within one run the errors of an item on neighbouring days are almost equal, so that one unlucky item lowers the
+    share of many days. Between runs, and between items, they are independent. So each day of all runs is compared with
+    a binomial law: the result has the smallest probability, over all days, of a share as low as the one found if every
+    interval holds with probability 95%. With 365 days, 1e-5 would be a reason to doubt it.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        table = folder / "events.parquet"
+        write_events(table, users, 15 * users, ITEMS)
+        with Ledger.open(str(folder / "ledger.db")) as ledger:
+            series = open_year(ledger, table, folder, "private")
+            series.update(until=START + timedelta(days=DAYS), today=TODAY)
+            totals, exact = series.totals, exact_counts(series)
+    truth = np.array([counts for counts in exact.values() if counts[-1] >= _LEAST_TOTAL])
+    new_users = np.diff(truth, axis=1, prepend=0)
+    confidence, thresholds, radii = Fraction(95, 100), totals.thresholds(), totals.radii(Fraction(95, 100))
+    kinds = ("corrected", "usual", "first day", "below the threshold", "earlier days")
+    held, seen = ({kind: np.zeros(DAYS, dtype=np.int64) for kind in kinds} for _ in range(2))
+    worst_run = 1.0
+    for _ in range(runs):
+        noise = totals.draw(new_users.size, SystemRandomness()).reshape(new_users.shape)
+        released = totals.release(new_users, noise)
+        estimates = totals.estimates(released)
+        passes = (estimates > thresholds) & (truth > 0)
+        some = passes.any(axis=1)
+        first, exactly, estimates = passes[some].argmax(axis=1), truth[some], estimates[some]
+        shown = np.arange(DAYS) >= first[:, np.newaxis]
+        lower, upper = totals.intervals(released[some], confidence, None, first)
+        lower, upper = np.maximum(np.floor(lower), 0), np.maximum(np.ceil(upper), 0)
+        inside = (lower <= exactly) & (exactly <= upper)
+        chosen = {
+            "corrected": (inside, shown),
+            "usual": (np.abs(estimates - exactly) <= radii, shown),
+            "first day": (inside, np.arange(DAYS) == first[:, np.newaxis]),
+            "below the threshold": (inside, shown & (exactly < thresholds)),
+            "earlier days": (inside, ~shown),
+        }
+        for kind, (holds, cells) in chosen.items():
+            held[kind] += (holds & cells).sum(axis=0)
+            seen[kind] += cells.sum(axis=0)
+        shares = (inside & shown).sum(axis=0)[shown.any(axis=0)] / shown.sum(axis=0)[shown.any(axis=0)]
+        worst_run = min(worst_run, float(shares.min()))
+    found = {"runs": float(runs), "least share of a day in one run": worst_run}
+    for kind in kinds:
+        days = seen[kind] > 0
+        share = held[kind][days] / seen[kind][days]
+        often = seen[kind][days] >= 1000
+        found[f"{kind}: intervals"] = float(seen[kind].sum())
+        found[f"{kind}: share that holds"] = float(held[kind].sum() / seen[kind].sum())
+        if often.any():
+            found[f"{kind}: least share of a day with 1,000 intervals or more"] = float(share[often].min())
+        found[f"{kind}: least binomial probability of a day"] = float(np.min(binom.cdf(held[kind], seen[kind], 0.95)))
+    return found
+
+
 def update(rows: int) -> dict[str, float]:
     """Measure the update of one day on a table of a year, beside the engine's own work on that day and on all."""
     found: dict[str, float] = {}
@@ -193,11 +259,17 @@ def update(rows: int) -> dict[str, float]:
 def main() -> None:
     """Run one of the benchmarks and print what it found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("which", choices=["year", "update"])
+    parser.add_argument("which", choices=["year", "coverage", "update"])
     parser.add_argument("--size", type=int)
+    parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = year(given.size or 100_000) if given.which == "year" else update(given.size or 10_000_000)
+    if given.which == "update":
+        found = update(given.size or 10_000_000)
+    elif given.which == "coverage":
+        found = coverage(given.size or 100_000, given.runs)
+    else:
+        found = year(given.size or 100_000)
     if given.json:
         print(json.dumps(found))
         return

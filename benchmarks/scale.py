@@ -5,8 +5,8 @@
 
 Measured, in a minute: the time of a durable charge, the time from question to answer on a prepared table, and how much
 the ledger grows with each. Simulated, query by query: arrivals by hour and weekday, a line before each partition of the
-ledger, a line before the workers that read tables, and the month's budget of each analyst. docs/scale.md has the
-assumptions beside the results.
+ledger, a line before the workers that read tables, and the month's budget of each analyst. benchmarks/README.md has
+the assumptions beside the results.
 """
 
 import argparse

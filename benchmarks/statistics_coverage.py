@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import setwise
-from setwise.analytics.precision import releases_of
+from setwise.analytics.planning.expected_error import releases_of
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.statistics import StandardDeviation
 from setwise.mechanisms.planning.request import CountNoise, Total

@@ -52,5 +52,10 @@ def _timed(task: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def wanted(tasks: Mapping[str, Callable[[], Mapping[str, Any]]]) -> list[tuple[str, Callable[[], Mapping[str, Any]]]]:
-    """Return the tasks named on the command line, or all."""
-    return [(name, task) for name, task in tasks.items() if not sys.argv[1:] or name in sys.argv[1:]]
+    """Return the tasks named on the command line, or all; `histogram` also names `histogram-gaussian` and the like."""
+    names = sys.argv[1:]
+    return [
+        (task_name, task)
+        for task_name, task in tasks.items()
+        if not names or any(task_name == name or task_name.startswith(f"{name}-") for name in names)
+    ]

@@ -1,9 +1,11 @@
 """Every peer on the same tasks, in one run: accuracy against the truth, time as a ratio to ours.
 
-    python benchmarks/peers/run.py [--only PEER ...]
+    python benchmarks/peers/run.py [--only PEER ...] [--task TASK ...]
 
 Builds the environments it lacks, writes results.json beside this file, and from it the tables of docs/comparison.md and
-of the README. With --only, results of other peers are kept as they are.
+of the README. With --only, results of other peers are kept as they are; with --task, those of other tasks. A histogram
+is asked of every peer at its default setting (task `histogram`) and at its other documented settings for the same
+promise (tasks `histogram-SETTING`); the tables show the setting that finds the most items, and the default beside it.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import platform
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +29,14 @@ from tasks import ACCOUNTING
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
-_PATIENCE = 1800
+_PATIENCE = 3600
 """Seconds one peer may take for all its tasks."""
 
 
-def results(python: str, runner: str, exact: Counter[str]) -> dict[str, Any]:
-    """Run one runner and return what it found, by task."""
+def results(python: str, runner: str, exact: Counter[str], tasks: Sequence[str]) -> dict[str, Any]:
+    """Run the named tasks, or all, of one runner and return what it found, by task."""
     done = subprocess.run(
-        [python, str(HERE / f"run_{runner}.py")],
+        [python, str(HERE / f"run_{runner}.py"), *tasks],
         capture_output=True,
         text=True,
         check=False,
@@ -56,35 +59,41 @@ def _measured(line: dict[str, Any], exact: Counter[str]) -> dict[str, Any]:
     return line
 
 
-def peer_results(peer: Peer, exact: Counter[str]) -> dict[str, Any]:
-    """Return one peer's entry: its version, and its tasks or the reason why there are none."""
+def peer_results(peer: Peer, exact: Counter[str], tasks: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one peer's entry: its version, and its tasks or the reason why there are none.
+
+    Of the tasks that are not run, the entry has the results in `known`.
+    """
     entry: dict[str, Any] = {"title": peer.title, "version": peer.version}
     match build(peer):
         case NotBuilt(reason=reason):
             return entry | {"not_installed": reason}
         case Built(python=python):
-            return entry | {"tasks": results(str(python), peer.name.replace("-", "_"), exact)}
+            found = results(str(python), peer.name.replace("-", "_"), exact, tasks)
+            return entry | {"tasks": (known.get("tasks", {}) if tasks else {}) | found}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", metavar="PEER", help="run these peers only, and Setwise")
-    chosen = parser.parse_args().only
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"peers": {}}
+    parser.add_argument("--task", nargs="*", default=[], metavar="TASK", help="run these tasks only")
+    asked = parser.parse_args()
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"setwise": {"tasks": {}}, "peers": {}}
     table.write()
     exact = table.users_per_item()
+    ours = results(sys.executable, "setwise", exact, asked.task)
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
         "truth": {
             task.name: str(mpmath.nstr(value, truth.DIGITS)) for task in ACCOUNTING if (value := truth.epsilon(task))
         },
-        "setwise": {"tasks": results(sys.executable, "setwise", exact)},
+        "setwise": {"tasks": (known["setwise"]["tasks"] if asked.task else {}) | ours},
         "peers": known["peers"],
     }
     for peer in PEERS:
-        if chosen is None or peer.name in chosen:
+        if asked.only is None or peer.name in asked.only:
             print(peer.title, file=sys.stderr, flush=True)
-            found["peers"][peer.name] = peer_results(peer, exact)
+            found["peers"][peer.name] = peer_results(peer, exact, asked.task, known["peers"].get(peer.name, {}))
     RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     page.write(found)
 

@@ -41,13 +41,18 @@ def noise(law: LaplaceNoise | GaussianNoise, name: str) -> dict[str, Any]:
     return {"draws": _DRAWS, "law": name, "values": drawn[:100_000].tolist()}
 
 
-def histogram() -> dict[str, Any]:
-    """Release the count of every item, found in the data, with the noise the planner takes for the question."""
+def histogram(setting: str, mechanism: str | None) -> dict[str, Any]:
+    """Release the count of every item, found in the data, by the mechanism, or by the one that the planner chooses."""
     with setwise.open(str(table.CSV), user="user_id") as visits:
         answer = visits.histogram(
-            item="item", epsilon=table.EPSILON, delta=table.DELTA, contributions=table.CONTRIBUTIONS
+            item="item",
+            epsilon=table.EPSILON,
+            delta=table.DELTA,
+            contributions=table.CONTRIBUTIONS,
+            mechanism=mechanism,
         )
-    return {"released": {str(each.label): float(each.count or 0) for each in answer}, "law": "integer"}
+    released = {str(item.label): float(item.count or 0) for item in answer}
+    return {"released": released, "law": "integer", "setting": setting}
 
 
 if __name__ == "__main__":
@@ -59,7 +64,8 @@ if __name__ == "__main__":
                 **{task.name: partial(on_the_fly, task) for task in ON_THE_FLY},
                 "laplace-noise": partial(noise, laplace, "discrete-laplace"),
                 "gaussian-noise": partial(noise, gaussian, "discrete-gaussian"),
-                "histogram": histogram,
+                "histogram": partial(histogram, "default: in rounds, as planned", None),
+                "histogram-one-pass": partial(histogram, "one pass", "truncated_gaussian"),
             }
         )
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pandas  # type: ignore[import-untyped]
 import table
 from protocol import Unsupported, report, wanted
-from snsql import Privacy, from_connection
+from snsql import Mechanism, Privacy, Stat, from_connection
 from snsql.sql.odometer import OdometerHeterogeneous
 from tasks import ACCOUNTING, Accounting
 
@@ -21,6 +21,8 @@ _TABLE = {
     "clamp_counts": False,
     "row_privacy": False,
 }
+_DELTA = table.DELTA / 1.5
+"""The delta to ask for: the odometer states one and a half times as much for the answer."""
 
 
 def epsilon(task: Accounting) -> dict[str, Any]:
@@ -35,13 +37,31 @@ def epsilon(task: Accounting) -> dict[str, Any]:
     return {"value": float(odometer.spent[0]), "how": "advanced composition"}
 
 
-def histogram() -> dict[str, Any]:
-    privacy = Privacy(epsilon=table.EPSILON, delta=table.DELTA)
-    reader = from_connection(pandas.read_csv(table.CSV), privacy=privacy, metadata={"": {"": {"visits": _TABLE}}})
+def histogram(setting: str, *, gaussian: bool = False, distinct: bool = False) -> dict[str, Any]:
+    """Release the counts with Laplace or Gaussian noise; `distinct` drops repeated rows of the table beforehand.
+
+    SmartNoise keeps 20 rows of a user, so that repeated rows take the places of items. `use_dpsu` is left out, because
+    it spends an epsilon of 1 that the odometer does not count.
+    """
+    privacy = Privacy(epsilon=table.EPSILON, delta=_DELTA)
+    if gaussian:
+        privacy.mechanisms.map |= {Stat.count: Mechanism.gaussian, Stat.threshold: Mechanism.gaussian}
+    visits = pandas.read_csv(table.CSV)
+    if distinct:
+        visits = visits.drop_duplicates()
+    reader = from_connection(visits, privacy=privacy, metadata={"": {"": {"visits": _TABLE}}})
     _, *rows = reader.execute(_QUERY)
-    return {"released": {str(item): float(count) for item, count in rows}, "law": "integer"}
+    epsilon, delta = reader.odometer.spent
+    assert epsilon <= table.EPSILON
+    assert delta <= table.DELTA * (1 + 1e-9)
+    return {"released": {str(item): float(count) for item, count in rows}, "law": "integer", "setting": setting}
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    report(wanted({**{task.name: partial(epsilon, task) for task in ACCOUNTING}, "histogram": histogram}))
+    histograms = {
+        "histogram": partial(histogram, "default: Laplace noise"),
+        "histogram-gaussian": partial(histogram, "Gaussian noise", gaussian=True),
+        "histogram-distinct": partial(histogram, "Laplace noise, repeated rows dropped beforehand", distinct=True),
+    }
+    report(wanted({**{task.name: partial(epsilon, task) for task in ACCOUNTING}, **histograms}))

@@ -32,8 +32,8 @@ def noise(name: str) -> dict[str, Any]:
     return {"draws": _DRAWS, "law": f"discrete-{name}", "values": [int(mechanism(0)) for _ in range(_DRAWS)]}
 
 
-def histogram() -> dict[str, Any]:
-    """Find the items with half of epsilon and all of delta, count with the other half."""
+def histogram(share: float) -> dict[str, Any]:
+    """Find the items with a share of epsilon and all of delta, count with the rest of epsilon."""
     session = Session.from_dataframe(
         privacy_budget=ApproxDPBudget(table.EPSILON, table.DELTA),
         source_id="visits",
@@ -42,12 +42,12 @@ def histogram() -> dict[str, Any]:
     )
     bounded = QueryBuilder("visits").enforce(MaxGroupsPerID("item", table.CONTRIBUTIONS))
     session.create_view(bounded.enforce(MaxRowsPerGroupPerID("item", 1)), "bounded", cache=True)
-    half = table.EPSILON / 2
-    found = session.evaluate(QueryBuilder("bounded").get_groups(["item"]), ApproxDPBudget(half, table.DELTA))
-    counts = session.evaluate(
-        QueryBuilder("bounded").groupby(KeySet.from_dataframe(found)).count(), ApproxDPBudget(half, 0)
-    )
-    return {"released": {row["item"]: float(row["count"]) for row in counts.collect()}, "law": "integer"}
+    finding = ApproxDPBudget(share * table.EPSILON, table.DELTA)
+    found = session.evaluate(QueryBuilder("bounded").get_groups(["item"]), finding)
+    counting = ApproxDPBudget((1 - share) * table.EPSILON, 0)
+    counts = session.evaluate(QueryBuilder("bounded").groupby(KeySet.from_dataframe(found)).count(), counting)
+    released = {row["item"]: float(row["count"]) for row in counts.collect()}
+    return {"released": released, "law": "integer", "setting": f"Laplace noise, {share:.0%} of epsilon finds items"}
 
 
 def on_the_fly(task: OnTheFly) -> dict[str, Any]:
@@ -83,4 +83,5 @@ if __name__ == "__main__":
     _spark()
     tasks = {"laplace-noise": partial(noise, "laplace"), "gaussian-noise": partial(noise, "gaussian")}
     fly = {task.name: partial(on_the_fly, task) for task in ON_THE_FLY}
-    report(wanted({**tasks, **fly, "histogram": histogram}))
+    histograms = {"histogram": partial(histogram, 0.5), "histogram-finding": partial(histogram, 0.75)}
+    report(wanted({**tasks, **fly, **histograms}))
