@@ -7,7 +7,7 @@ RUN = $(VENV)/bin
 
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, and each would compile the sources again
 
-.PHONY: demo java browser clients test test-all pictures check format bench mutants docs notebooks peers clean
+.PHONY: demo java browser clients superset test test-all pictures editor check format bench mutants docs notebooks peers release clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
@@ -29,9 +29,15 @@ browser:  ## Chromium, which the tests of the web pages drive; installed when it
 clients:  ## psql and the JDBC driver, which ask the service over PostgreSQL's protocol; installed when missing and we may
 	.ci/clients
 
+superset: $(VENV)/.tested-with  ## Apache Superset in an environment of its own, outside the tree, for its slow test (minutes, once)
+	$(RUN)/python -m tests.servers.superset
+
 pictures: $(VENV)/.tested-with browser  ## the screenshots of docs/pages.md, from the tests of the web pages
-	$(RUN)/python -m pytest tests/web/test_browser.py tests/web/test_looks.py
+	$(RUN)/python -m pytest tests/web/test_browser.py tests/web/test_looks.py tests/web/test_asking_in_sql.py
 	$(RUN)/python -m tests.web.pictures
+
+editor:  ## the SQL editor of the web pages, bundled from editor/ with npm; the result is committed
+	cd editor && npm ci --no-audit --no-fund && npm run build
 
 check: $(VENV)/.tested-with  ## style, types, import direction
 	$(RUN)/ruff check .
@@ -48,10 +54,12 @@ bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/optimum.py
 	$(RUN)/python benchmarks/workloads.py
 	$(RUN)/python benchmarks/calibrations.py
+	$(RUN)/python benchmarks/planning.py
 	$(RUN)/python benchmarks/samplers.py
 	$(RUN)/python benchmarks/ledger.py
 	$(RUN)/python benchmarks/analytics.py
 	$(RUN)/python benchmarks/group_statistics.py
+	$(RUN)/python benchmarks/discovery.py
 
 clean:
 	rm -rf $(VENV) .peers site
@@ -82,3 +90,6 @@ notebooks: $(VENV)/.tested-with  ## the notebooks, from their pages
 
 peers: $(VENV)/.tested-with  ## environments for the peers, every task with each, the tables of docs/comparison.md (half an hour)
 	$(RUN)/python benchmarks/peers/run.py
+
+release:  ## wheel, sdist and list of dependencies in dist/, each extra tried in an empty environment
+	$(PYTHON) deploy/release.py

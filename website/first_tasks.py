@@ -16,7 +16,7 @@ _TASK = re.compile(
 )
 _SETUP = 2
 """Blocks before the tasks."""
-_SHOWN = 8
+_SHOWN = 3
 """Lines of an answer that the page shows."""
 _WIDTH = "96"
 

@@ -1,4 +1,4 @@
-"""Long tables that are built with the site and not kept in the tree: the claims of the paper, and the mutants."""
+"""Long tables that are built with the site from lists that tests check: claims, statements, promises, mutants."""
 
 import csv
 import importlib.util
@@ -19,6 +19,30 @@ def claims_table(path: Path) -> str:
     return "\n".join([heading, *rows])
 
 
+def statements_table(path: Path, part: str) -> str:
+    """Return the rows of `statements.csv` whose column `of` is `part` as a Markdown table.
+
+    `part` is "paper" for statements of the paper and "beyond" for results that go past it.
+    """
+    with path.open(encoding="utf-8", newline="") as lines:
+        headings, *rows = csv.reader(lines)
+    return _markdown_table(headings[1:], [row[1:] for row in rows if row[0] == part])
+
+
+def sql_table(path: Path, outcome: str) -> str:
+    """Return the statements of `sql-statements.csv` that are "answered" or "refused" as a Markdown table."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        headings, *rows = csv.reader(lines)
+    return _markdown_table(headings[1:], [[f"`{row[1]}`", row[2]] for row in rows if row[0] == outcome])
+
+
+def promises_table(path: Path) -> str:
+    """Return the promises in the file at `path`, each with the tests that hold it, as a Markdown table."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        headings, *rows = csv.reader(lines)
+    return _markdown_table(headings, rows)
+
+
 def mutants_table(folder: Path) -> str:
     """Return every mutant of the lists in `folder` as a Markdown table: what is changed, where, and who must notice."""
     sys.path.insert(0, str(folder))
@@ -32,6 +56,11 @@ def mutants_table(folder: Path) -> str:
         for mutant in module.MUTANTS
     ]
     return "\n".join(["| what is broken | file | tests that must notice |", "|---|---|---|", *rows])
+
+
+def _markdown_table(headings: list[str], rows: list[list[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def _module(path: Path) -> ModuleType:

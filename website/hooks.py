@@ -5,13 +5,14 @@ it only lacks that part.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bibliography import bibliography
 from commands import command_reference
 from exports import export_reference
-from generated import claims_table, mutants_table
+from generated import claims_table, mutants_table, promises_table, sql_table, statements_table
 from included import included
 from links import links_of_the_site
 from mathematics import with_formulas
@@ -20,6 +21,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from navigation import navigation
 from routes import route_reference
+from settings import settings_table
 from theorems import theorems
 
 ROOT = Path(__file__).parents[1]
@@ -54,22 +56,20 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:  # noqa: ANN401 - t
 
 
 def _generated(what: str, of: str) -> str:
-    match what:
-        case "bibliography":
-            return bibliography(ROOT / "docs" / "references.bib")
-        case "commands":
-            return command_reference()
-        case "claims":
-            return claims_table(ROOT / "docs" / "figures" / "paper" / "claims.csv")
-        case "mutants":
-            return mutants_table(ROOT / "tests" / "mutants")
-        case "exports":
-            return export_reference(of)
-        case "include":
-            return included(ROOT / of)
-        case "routes":
-            return route_reference()
-        case "theorems":
-            return theorems(ROOT / "docs")
-        case _:
-            raise ValueError(f"no part of the site is called {what!r}")
+    parts: dict[str, Callable[[], str]] = {
+        "bibliography": lambda: bibliography(ROOT / "docs" / "references.bib"),
+        "claims": lambda: claims_table(ROOT / "docs" / "figures" / "paper" / "claims.csv"),
+        "commands": command_reference,
+        "exports": lambda: export_reference(of),
+        "include": lambda: included(ROOT / of),
+        "mutants": lambda: mutants_table(ROOT / "tests" / "mutants"),
+        "promises": lambda: promises_table(ROOT / "tests" / of / "promises.csv"),
+        "routes": route_reference,
+        "settings": settings_table,
+        "sql": lambda: sql_table(ROOT / "docs" / "sql-statements.csv", of),
+        "statements": lambda: statements_table(ROOT / "docs" / "paper" / "statements.csv", of),
+        "theorems": lambda: theorems(ROOT / "docs"),
+    }
+    if what not in parts:
+        raise ValueError(f"no part of the site is called {what!r}")
+    return parts[what]()

@@ -6,7 +6,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "tutorial.md"),
     "How to": (
         "guides/first-tasks.md",
-        "guides/top-k.md",
         "guides/a-years-budget.md",
         "guides/live-dashboard.md",
         "guides/team-service.md",
@@ -38,6 +37,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "architecture.md",
         "mechanisms.md",
         "intervals.md",
+        "discovery.md",
         "statistics.md",
         "analytics.md",
         "utility.md",
@@ -55,6 +55,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Reference": (
         "reference/commands.md",
         "reference/routes.md",
+        "reference/settings.md",
         "reference/accounting.md",
         "reference/mechanisms.md",
         "reference/ledger.md",
@@ -63,7 +64,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "reference/errors.md",
     ),
     "Evidence": ("comparison.md", "benchmarks.md", "mutants.md"),
-    "Project": ("decisions.md", "changelog.md", "contributing.md"),
+    "Project": ("decisions.md", "stability.md", "upgrade.md", "changelog.md", "contributing.md"),
 }
 _ELSEWHERE = "The system"
 

@@ -14,13 +14,29 @@ def routes() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
 
 def route_reference() -> str:
-    """Return one section per route, then the records that bodies and answers are made of."""
+    """Return who may use each route, one section per route, then the records that bodies and answers are made of."""
     document = _document()
     if not document:
         return "This version has no service."
     sections = [_section(method, path, operation) for method, path, operation in routes()]
     records = document["components"]["schemas"]
-    return "\n\n".join([*sections, "## Records", *(_record(name, records[name]) for name in sorted(records))])
+    return "\n\n".join(
+        [access_table(), *sections, "## Records", *(_record(name, records[name]) for name in sorted(records))]
+    )
+
+
+def access_table() -> str:
+    """Return every route with who may use it, from the service's table of permissions, as a Markdown table."""
+    from setwise.service.auth.permissions import API_ROUTES, Access
+
+    people = {
+        Access.ANYONE: "anyone",
+        Access.HOLDER: "any token",
+        Access.PERSON: "analyst, steward",
+        Access.STEWARD: "steward",
+    }
+    rows = [f"| `{method} {path}` | {people[permission.access]} |" for (method, path), permission in API_ROUTES.items()]
+    return "\n".join(["| route | who |", "|---|---|", *rows])
 
 
 def _document() -> dict[str, Any]:

@@ -9,6 +9,7 @@ SOURCES = {
     "truncated-gaussian-on-the-lattice.md": "Truncated Gaussian noise on the integers",
     "running-totals.md": "Running totals",
     "intervals.md": "Intervals",
+    "discovery.md": "Discovery in rounds",
     "statistics.md": "Quantiles",
 }
 """The pages with numbered statements, and what the note calls them."""

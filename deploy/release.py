@@ -1,0 +1,149 @@
+"""Build a release and try it: wheel, sdist and list of dependencies in dist/, each extra in an empty environment.
+
+    python deploy/release.py                    # everything
+    python deploy/release.py --extra service    # the wheel, the sdist and one extra
+
+Every environment is made from nothing, installs the built wheel with one extra (or none) and the pinned dependencies of
+constraints.txt, and runs a small job that needs the extra. The list of dependencies is a CycloneDX document with the
+licence of each package, made from an environment with every extra that people install.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+
+ASK = """
+import csv, setwise
+with open("visits.csv", "w", newline="") as file:
+    csv.writer(file).writerows([("who", "page"), *((user, "home") for user in range(3000))])
+with setwise.open("visits.csv", user="who") as session:
+    answer = session.sql("SELECT page, COUNT(DISTINCT who) AS users FROM visits GROUP BY page", epsilon=1, delta=1e-6)
+assert answer.rows[0]["page"] == "home"
+"""
+
+CONNECT = """
+import setwise
+try:
+    setwise.connect("http://127.0.0.1:9", token="setwise_x", patience=0).datasets()
+except setwise.errors.SetwiseError as error:
+    print(error)  # nobody listens there; the client says so in a sentence
+"""
+
+JOBS = {
+    "": f"{ASK}\nassert setwise.compose(['pure:0.1x25']).epsilon(1e-6).upper < 2.0791",
+    "agents": "import setwise.agents, mcp",
+    "chdb": "import chdb\nassert 'setwise' in str(chdb.query(\"SELECT 'setwise'\"))",
+    "client": CONNECT,
+    "clickhouse": "import clickhouse_connect",
+    "delta": "import deltalake",
+    "frames": f"{ASK}\nassert len(answer.answer.to_pandas()) == len(answer.answer.to_polars()) == 1",
+    "iceberg": "import pyiceberg.table",
+    "paper": "import setwise.paper.study",
+    "plots": f"{ASK}\nanswer.answer.plot('users.png')",
+    "postgres": "import psycopg",
+    "s3": "import setwise",
+    "service": "from setwise.service.app import create_app\nfrom setwise.service.settings import Settings\n"
+    "create_app(Settings(ledger='ledger.db'))",
+    "spark": "import pyspark",
+}
+"""What is run with each extra; "" is the package without any."""
+
+
+def main() -> None:
+    """Build, look into the wheel, try every extra, and write the list of dependencies."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--extra", action="append", help="try only this extra; may be repeated")
+    chosen = parser.parse_args().extra
+    people_install = [name for name in extras() if name not in {"dev", "docs", "bench"}]
+    missing = set(people_install) - set(JOBS)
+    if missing:
+        sys.exit(f"there is no job for the extras {sorted(missing)}: add one to JOBS")
+    wheel, sdist = build()
+    look_into(wheel)
+    for name in ["", *people_install] if chosen is None else chosen:
+        try_installed(wheel, name)
+    try_installed(sdist, "")
+    if chosen is None:
+        write_dependencies(wheel, people_install)
+    print(f"tried: {wheel.name}, {sdist.name}")
+
+
+def extras() -> list[str]:
+    """Return the names of the extras that pyproject.toml declares."""
+    return list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+
+
+def build() -> tuple[Path, Path]:
+    """Build the wheel and the sdist into dist/, which is emptied first, and return their paths."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment(Path(folder))
+        run(python, "-m", "pip", "install", "--quiet", "build")
+        run(python, "-m", "build", "--outdir", DIST, ROOT)
+    (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
+    return wheel, sdist
+
+
+def look_into(wheel: Path) -> None:
+    """Stop if the wheel lacks a licence, pages, documents or types, or holds anything but the package."""
+    names = zipfile.ZipFile(wheel).namelist()
+    needed = ("service/pages/static/page.css", "service/pages/templates/ask.html", "documents/ledger.md", "py.typed")
+    bundled = ("service/pages/static/sql_editor.js", "service/pages/static/sql_editor.LICENSES.txt")
+    lacking = [name for name in (*needed, *bundled) if f"setwise/{name}" not in names]
+    foreign = [name for name in names if not name.startswith(("setwise/", "setwise-"))]
+    if lacking or foreign or not any(name.endswith("licenses/LICENSE") for name in names):
+        sys.exit(f"the wheel lacks {lacking} or its licence, or holds {foreign}")
+
+
+def try_installed(built: Path, extra: str) -> None:
+    """Install `built` with `extra` into an empty environment and run the job of that extra there."""
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment(Path(folder) / "environment")
+        install(python, f"{built}[{extra}]" if extra else str(built))
+        run(python, "-m", "pip", "check")
+        run(python.parent / "setwise", "--version", cwd=folder)
+        run(python, "-c", JOBS[extra], cwd=folder)
+    print(f"tried: {built.name} with {extra or 'no extra'}", flush=True)
+
+
+def write_dependencies(wheel: Path, people_install: list[str]) -> None:
+    """Write dist/NAME.cdx.json: every package that the wheel with all its extras installs, with version and licence."""
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment(Path(folder) / "environment")
+        install(python, f"{wheel}[{','.join(people_install)}]")
+        tool = environment(Path(folder) / "tool")
+        run(tool, "-m", "pip", "install", "--quiet", "cyclonedx-bom")
+        target = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
+        run(tool, "-m", "cyclonedx_py", "environment", "--output-reproducible", "-o", target, python)
+    components = json.loads(target.read_text())["components"]
+    unlicensed = sorted(each["name"] for each in components if not each.get("licenses"))
+    print(f"listed: {len(components)} packages; without a stated licence: {', '.join(unlicensed) or 'none'}")
+
+
+def environment(folder: Path) -> Path:
+    """Make an empty virtual environment in `folder` and return its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    return folder / "bin" / "python"
+
+
+def install(python: Path, requirement: str) -> None:
+    """Install a requirement with the pinned versions of constraints.txt into the environment of `python`."""
+    run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", requirement)
+
+
+def run(*words: object, cwd: str | None = None) -> None:
+    """Run a command, and stop if it fails."""
+    subprocess.run([str(word) for word in words], check=True, cwd=cwd)
+
+
+if __name__ == "__main__":
+    main()
