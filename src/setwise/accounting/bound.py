@@ -182,7 +182,10 @@ def either(first: Bound, second: Bound) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of the bound `first` for `target`, or of `second` if `first` raises `Unattainable`."""
+        """Return the bracket of the bound `first` for `target`, or of `second` if `first` raises `Unattainable`.
+
+        `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+        """
         try:
             return first.answer(target, width)
         except Unattainable:
@@ -199,10 +202,10 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return a bound that brackets the optimal delta and epsilon of the uses of `kinds` with fixed dominating pairs.
 
-    The bound holds whatever the analyst may decide on the fly, because such uses are linear operators on privacy
-    profiles, and these commute. At most `most_atoms` different privacy losses are enumerated; None allows as many as
-    take about a second. If there are more, they are rounded to a lattice, which adds at most the share `tolerance` of
-    the variance of the total loss; None takes the default.
+    The bound holds whatever the analyst may decide on the fly: such uses act on privacy profiles as linear operators,
+    and linear operators of this kind commute, so the order does not matter. At most `most_atoms` different privacy
+    losses are enumerated; None allows as many as take about a second. If there are more, they are rounded to a lattice,
+    which adds at most the share `tolerance` of the variance of the total loss; None takes the default.
     """
     from setwise.accounting.methods.exact import MOST_ATOMS, exact_linear, nearly_no_noise
 

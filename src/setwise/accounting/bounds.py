@@ -226,10 +226,10 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
 
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield two bounds for a search with hundreds of bounded-range uses of one epsilon; the second is the tighter one.
+    """Yield a quick and then a tighter bound for hundreds of bounded-range uses of one epsilon.
 
-    `kinds` are the classified uses. A search, for example for the noise that meets a budget, evaluates bounds many
-    times, so they must be quick. For the upper end of the first bound, one Gaussian replaces all bounded-range uses,
+    `kinds` are the classified uses. The bounds are for a search, for example for the noise that meets a budget, which
+    evaluates bounds many times. For the upper end of the first bound, one Gaussian replaces all bounded-range uses,
     which takes milliseconds. The upper end of the second is computed on a grid. The lower end of both is attained by an
     analyst who does not adapt to earlier answers and uses the worst randomized responses. The grid computes lower
     values of its own only if that lower end is not enough, which halves the work. The second bound is evaluated only if
@@ -239,13 +239,14 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
     @cache
     def reached(target: Target) -> float:
-        """Return a lower bound on the delta or epsilon that `target` asks for, which randomized responses reach."""
+        """Return a lower bound on the delta or epsilon that `target` asks for: that of known randomized responses."""
         return max((bound.answer(target, None).lower for bound in _worst_responses(kinds, target)), default=0.0)
 
     def by_one_gaussian(target: Target, width: float | None) -> Bracket:
         """Return the bracket for `target` whose upper end is computed with one Gaussian for all bounded-range uses.
 
-        `target` asks for a delta or an epsilon. Raises: `Unattainable` if there is no such upper end.
+        `target` asks for a delta or an epsilon. `width` is the wanted width of the bracket, relative to its upper end,
+        or None. Raises: `Unattainable` if there is no such upper end.
         """
         upper = above.answer(target, width).upper
         return Bracket(min(reached(target), upper), upper)
@@ -253,7 +254,10 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def by_grid(target: Target, width: float | None) -> Bracket:
         """Return the bracket for `target` whose upper end is computed by recursion on a grid of epsilons.
 
-        Raises: `Unattainable` if the grid is too short for the target, or if the relative `width` cannot be met.
+        `target` asks for a delta or an epsilon. `width` is the wanted width of the bracket, relative to its upper end,
+        or None.
+
+        Raises: `Unattainable` if the grid is too short for the target, or if `width` cannot be met.
         """
         floor = reached(target) if target.wanted == "epsilon" else None
         wider = replace(effort, width=effort.one_gaussian)
@@ -288,8 +292,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on linear uses followed by the bounded-range uses in `stages`.
 
-        Linear uses have fixed dominating pairs; here they are the linear uses of the composition and, in addition,
-        `others`. A stage is a tuple of (epsilon, count) groups, used in any order within the stage.
+        Linear uses have fixed dominating pairs: here those of the whole composition, and in addition those in `others`.
+        Each stage is a tuple of (epsilon, count) groups, which are used in any order within the stage.
         """
         merged = replace(classify([*linear, *others]), failed=kinds.failed)
         if not (ranges := [RangeStage(groups) for groups in stages if groups]):
@@ -302,18 +306,17 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
     @cache
     def above(split: gaussian_majorant.Split) -> Bound:
-        """Return the bound for the upper end: one Gaussian for the small epsilons of `split`, then the large ones.
+        """Return the bound for the upper end: one Gaussian for the small epsilons of `split`, then the large epsilons.
 
-        A split divides the bounded-range uses into small and large epsilons.
+        `split` divides the bounded-range uses into small and large epsilons.
         """
         return bound([Use(gaussian_of(split.wallet))] if split.small else [], split.large)
 
     @cache
     def below(split: gaussian_majorant.Split) -> Bound:
-        """Return the bound for the lower end: responses for the small epsilons of `split`, then the large ones.
+        """Return the bound for the lower end: randomized responses for small epsilons, then the large ones ascending.
 
-        A split divides the bounded-range uses into small and large epsilons. The responses are randomized responses,
-        and the large epsilons are used in ascending order.
+        `split` divides the bounded-range uses into small and large epsilons.
         """
         attained = [
             Use(known, count)
@@ -325,18 +328,27 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def answer(target: Target, _: float | None) -> Bracket:
         """Return the bracket for `target`: the lowest upper end and the highest lower end over all splits of the uses.
 
-        If the bracket is wide, a further split with more uses on the grid is tried.
+        `target` asks for a delta or an epsilon, and a split divides the bounded-range uses into small epsilons
+        (replaced by one Gaussian) and large ones (on a grid). If the bracket is wide, a further split with more uses on
+        the grid is tried.
+
         Raises: `Unattainable` if no upper bound is finite.
         """
 
         def ask(bound: Bound) -> Bracket:
-            """Return the bracket that `bound` gives for `target`; [0, infinity] if it raises `Unattainable`."""
+            """Return the bracket that `bound` gives for `target`; [0, infinity] if `bound` raises `Unattainable`.
+
+            `target` is the argument of `answer`: the delta at an epsilon, or the epsilon at a delta.
+            """
             with contextlib.suppress(Unattainable):
                 return bound.answer(target, None)
             return Bracket(0.0, math.inf)
 
         def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.Split]) -> Bracket:
-            """Return `bracket` narrowed by the bounds of the splits in `tried`."""
+            """Return `bracket` narrowed by the bounds that the splits in `tried` give for the target of `answer`.
+
+            A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
+            """
             uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]
             upper, lower = min([bracket.upper, *uppers]), bracket.lower
             if interaction is Interaction.SETWISE and tried[-1].large and upper - lower > effort.width * upper:
@@ -516,6 +528,8 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
         """Return [lower bound, infinity] for the delta or epsilon of `target`.
 
         The lower bound is the largest value that known mechanisms with the same guarantees reach; 0 if none is known.
+        `width` is the wanted relative width of the brackets from which the lower bound is taken, or None for the
+        default.
         """
         best = 0.0
         for witnesses in (_fixed_witnesses, _worst_responses, _worst_laws):
@@ -530,8 +544,8 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
 def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
     """Return a lower bound on the epsilon that any proof can promise for `uses` at `delta`.
 
-    Some mechanisms that satisfy the guarantees of `uses` have a larger delta than `delta` at this epsilon. 0 if no such
-    mechanisms are known.
+    Known mechanisms that satisfy the guarantees of `uses` have a delta above `delta` at every smaller epsilon. 0 if no
+    such mechanisms are known.
     """
     return lower_bound(classify(uses)).epsilon(delta).lower
 
@@ -555,9 +569,10 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield a lower bound in which bounded-range uses are the randomized responses that are worst at `target`.
 
-    `kinds` are the classified uses. A randomized response has the losses t and t - epsilon. Near the epsilon or delta
-    of `target`, delta falls with epsilon at about some rate, the tilt; t is the worst parameter if delta falls like
-    exp(-tilt epsilon). Yields nothing if some use has neither a dominating pair nor bounded range.
+    `kinds` are the classified uses, and `target` asks for a delta or an epsilon. A randomized response has the losses t
+    and t - epsilon. Its t is the worst one if delta falls with the overall epsilon x like exp(-tilt x), where the tilt
+    is the estimated rate at which delta falls near `target`. Yields nothing if some use has neither a dominating pair
+    nor bounded range.
     """
     if not kinds.ranges or kinds.classes:
         return
@@ -577,11 +592,11 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield lower bounds in which the uses of one zCDP guarantee have the worst privacy losses with two values.
 
-    The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
-    dominating pair are replaced by known examples. The two values are chosen so that delta at one epsilon is largest.
-    If `target` asks for the delta at an epsilon, it is that epsilon. If it asks for the epsilon at a delta, several are
-    tried: first the epsilon that zCDP promises at this delta, and then each time the one that the last choice has
-    reached.
+    That guarantee is the zCDP guarantee in `kinds` with the largest count times rho; other guarantees without a
+    dominating pair are replaced by known examples. The two values are chosen so that delta at one overall epsilon x is
+    largest. If `target` asks for the delta at an epsilon, x is that epsilon. If it asks for the epsilon at a delta,
+    several x are tried: first the epsilon that zCDP promises at this delta, then each time the epsilon that the last
+    two values reached.
     """
     from setwise.accounting.methods.concentrated_laws import best_high
 
@@ -629,7 +644,10 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
-    """Return the upper bound on delta from the summed zCDP parameters of `kinds`, as a function of epsilon."""
+    """Return a function from epsilon to [0, upper bound on delta], which follows from the zCDP of all uses in `kinds`.
+
+    The zCDP parameters of the uses are added up.
+    """
     from setwise.accounting.methods.moments import zero_concentrated_sum
 
     return zero_concentrated_sum(kinds.uses).delta

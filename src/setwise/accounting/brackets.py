@@ -219,7 +219,7 @@ def epsilon_between(
 
     @cache
     def from_above(x: float) -> float:
-        """Return log(upper bound on delta at epsilon `x` / wanted delta).
+        """Return log(d / `delta`), where d is the upper bound on delta at epsilon `x` and `delta` the wanted delta.
 
         It falls with `x` and crosses 0 at the upper end of the epsilon bracket.
         """
@@ -227,7 +227,7 @@ def epsilon_between(
 
     @cache
     def from_below(x: float) -> float:
-        """Return log(lower bound on delta at epsilon `x` / wanted delta).
+        """Return log(d / `delta`), where d is the lower bound on delta at epsilon `x` and `delta` the wanted delta.
 
         It falls with `x` and crosses 0 at the lower end of the epsilon bracket.
         """

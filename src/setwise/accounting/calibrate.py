@@ -132,7 +132,10 @@ class _Target:
         return Calibrated(value, uses, composition, composition.compared(self.certified[value], self.epsilon))
 
     def _log(self, delta: float) -> float:
-        """Return log(`delta` / wanted delta), limited to ±`CONFIG.out_of_reach`; at most 0 if the target is met."""
+        """Return log(`delta` / wanted delta), limited to ±`CONFIG.out_of_reach`.
+
+        It is at most 0 if `delta`, the delta of some parameter value, meets the target.
+        """
         excess = math.log(delta / self.delta) if delta > 0.0 else -math.inf
         return min(max(excess, -CONFIG.out_of_reach), CONFIG.out_of_reach)
 
@@ -244,7 +247,7 @@ def smallest_noise(
     smallest: float = 2e-3,
     largest: float = 1e9,
 ) -> Calibrated:
-    """Return the smallest noise for which the planned uses together are (epsilon, delta)-DP under `interaction`.
+    """Return the smallest noise scale for which the planned uses together are (epsilon, delta)-DP.
 
     `plan` maps a noise scale to uses. Noise scales from `smallest` to `largest` are tried. `interaction` says what the
     analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".

@@ -1,4 +1,7 @@
-"""Uses sorted by how they compose: with fixed dominating pairs, with bounded range, or known by moments only."""
+"""`ClassifiedUses`: mechanism uses sorted by how they compose.
+
+A use has a fixed dominating pair, or bounded range, or is known only by moments of its privacy loss.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -84,7 +84,7 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
     loss = GaussianLoss(guarantee.sigma)
 
     def curve(x: float) -> Bracket:
-        """Return the bracket of the Gaussian's delta at epsilon = `x`."""
+        """Return the bracket for the delta, at epsilon = `x`, of the Gaussian noise that is being converted."""
         value, error = loss.delta(np.array([x]))
         return probability(float(value[0]), float(error[0]))
 

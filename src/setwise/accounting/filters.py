@@ -35,7 +35,7 @@ class Spent:
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, delta] with the largest delta at `epsilon` of interactions that a zCDP filter stops at these sums.
+        """Return [0, d], where d bounds the delta at `epsilon` of any interaction whose totals stay within these sums.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
@@ -107,11 +107,11 @@ class ZcdpOdometer:
     """An upper bound on the privacy loss of all uses so far; with probability 1 - delta it holds at all times at once.
 
     Parameters of uses may be chosen on the fly; `spent` holds the sum of their rho. The bound is the smallest of
-    several, each of which is a linear function of the rho spent and is tightest at one level of rho. The levels are
-    fixed in advance, and each has a share of `delta`. They double from `first_rho` on. If `most_rho` is given, because
-    a filter stops there, they halve from `most_rho` instead, and those near it have the largest shares. The share
-    `failure_share` of delta is set aside for outright failures (events in which everything may be revealed); once these
-    exceed it, nothing is promised.
+    several linear functions of that sum, each of which is tightest at one level of rho and has a share of `delta`. The
+    levels are fixed in advance: without `most_rho` they double from `first_rho` on. With `most_rho`, the sum at which a
+    filter stops, they halve from `most_rho` downwards, and the levels near it have the largest shares. The share
+    `failure_share` of delta is set aside for outright failures (events in which everything may be revealed). Once their
+    probabilities exceed this share, nothing is promised.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02

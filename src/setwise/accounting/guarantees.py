@@ -95,8 +95,7 @@ class Guarantee(ABC):
     def pure(self) -> "PureDP | None":
         """Return the pure DP guarantee from which this kind's other conversions and its price are derived, or None.
 
-        Only Laplace noise, continuous or on integers, has one. None does not mean that this guarantee implies no pure
-        DP.
+        Only Laplace noise, continuous or on integers, has one. Other kinds return None even if they imply pure DP.
         """
         return None
 
@@ -136,7 +135,7 @@ class Guarantee(ABC):
         return self, 0.0
 
     def worst_known_example(self) -> "Guarantee | None":
-        """Return known noise that satisfies this guarantee and reveals as much as any known example of it, or None.
+        """Return known noise that satisfies this guarantee and reveals as much as any known example; None without one.
 
         The delta of this noise is a lower bound on the delta that the guarantee alone can promise.
         """

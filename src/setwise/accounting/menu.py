@@ -1,4 +1,4 @@
-"""Menu accounts: uses with bounded losses, chosen on the fly from a menu that is fixed when the account is opened.
+"""Menu accounts: uses with bounded losses, chosen on the fly from a menu that is fixed when an account is opened.
 
 A Gaussian wallet (a budget of mu squared) bounds all later uses by one Gaussian, whatever they are. If every use on
 offer has a bounded loss and is known in advance, a tighter bound exists. Let a use of the menu item a cost w_a units of
@@ -110,7 +110,7 @@ class Menu:
     def most_uses(self, guarantee: Guarantee) -> int:
         """Return how many uses of `guarantee` the whole budget of the menu pays for.
 
-        Raises: `InvalidParameter` if the guarantee implies the guarantee of no menu item.
+        Raises: `InvalidParameter` if `guarantee` is not at least as strong as that of some menu item.
         """
         return self.budget // self.cost(Use(guarantee))
 
@@ -134,7 +134,9 @@ def _menu_item(guarantee: Guarantee) -> MenuItem:
 
 
 def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
-    """Return whether every mechanism that satisfies `guarantee` also satisfies the guarantee of the menu `item`.
+    """Return whether every mechanism that satisfies `guarantee` also satisfies that of the menu `item`.
+
+    If so, a use of `guarantee` may be charged the cost of the item.
 
     Theorem: DurfeeRo19 (epsilon-BR implies epsilon-DP, and epsilon-DP implies 2 epsilon-BR).
     """
@@ -216,10 +218,10 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 
 
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
-    """Return the operator that adds one use of the menu `item` before later uses to their privacy profile.
+    """Return the operator that puts one use of the menu `item` before the uses of a privacy profile.
 
-    Profiles are stored on a grid of epsilons with this `step`. The epsilon of the item is rounded up to a multiple of
-    the step.
+    Its input is the profile (delta as a function of epsilon) of the later uses, its output that of all of them; both
+    are on a grid of epsilons with this `step`. The epsilon of the item is rounded up to a multiple of the step.
     """
     cells = cells_up(item.epsilon, step)
     return (

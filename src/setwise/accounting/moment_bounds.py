@@ -74,7 +74,7 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     def answer(target: Target, _: float | None) -> Bracket:
         """Return [0, upper end] for the delta or epsilon of `target` by basic composition, the sum of largest losses.
 
-        Raises: `Unattainable` if the target's delta is below the probability of outright failure.
+        Raises: `Unattainable` if `target` asks for the epsilon at a delta below the probability of outright failure.
         """
         if target.wanted == "delta":
             return basic.delta(target.given)

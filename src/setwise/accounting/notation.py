@@ -169,7 +169,7 @@ def check_unit(unit: str) -> str:
 
 
 def unit_nouns(unit: str) -> tuple[str, str]:
-    """Return the noun for one unit of privacy, and the noun for several, as texts use them.
+    """Return the singular and the plural noun for a unit of privacy, as sentences for people use them.
 
     >>> unit_nouns("user"), unit_nouns("user,day"), unit_nouns("user,device")
     (('user', 'users'), ('user-day', 'user-days'), ("unit 'user,device'", "units 'user,device'"))

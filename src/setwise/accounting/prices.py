@@ -124,10 +124,10 @@ def pure_price(epsilon: float, remaining: float) -> float:
     """
 
     def kernel(s: float) -> float:
-        """Return the kernel of epsilon-DP randomized response at the loss `s`, a factor in an integral over losses.
+        """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2), the factor that stands for randomized response.
 
-        The integral gives the total variation of randomized response followed by a Gaussian (see
-        `_by_total_variation`).
+        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon, which gives the total
+        variation of epsilon-DP randomized response followed by a Gaussian.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -144,9 +144,10 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     """
 
     def kernel(s: float) -> float:
-        """Return the kernel of Laplace noise of scale 1/epsilon at the loss `s`, a factor in an integral over losses.
+        """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)), the factor that stands for Laplace noise.
 
-        The integral gives the total variation of Laplace noise followed by a Gaussian (see `_by_total_variation`).
+        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon, which gives the total
+        variation of Laplace noise of scale 1/epsilon followed by a Gaussian.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
@@ -245,9 +246,10 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     """
 
     def spare(remaining: float) -> float:
-        """Return (wallet - cost) / wallet, where cost is the balance that pays for the uses and leaves `remaining`.
+        """Return (`wallet` - cost) / `wallet`, where cost is the balance that pays for the uses and leaves `remaining`.
 
-        Amounts are mu squared. The result is negative if the wallet cannot pay.
+        All amounts are mu squared; the wallet and the uses are those of `after_paying`. Negative if the wallet cannot
+        pay.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 
@@ -262,14 +264,14 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
     """Return the price (mu squared), by total variation, of a use that leaves v = `remaining` in the wallet.
 
     Let G_v be a Gaussian of mu^2 = v. The total variation of G_{v + c} is 2 Phi(sqrt(v + c) / 2) - 1. The price is a c
-    for which this is at least the total variation of the use followed by G_v. `kernel` describes the use, as a function
-    of losses s from 0 to its largest loss `epsilon`. With w = sqrt(v) / 2, c = 4 d (2 w + d), where int_0^d exp(-w x -
-    x^2/2) dx is at least
+    for which this is at least the total variation of the use followed by G_v. `epsilon` is the largest loss of the use,
+    and `kernel` the function of losses s in [0, epsilon] by which the use enters that total variation. With w = sqrt(v)
+    / 2, c = 4 d (2 w + d), where int_0^d exp(-w x - x^2/2) dx is at least
 
         (1 / (2 sqrt v)) int_0^epsilon kernel(s) exp(-s^2 / (2 v)) ds,
 
     or at least sqrt(pi / 8) kernel(0) if v is close to 0, because the price at v = 0 holds for every v. All terms are
-    positive, so no digits cancel.
+    positive, so no digits cancel. Infinite if `epsilon` is above 60.
     """
     if epsilon > _LARGEST_EPSILON:
         return math.inf
@@ -282,11 +284,12 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 
 
 def _spent(root: float, gained: float) -> float:
-    """Return the price (mu squared) 4 d (2 w + d), rounded up, where w = `root` and d is found by Newton's method.
+    """Return the price (mu squared) 4 d (2 w + d), rounded up, where w = `root` and d solves an equation.
 
-    d is such that int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula. Newton's method
-    converges from the left, because the integral is concave in d, and the d used was checked. For d close to 0 the
-    integral is bounded below by d (1 - d (w / 2 + d / 6)) instead. Infinite if the integral cannot reach `gained`.
+    d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula.
+    Newton's method finds d from the left, because the integral is concave in d, and the d used was checked. For d close
+    to 0 the integral is bounded below by d (1 - d (w / 2 + d / 6)) instead. Infinite if the integral cannot reach
+    `gained`.
     """
     slight = gained * (root + gained)
     if slight < CONFIG.slight:

@@ -88,7 +88,7 @@ class Wallet:
 def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
     """Return a text that says why the balance mu^2 = `remaining` cannot pay for `uses`.
 
-    The text also says which Gaussian noise the balance could pay for.
+    `remaining` is the balance of a Gaussian wallet. The text also says which Gaussian noise the balance could pay for.
     """
     cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
     if cost == math.inf:
@@ -129,7 +129,10 @@ def wallet_for(epsilon: float, delta: float) -> float:
     at = np.array([epsilon])
 
     def spare(size: float) -> float:
-        """Return log(delta / the Gaussian's delta at mu^2 = `size`), rounded down; negative if `size` is too large."""
+        """Return log(`delta` / d), rounded down, where d is the delta of the Gaussian with mu^2 = `size` at `epsilon`.
+
+        `epsilon` and `delta` are those of the enclosing call. Negative if `size` is too large.
+        """
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))
 

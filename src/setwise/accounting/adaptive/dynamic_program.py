@@ -113,10 +113,11 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """Upper bound on the number of operator applications of the dynamic program over adaptive orders.
+        """Upper bound on how often the dynamic program over adaptive orders applies an operator to a privacy profile.
 
-        An operator adds one use of a mechanism to a privacy profile, so this number measures the work of the program.
-        It is the number of states times the number of groups, or the number of uses if there is only one group.
+        An operator turns the profile of later mechanisms into that of one more use followed by them, so this number
+        measures the work of the program. It is the number of states times the number of groups, or the number of uses
+        if there is only one group.
         """
         if self.prices:
             return self.total * len(self.groups)
@@ -127,6 +128,8 @@ class DrawOrders:
     @property
     def total(self) -> int:
         """Sum of the prices of all draws (uses): count times price, added up over the groups.
+
+        This is the state of the dynamic program in which nothing has been used yet.
 
         Requires: `prices` is not empty.
         """
@@ -180,9 +183,9 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
     """Return whether the exact largest delta over all adaptive orders of `groups` takes at most about `most_work`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and work is counted in grid points times operator
-    applications. False also if the epsilons differ too much for one grid, or if there are too many vectors of remaining
-    counts, because then only an upper bound can be computed.
+    `groups` are bounded-range mechanisms as (epsilon, count), and the unit of work is one grid point in one application
+    of an operator. False also if the epsilons differ too much for one grid, or if there are too many vectors of
+    remaining counts, because then only an upper bound can be computed.
     """
     epsilons = [epsilon for epsilon, _ in groups]
     if len(groups) > 1 and (
@@ -207,7 +210,7 @@ def quick_in_one_order(groups: Sequence[Group]) -> bool:
     """Return whether the optimal delta of bounded-range mechanisms in one fixed order is quick to compute.
 
     `groups` are the mechanisms as (epsilon, count). Quick means that the estimated work is at most `CONFIG.quick_work`,
-    counted in grid points times operator applications.
+    where the unit of work is one grid point in one application of an operator.
     """
     return grid_work(groups, sum(count for _, count in groups)) <= CONFIG.quick_work
 
@@ -236,10 +239,10 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
     """Return the states of a dynamic program that maximises delta over every adaptive order of `groups`.
 
     `groups` are bounded-range mechanisms as (epsilon, count). A state is the vector of remaining counts. If there would
-    be too many vectors, a state is a sum of prices instead (see `DrawOrders`), and the maximum is then too large,
-    because impossible orders are allowed too. The prices are chosen so that it is little too large if privacy profiles
-    fall with epsilon like exp(-`tilt` epsilon). To have fewer groups, epsilons may then also be rounded up, which is
-    safe because a-bounded range implies b-bounded range for a <= b.
+    be too many vectors, a state is a sum of prices instead (see `DrawOrders`). The maximum is then only an upper bound
+    on delta, because impossible orders are allowed too. The prices are chosen so that the bound is close if privacy
+    profiles fall with epsilon like exp(-`tilt` epsilon). To have fewer groups, epsilons may then also be rounded up,
+    which is safe because a-bounded range implies b-bounded range for a <= b.
     """
     merged = merge_groups(groups)
     if len(merged) == 1 or _states(merged) <= CONFIG.most_states:
@@ -257,13 +260,13 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return `groups` with a price for one use of each group, and a bound that says how good these prices are.
+    """Return `groups` with a price for one use of each group, and a number that says how loose these prices are.
 
     `groups` are bounded-range mechanisms as (epsilon, count). With prices, the dynamic program allows any uses whose
-    prices add up to the total price of `groups`. The second result is an upper bound on log E[exp(`tilt` L)], where L
-    is the total privacy loss of such uses; it is better the smaller it is. Prices are positive integers that make it
-    smallest; a single group gets no price. It is infinite if every choice of prices takes more than
-    `CONFIG.most_priced_steps` operator applications.
+    prices add up to the total price of `groups`. The number is an upper bound on log E[exp(`tilt` L)], where L is the
+    total privacy loss of such uses; of the prices tried, which are positive integers, those with the smallest number
+    are returned. It is infinite if every choice of prices takes more than `CONFIG.most_priced_steps` operator
+    applications. A single group needs no prices.
     """
     gains = [draw_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
@@ -297,7 +300,8 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
 
     The step may be up to `CONFIG.finer` times smaller than that. If some step in this range divides all `epsilons`, it
     is returned. Otherwise the step is one for which rounding the epsilons up to multiples of it changes them little. If
-    an epsilon is a multiple of the step up to rounding errors, the computed multiple is not below the epsilon.
+    rounding errors alone keep an epsilon from being a multiple of the step, the step is raised so that the computed
+    multiple is not below that epsilon.
     """
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
@@ -339,9 +343,9 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     """Return the privacy profile of bounded-range mechanisms in their worst adaptive order, followed by `after`.
 
     `draws` are the bounded-range mechanisms with the states of the dynamic program over orders, and `after` is the
-    profile of the mechanisms used last. `band` says how many grid points a profile needs. `apply` applies the operator
-    of one mechanism to a profile, for both bounds or for the upper one only. `progress` is called with 1.0 about once
-    per use.
+    profile of the mechanisms used last. `band` says how many grid points a profile needs. `apply(operator, profile,
+    size)` returns the profile of one more mechanism followed by those of `profile`, with both bounds or only the upper
+    one. `progress` is called with 1.0 about once per use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -365,11 +369,12 @@ def _on_grid(epsilon: float, step: float) -> float:
 
 
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
-    """Return the operator that adds one `epsilon`-bounded-range mechanism before others to their privacy profile.
+    """Return the operator that puts an `epsilon`-bounded-range mechanism before the mechanisms of a privacy profile.
 
-    Profiles are stored on a grid of epsilons with this `step`. For the upper bound, the mechanism's epsilon is rounded
-    up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon, and a profile that has to be
-    read between grid points is read at the next grid point on the right, where it is lower.
+    Its input is the profile of the mechanisms that follow, its output that of all of them; both are on a grid of
+    epsilons with this `step`. For the upper bound, the mechanism's epsilon is rounded up to a multiple of the step. For
+    the lower bound, the mechanism keeps its epsilon, and a profile that has to be read between grid points is read at
+    the next grid point on the right, where it is lower.
     """
     return BoundedRangeStep(epsilon, cells_up(epsilon, step), step)
 
@@ -378,7 +383,8 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     """Return the privacy profile of all uses of one group of equal bounded-range mechanisms, followed by `after`.
 
     `group` is (epsilon, count), `after` the profile of the mechanisms that follow, and `band` says how many grid points
-    a profile needs. `apply` applies the operator of one mechanism, and `progress` is called with 1.0 after each use.
+    a profile needs. `apply(operator, profile, size)` returns the profile of one more mechanism followed by those of
+    `profile`, and `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -405,8 +411,9 @@ def _over_all_orders(
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `band` says how many grid points a profile needs. The
     maximum is over exactly the possible orders. The computation goes backwards: after n rounds it holds, for every
-    vector of remaining counts that add up to n, the profile of these n uses followed by `after`. `apply` applies the
-    operator of one mechanism, and `progress` is called with 1.0 after each round.
+    vector of remaining counts that add up to n, the profile of these n uses followed by `after`. `apply(operator,
+    profile, size)` returns the profile of one more mechanism followed by those of `profile`, and `progress` is called
+    with 1.0 after each round.
     """
     operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)

@@ -1,4 +1,4 @@
-"""Certified privacy profiles on a grid of epsilons, and the operator that adds a bounded-range mechanism to a profile.
+"""Certified privacy profiles on a grid of epsilons, and the operator that puts a bounded-range mechanism before others.
 
 A profile f(x) is the optimal delta at epsilon = x of all mechanisms still to come. Profiles fall with x, are convex in
 u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x), so only the values at x_i = i h >= 0 are stored. *Upper*
@@ -107,7 +107,7 @@ class Profile:
 
 
 def nothing_to_come(step: float) -> Profile:
-    """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, where x is an epsilon on a grid with this `step`.
+    """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, on a grid of epsilons x with this `step`.
 
     It is 0 for every x >= 0, so one stored value is enough. The recursion from the last mechanism to the first starts
     here.
@@ -242,15 +242,14 @@ def step_rounding(epsilon: float, cells: int) -> float:
 
 
 class BoundedRangeStep:
-    """The operator S that adds one epsilon-bounded-range mechanism before others to their privacy profile, on a grid.
+    """The operator S that puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f.
 
-    (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t). Here f is the
-    profile of the mechanisms that follow, x the overall epsilon, and q_t the probability that generalized randomized
-    response has the loss t. `step` is the step of the grid of epsilons, and `cells` the number of grid cells that
-    epsilon spans, rounded up. Constants are computed once, because the operator is applied often. For the upper bound,
-    the mechanism is taken to have the larger range cells * step. For the lower bound, the mechanism keeps its own
-    probabilities q_t, and f is read not at x + epsilon - t but at the grid point x + cells * step - t to its right,
-    where f is lower.
+    S f is the profile of all of them: (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x +
+    epsilon - t), where x is the overall epsilon and q_t the probability that generalized randomized response has the
+    loss t. Profiles are on a grid of epsilons with this `step`, and `cells` is the number of grid cells that epsilon
+    spans, rounded up.  For the upper bound, the mechanism is taken to have the larger range cells * step. For the lower
+    bound, the mechanism keeps its own probabilities q_t, and f is read not at x + epsilon - t but at the grid point x +
+    cells * step - t to its right, where f is lower.
 
     Requires: cells * step >= epsilon.
     """
@@ -314,7 +313,7 @@ class BoundedRangeStep:
         """Return the privacy profile f at the grid points from -epsilon to (size - 1) h + epsilon; h is the grid step.
 
         `values` are f at 0, h, 2h, ... Values at negative x follow from the symmetry f(-x) = 1 - exp(-x) + exp(-x)
-        f(x), and points right of the last value get the constant `beyond`.
+        f(x), and points right of the last entry of `values` get the constant `beyond`.
         """
         cells = self.cells
         f = np.empty(size + 2 * cells)
@@ -326,11 +325,11 @@ class BoundedRangeStep:
         return f
 
     def _upper(self, values: Floats, size: int) -> tuple[Floats, "Choices"]:
-        """Return upper bounds on the new privacy profile at the first `size` grid points, and which t came near them.
+        """Return upper bounds on the new privacy profile at `size` grid points, and the t that come near them.
 
         `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
         that of one bounded-range mechanism followed by these; at each grid point it is a supremum over the mechanism's
-        parameter t in [0, epsilon]. The second result lists the t near the supremum, which the lower bound then tries.
+        parameter t in [0, epsilon]. The lower bound tries only the t of the second result.
         """
         cells = self.cells
         f = self._extend(values, size, float(values[-1]))
@@ -397,8 +396,9 @@ class BoundedRangeStep:
         them needs. A j too many does not overstate, because chords continued beyond their cell lie below f. An edge at
         t = j' h is covered, because the cell after it is tried with j = j' - 1, and its maximum over all v is at least
         the value at the edge. Cells of other blocks are rough: each is tried with three j from floor(w_p / h) on, and
-        edges where w rises by more than half a step with all j' between. The tail are the cells that read the grid's
-        end, where the constant beyond it makes a kink; their edges are tried with every j'.
+        edges where w rises by more than half a step with all j' between. The tail are the last cells, which read the
+        profile beyond the end of the grid, where it counts as constant and has a kink; their edges are tried with every
+        j'.
         """
         tail = omega.size - self.cells - 1
         block = CONFIG.block * self.cells
@@ -439,8 +439,8 @@ class BoundedRangeStep:
         The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. Cells
         from the index `tail` on are evaluated: each cell at the values of t near its own best one, and its left grid
         point at every t. `terms` and `omega` are the constants of each cell. All values form one square table, so that
-        the work is a few array operations. Chords of f are not continued further than to these t, because that would
-        magnify rounding errors where f is flat, as it is near the end of a grid that was cut off.
+        the work is a few array operations. Other t are not tried, because continuing chords of f that far would magnify
+        rounding errors where f is flat, as it is near the end of a grid.
         """
         cells = self.cells
         square = terms.root[tail:, None] * self._root
@@ -522,12 +522,13 @@ class BoundedRangeStep:
 
 
 class RandomizedResponseStep:
-    """The operator D that adds one epsilon-DP mechanism before others to their privacy profile, for upper bounds.
+    """The operator D that puts an epsilon-DP mechanism before the mechanisms of a privacy profile f.
 
-    (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), where f is the privacy profile of the mechanisms that follow,
-    x the overall epsilon, epsilon = cells * step and q = e^epsilon / (1 + e^epsilon). Both arguments are grid points,
-    so nothing is interpolated. Privacy profiles fall, are convex in e^x and are symmetric (the module's docstring says
-    how). An average keeps these properties, so D f can be read like a result of `BoundedRangeStep`.
+    D f is the profile of all of them: (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), where x is the overall
+    epsilon, epsilon = cells * step and q = e^epsilon / (1 + e^epsilon). It is for upper bounds. Both arguments are
+    points of the grid with this `step`, so nothing is interpolated. Privacy profiles fall, are convex in e^x and are
+    symmetric (the module's docstring says how). An average keeps these properties, so D f can be read like a result of
+    `BoundedRangeStep`.
     """
 
     def __init__(self, cells: int, step: float) -> None:

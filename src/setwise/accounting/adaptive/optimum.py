@@ -249,7 +249,7 @@ class Optimum:
 
     @property
     def _least(self) -> float:
-        """Smallest bounded-range epsilon that the grid represents: the largest epsilon divided by `largest_ratio`.
+        """Smallest bounded-range epsilon that the grid represents: the largest divided by `DrawConfig.largest_ratio`.
 
         One grid must serve all epsilons, so for the upper bound smaller epsilons are rounded up to this value.
         """
@@ -259,8 +259,8 @@ class Optimum:
         """Return the states of the dynamic program that maximises delta over every adaptive order of one stage.
 
         `groups` are the bounded-range mechanisms of the stage as (epsilon, count). The states serve the upper bound:
-        epsilons below `_least` are rounded up, and if there would be too many vectors of remaining counts, the states
-        are sums of prices (see `DrawOrders`). Prices are chosen for privacy profiles that fall with epsilon like
+        epsilons below `_least` are rounded up to it, and if there would be too many vectors of remaining counts, the
+        states are sums of prices (see `DrawOrders`). Prices are chosen for privacy profiles that fall with epsilon like
         exp(-`tilt` epsilon).
         """
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
@@ -281,7 +281,8 @@ class Optimum:
         """Return the estimated work of one run on a grid with `cells` cells across the smallest epsilon.
 
         The unit of work is one grid point in one application of an operator. Infinite if the largest epsilon would span
-        more than `most_cells` cells. `tilt` is the decay rate of privacy profiles for which prices of uses are chosen.
+        more than `RefinementConfig.most_cells` cells. `tilt` is the decay rate of privacy profiles for which prices of
+        uses are chosen.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
@@ -352,9 +353,9 @@ class Optimum:
         `end` is the epsilon at which the result will be read, or infinity for all epsilons. `tilt` is the exponent of
         the weight exp(tilt L) that losses L get in convolutions. `parts` maps the groups (epsilon, count) of a
         bounded-range stage to a list of `DrawOrders`, which the analyst uses one after another, in the reverse order of
-        the list. `apply` applies the operator of one mechanism to a profile. If the first stage has fixed dominating
-        pairs, its loss distribution is kept beside the profile of the later stages, because the whole is only read at
-        single epsilons.
+        the list. `apply(operator, profile, size)` returns the profile of one more mechanism followed by those of
+        `profile`. If the first stage has fixed dominating pairs, its loss distribution is kept beside the profile of
+        the later stages, because the whole is only read at single epsilons.
         """
         variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
@@ -389,8 +390,9 @@ class _GridSolution:
     """The result of the recursion over stages on one grid, from which the optimal delta is read at any epsilon.
 
     `upper` and `lower` are loss distributions of a first stage of fixed dominating pairs, for an upper and a lower
-    bound on delta. If the first stage is a bounded-range one, they have only the loss 0. `rest` is the privacy profile
-    of the stages that they do not cover, and `failure` the bracket for the probability of outright failure.
+    bound on delta. If the first stage has bounded range, they have only the loss 0. `rest` is the privacy profile of
+    all stages that `upper` and `lower` do not cover, and `failure` is the bracket for the probability of outright
+    failure.
     """
 
     upper: Atoms
@@ -407,7 +409,7 @@ class _GridSolution:
         """Return the bracket for the smallest epsilon whose optimal delta is at most `delta`, as read off this grid.
 
         The search starts at the epsilon `guess`, and the upper end is found to the relative accuracy `near`. The
-        bracket is [0, infinity] if the grid ends before delta falls that low.
+        bracket is [0, infinity] if the grid ends at an epsilon at which delta is still above `delta`.
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there

@@ -114,7 +114,7 @@ class Refinement:
 
     @property
     def done(self) -> bool:
-        """Whether to stop refining: the best bracket is as narrow as wanted, or its upper end is negligibly small."""
+        """Whether to stop refining: the best bracket is as narrow as wanted, or its upper end too small to matter."""
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:
@@ -167,7 +167,7 @@ def refine(
     sharpness: float,
     floor: float | None,
 ) -> Bracket:
-    """Call `attempt` on ever finer grids and return the intersection of its certified brackets.
+    """Call `attempt` with the parameters of ever finer grids and return the intersection of its certified brackets.
 
     `width` is the width, relative to the upper end, that the caller asked for; None aims for the width `aim` and
     accepts a wider bracket. `work` maps a number of grid cells across the smallest epsilon to the estimated work of a

@@ -64,7 +64,7 @@ _BENT = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class LinearStage:
-    """Mechanisms with fixed dominating pairs, each with its number of uses.
+    """Mechanisms with fixed dominating pairs: `uses` are pairs (noise, count).
 
     Their order within the stage does not matter.
     """
@@ -186,9 +186,9 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    With more losses they are rounded to a lattice. An average reads the profile once per loss and grid point, so the
-    result is `CONFIG.most_reads` divided by the number of grid points. That number follows from `band` for mechanisms
-    whose total loss has this `variance` and is at most `support`.
+    A stage with more losses has them rounded to a lattice. An average reads the profile once per loss and grid point,
+    so the result is `CONFIG.most_reads` divided by the number of grid points. The number of grid points is the one that
+    `band` asks for if the total loss of the mechanisms has this `variance` and is at most `support`.
     """
     return int(CONFIG.most_reads / band.size(variance, support))
 

@@ -1,7 +1,9 @@
 """Dominating pairs of mechanisms with known noise: their privacy losses on a lattice, enumerated or in closed form.
 
-All pairs are symmetric: adding and removing a user give the same pair, mirrored. For truncated noise, the loss is
-conditional on no outright failure.
+A dominating pair (P, Q) is the pair of output distributions on two neighbouring tables that has the largest delta at
+every epsilon. All pairs here are symmetric: the pair for adding a user is the mirrored pair for removing one. Truncated
+noise has outputs that only one of the two tables can produce; such an output is an outright failure, and the privacy
+loss here is conditional on its not happening.
 """
 
 import math
@@ -57,7 +59,7 @@ class TwoPointLaw:
     def probability(self) -> float:
         """The probability, under P, of the larger loss `high`: (e^-low - 1) / (e^-low - e^-high).
 
-        P is the output distribution on one of two neighbouring tables, under which losses are taken.
+        P and Q are the output distributions on two neighbouring tables, and the loss of an output is log(P / Q).
         """
         return math.expm1(self.low) / math.expm1(self.low - self.high)
 
@@ -65,7 +67,7 @@ class TwoPointLaw:
     def complement(self) -> float:
         """The probability, under P, of the lower loss `low`: (1 - e^-high) / (e^-low - e^-high).
 
-        P is the output distribution on one of two neighbouring tables, under which losses are taken.
+        P and Q are the output distributions on two neighbouring tables, and the loss of an output is log(P / Q).
         """
         return math.exp(self.low) * math.expm1(-self.high) / math.expm1(self.low - self.high)
 
@@ -127,7 +129,7 @@ def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms
     """Return the exact distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of its values.
 
     This is possible for randomized responses, two-point laws and integer noise with few values. Returns None if there
-    is other noise, or if the uses together have more than `most` losses.
+    is other noise, or if the result would have more than `most` entries.
     """
     atoms = NOTHING
     for known, count in uses:
@@ -148,7 +150,8 @@ def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms
 def sum_equal_uses(known: KnownNoise, count: int) -> Loss | None:
     """Return the total privacy loss of `count` uses of the noise `known` as a `Loss`, which gives delta at any epsilon.
 
-    None if the loss has too many values to enumerate or is continuous, or if some values are too rare for floats.
+    None if the total loss is continuous, if it has too many values to enumerate, or if the probability of some value is
+    too small for a float.
     """
     if isinstance(known, PureDP):
         return randomized_response(known.epsilon, count)
@@ -179,8 +182,8 @@ class _Sums:
 def _sums(known: KnownNoise, count: int) -> _Sums | None:
     """Return the loss distribution of `count` uses of the integer noise `known`, convolved term by term.
 
-    None for noise other than integer Laplace and truncated integer Gaussian, if there are `_MOST_CONVOLVED` losses or
-    more, or if the rarest sum has a probability below `_LEAST_CONVOLVED`.
+    None if `known` is neither integer Laplace nor truncated integer Gaussian noise, if the total loss has about
+    `_MOST_CONVOLVED` values or more, or if its rarest value has a probability below `_LEAST_CONVOLVED`.
     """
     match known:
         case DiscreteLaplace(scale=unit, sensitivity=s) if s * count < _MOST_CONVOLVED:
@@ -317,13 +320,19 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
 
     # The pair is symmetric, so the Q mass of a cell is the P mass of its mirror image.
     def above() -> LossLattice:
-        """Return the lattice of losses whose delta is an upper bound on the Gaussian's delta."""
+        """Return the Gaussian loss rounded to lattice points so that delta can only rise: an upper bound on delta.
+
+        The noise is the argument `known` of `_gaussian`.
+        """
         cells, error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
         tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
         return from_cells(step, -last, cells, cells[::-1], tail, error)
 
     def below() -> LossLattice:
-        """Return the lattice of losses whose delta is a lower bound on the Gaussian's delta."""
+        """Return the Gaussian loss rounded to lattice points so that delta can only fall: a lower bound on delta.
+
+        The noise is the argument `known` of `_gaussian`.
+        """
         bins, error = _normal_masses((nodes - mean) / deviation, step / deviation)
         return from_bins(step, -last, bins, bins[::-1], 0.0, error)
 
@@ -331,10 +340,11 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
 
 
 def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
-    """Return the standard normal probabilities of intervals of length `width` centred at each `z`, and their error.
+    """Return the standard normal probability of the interval of length `width` around each `z`, and an error bound.
 
-    The error is relative. Short intervals use the midpoint expansion, whose next term is below (width z)^6 / 3e5. Long
-    ones use differences of the distribution function, whose cancellation magnifies the error by about 1 / width.
+    The bound is on the relative error of every probability. Short intervals use the midpoint expansion, whose next term
+    is below (width z)^6 / 3e5. Long intervals use differences of the distribution function, whose cancellation
+    magnifies the error by about 1 / width.
     """
     farthest = float(np.abs(z).max()) + 1.0
     if width * farthest > 0.02:
@@ -408,8 +418,9 @@ class DiscreteLaplaceLoss:
 def _discrete_gaussian(known: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
     """Return the losses (s^2 - 2 z s)/(2 sigma^2) of integer Gaussian noise z, and their probabilities, as two arrays.
 
-    s is the sensitivity of `known`. With a `bound`, noise is truncated to {-bound, ..., bound}, and only outcomes that
-    both of two neighbouring tables can produce are included; None means no truncation.
+    s is the sensitivity of `known`, and sigma its noise parameter (about its standard deviation). With a `bound`, noise
+    is truncated to {-bound, ..., bound}, and only outcomes that both of two neighbouring tables can produce are
+    included; None means no truncation.
     """
     s, sigma = known.sensitivity, known.sigma
     reach = math.ceil(38.5 * sigma)
@@ -431,7 +442,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 def _kernel(y: Floats) -> Floats:
     """Return -(d/dy) erfcx(y) = 2/sqrt(pi) - 2 y erfcx(y), which is positive, at each `y`.
 
-    The delta of Gaussian noise is computed as an integral of this function.
+    The delta of Gaussian noise is an integral of this function, which `_positive_side` computes numerically.
     """
     from scipy.special import erfcx
 

@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 class FftConfig:
     """Constants that choose the window of total losses in which a sum of losses is computed by Fourier transform.
 
-    The probability outside of the window is bounded and added to the upper bound on delta, so no proof depends on these
-    constants. The text below each of them says what it decides.
+    They decide time and tightness only. The probability outside of the window is bounded and added to the upper bound
+    on delta, so no proof depends on them. The text below each constant says what it decides.
     """
 
     largest_transform: int = 2**22
@@ -74,12 +74,13 @@ class Window:
 
 
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
-    """Return the window of total losses outside of which the total loss is negligible when it is tilted by `tilt`.
+    """Return the interval of total losses outside of which little probability remains when losses are tilted by `tilt`.
 
-    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice. If
-    `whole` is False, only losses from about the tilted mean upwards will be used. If it is True, all losses will be
-    used: the window then also contains the bulk of the untilted loss. Undoing a tilt magnifies rounding errors far from
-    the tilted mean, so smaller tilts are then used as well.
+    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice. With
+    `whole` False, the caller uses only losses from about the tilted mean upwards, and the transform is computed under
+    `tilt` alone. With `whole` True, the caller uses all losses: the interval also contains the bulk of the loss without
+    a tilt, and the transform is computed under smaller tilts too, because undoing a tilt magnifies rounding errors far
+    from the tilted mean.
     """
     height, mean, variance = saddle.at(tilt)
     ends = []
@@ -107,14 +108,14 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
 
 
 def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
-    """Return the distribution of the sum of `parts` (independent lattice losses) in the window, losses ascending.
+    """Return the distribution of the sum of `parts` (independent lattice losses) within `window`, losses ascending.
 
-    If `from_above`, computed probabilities are at least the true ones, for an upper bound on delta; otherwise they are
-    at most the true ones, for a lower bound.
+    If `from_above`, each computed probability is at least the true one, for an upper bound on delta; otherwise it is at
+    most the true one, for a lower bound.
 
     Requires: all lattices have the same step.
-    Ensures: if `from_above`, the probability of sums right of the window is in `dropped`. The caller must add the
-    probabilities of infinite losses.
+    Ensures: if `from_above`, the probability of sums right of the window is in `dropped` of the result. Probabilities
+    of infinite losses are not included; the caller must add them.
     Raises: `Unattainable` if the window has more than `CONFIG.largest_transform` lattice points.
     """
     step = parts[0].lattice.step
@@ -134,11 +135,12 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     end_left, end_right = step * (first - 1), step * (last + 1)
 
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
-        """Return Chernoff's bound on the probability that the sum of losses lies beyond `end`, one end of the window.
+        """Return Chernoff's bound on the probability that the sum S of all losses lies beyond an end of the window.
 
-        It is exp(K - `further` * `end`), where K is log E[exp(`further` * sum)]. With `tilt` and `height`, the bound is
-        on the tilted sum, in which the probability of each sum s is multiplied by exp(tilt s - height). If `cut` is
-        False, no sum lies beyond this end, and the result is 0.
+        `end` is that end, as a loss. The bound is E[exp(`further` S)] exp(-`further` * `end`); any `further` is valid,
+        positive for the right end and negative for the left. With `tilt` and `height`, it bounds the tilted probability
+        instead, in which each value s of S is weighted by exp(tilt s - height). The result is 0 if `cut` is False,
+        because then no sum lies beyond this end.
         """
         exponent = cumulant(parts, further) - height - (further - tilt) * end
         return math.exp(min(0.0, exponent)) * _CHERNOFF if cut else 0.0
@@ -172,8 +174,8 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
 def _convolve_directly(parts: Sequence[Part], lowest: int) -> Atoms:
     """Return the distribution of the sum of the losses of `parts`, computed by convolution without a Fourier transform.
 
-    It is for few losses. All terms are positive, so no digits are lost. `lowest` is the smallest possible sum, in
-    lattice steps.
+    All terms are positive, so no digits are lost; with many losses it would be too slow. `lowest` is the smallest
+    possible sum, in lattice steps.
     """
     total = np.ones(1)
     for part in parts:
@@ -212,15 +214,16 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 
 
 def _transform(parts: Sequence[Part], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
-    """Return (values, charge, height, weight_error): the distribution of the sum of the losses of `parts`, scaled.
+    """Return (values, charge, height, weight_error): the tilted distribution of the sum of the losses of `parts`.
 
-    The probability of the sum x is exp(height - tilt x) times the entry of `values` for x. `values` covers `size`
-    lattice points from index `first` on. A Fourier transform wraps around: the probability of a sum outside of these
-    points is added to the entry that is a multiple of `size` points away.
+    The probability of the sum x is exp(height - tilt x) times the entry of `values` for x. `values` has `size` entries,
+    for the lattice points from number `first` on. A Fourier transform is periodic, so the probability of a sum outside
+    of these points is wrapped around: it is added to the entry that is a multiple of `size` points away.
 
-    Ensures: apart from such wrapped probability, an entry of `values` has an absolute error of at most `charge`, and
-    the probability in addition a relative error of at most `weight_error`.
-    Requires: a transform has an error of at most the share 8 (log2(size) + 4) `UNIT` of the Euclidean norm.
+    Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
+    probability computed from an entry has a further relative error of at most `weight_error`.
+    Requires: a transform has an error of at most the share 8 (log2(size) + 4) `UNIT` of the Euclidean norm of its
+    input.
     """
     from scipy.fft import irfft, rfft
 
@@ -273,6 +276,6 @@ def _transform(parts: Sequence[Part], tilt: float, first: int, size: int) -> tup
 def _root_mean_square(half: Floats, size: int) -> float:
     """Return an upper bound on the root mean square of a spectrum of `size` points.
 
-    `half` is the first half of the spectrum; the other half mirrors it, because the signal is real.
+    `half` holds the moduli of the first half of the spectrum; the other half mirrors it, because the signal is real.
     """
     return math.sqrt(2.0 * float((half * half).sum()) / size)

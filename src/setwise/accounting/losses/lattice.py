@@ -50,7 +50,7 @@ def multiples(step: float, first: int, count: int) -> Floats:
 
 
 def common_unit(values: Sequence[float]) -> float | None:
-    """Return the largest unit of which each of `values` is a whole multiple up to rounding, or None if there is none.
+    """Return the largest number of which each of `values` is a whole multiple up to rounding; None if there is none.
 
     >>> round(common_unit([0.1, 0.25]), 12)
     0.05
@@ -66,9 +66,9 @@ def common_unit(values: Sequence[float]) -> float | None:
 
 
 def common_step(values: Sequence[float], largest: float) -> float:
-    """Return a step of at most `largest` that divides every value, if the values have a common unit.
+    """Return a lattice step of at most `largest` that divides every one of `values`, if they have a common unit.
 
-    Otherwise the step divides only the largest value. Without values the step is `largest`.
+    If they have none, the step divides only the largest of `values`. If `values` is empty, the step is `largest`.
     """
     if not values:
         return largest
@@ -100,7 +100,7 @@ class LossLattice:
 class LossPair:
     """Two lattices that bound one privacy loss: `upper` has at least its delta, and `lower` at most its delta.
 
-    Each is tabulated when it is first used.
+    Each lattice is computed when it is first used.
     """
 
     def __init__(self, above: Callable[[], LossLattice], below: Callable[[], LossLattice]) -> None:
@@ -224,7 +224,8 @@ class LatticeTail:
     def rounding(self) -> float:
         """Relative rounding error of a delta that is read from these tables at an exactly known epsilon.
 
-        The probabilities left out of the tables, `dropped`, are an absolute error on top of it.
+        Probabilities that the tables leave out add an absolute error of up to `dropped`, which is not part of this
+        number.
         """
         last = self.mass.size - 1
         exponents = 2.0 * min(300.0, self.step * last)  # exponents of the powers that `_decayed_sums` divides by
@@ -282,10 +283,10 @@ def odds_of_low(high: float, low: float) -> float:
 
 
 def worst_t(epsilon: float, tilt: float) -> float:
-    """Return the t in (0, epsilon) that maximises E[exp(tilt L)] of the loss L of generalized randomized response.
+    """Return the t in (0, epsilon) for which generalized randomized response has the largest E[exp(tilt L)].
 
-    The response has the losses t and t - epsilon. With this t it is the worst of all epsilon-bounded-range mechanisms,
-    if the privacy profile of later mechanisms falls with the epsilon x like exp(-tilt x).
+    L is its privacy loss, which is t or t - epsilon. With this t, randomized response is the worst of all
+    epsilon-bounded-range mechanisms to use before others whose delta falls with their epsilon x like exp(-tilt x).
     """
     short, complement = math.exp(-tilt * epsilon), -math.expm1(-tilt * epsilon)
     scale = -1.0 / math.expm1(-epsilon)
@@ -352,9 +353,9 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
     """Return the largest total loss in `masses` of `count` mechanisms that each have the loss `high` or `low`.
 
-    `masses` has the probabilities of the number of mechanisms with the loss `low`, from the number `masses.first` on.
-    If this is 0, the largest total is count * high, whose rounding error `LatticeTail` covers. Otherwise it is a
-    difference of two large products that nearly cancel, so it is computed with fractions.
+    `masses` has the probabilities of k, the number of mechanisms with the loss `low`, for k >= `masses.first`. If
+    `masses.first` is 0, the largest total is count * high, whose rounding error `LatticeTail` covers. Otherwise the
+    largest total is a difference of two large products that nearly cancel, so it is computed with fractions.
     """
     step = high - low
     return float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count
@@ -406,10 +407,10 @@ class Atoms:
         )
 
     def average(self, inner: Loss, x: float) -> Bracket:
-        """Return a bracket for the delta at epsilon = `x` of mechanisms with these losses, composed with others.
+        """Return a bracket for the delta, at epsilon = `x`, of mechanisms with this privacy loss composed with others.
 
-        `inner` is the privacy loss of the others. The delta is E[delta_inner(x - L)], where delta_inner is the delta of
-        `inner` and L has this distribution.
+        `inner` is the privacy loss of the other mechanisms. The delta is E[delta_inner(x - L)], where delta_inner is
+        the delta of `inner` as a function of epsilon, and L is distributed like this object.
         """
         # Positions are rounded, and next to the largest loss that matters. So the upper end is read a little further
         # left and the lower end a little further right.

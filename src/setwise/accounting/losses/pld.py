@@ -1,4 +1,7 @@
-"""Composition of mechanisms with known noise by privacy-loss distributions on a lattice, with certified brackets."""
+"""Composition of mechanisms with known noise: privacy losses are rounded to a lattice and added up by convolution.
+
+The results are certified brackets: a lower and an upper bound on delta, or on epsilon.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -84,10 +87,11 @@ CONFIG = LatticeConfig()
 class LatticeSum:
     """Composition of mechanisms with fixed dominating pairs, whose losses are rounded to a lattice and convolved.
 
-    `uses` are mechanisms with their counts, and `failure` is a bracket for the probability of outright failure.
-    `tolerance` is the variance that rounding to the lattice may add, as a share of the variance of the total loss.
-    `grid` is the step of a grid on which privacy profiles are stored, or None: if all losses are practically
-    continuous, the lattice step divides `grid` or is a multiple of it.
+    `uses` are pairs (noise, count). `failure` is a bracket for the probability of an outright failure, an output that
+    only one of two neighbouring tables can produce. `tolerance` is the variance that rounding to the lattice may add,
+    as a share of the variance of the total loss. `grid` is the step of another grid, on which a caller stores privacy
+    profiles, or None; if all losses are practically continuous, the lattice step is chosen to divide `grid` or to be a
+    multiple of it, so that the caller need not interpolate.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]
@@ -97,17 +101,17 @@ class LatticeSum:
 
     @property
     def support(self) -> float:
-        """Largest privacy loss that all uses of the composition can have together.
+        """Largest total privacy loss that all uses of the composition can have together.
 
-        From this epsilon on, delta is the probability of outright failure.
+        At every epsilon from this loss on, delta is only the probability of outright failure.
         """
         return largest_loss(self.uses)
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the delta of the composition at `epsilon`.
 
-        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`; None
-        takes the first lattice.
+        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`. With
+        None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if rounding errors prevent the width, or if the losses cover too wide a range for a
         lattice.
@@ -124,8 +128,8 @@ class LatticeSum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the composition's delta is at most `delta`.
 
-        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`; None
-        takes the first lattice.
+        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`. With
+        None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure, if rounding errors prevent
         the width, or if the losses cover too wide a range for a lattice.
@@ -151,10 +155,11 @@ class LatticeSum:
         return self._finer().epsilon(delta, width)
 
     def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
-        """Return a bracket for the smallest epsilon at which the composition has at most `delta`, from one lattice.
+        """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
 
-        The lattice is most accurate near the mean that the total loss L has if its probabilities are weighted by
-        exp(`tilt` L). `saddle` is the total loss on a coarse lattice.
+        The bracket is narrowest if that epsilon is near the tilted mean: the mean of the total loss L when its
+        probabilities are weighted by exp(`tilt` L). `saddle` is the total loss on a coarse lattice, from which the
+        range of losses is chosen.
         """
         upper, lower = self.tails(saddle, tilt)
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
@@ -183,9 +188,9 @@ class LatticeSum:
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
 
-        The tables are most accurate near the mean that the loss L has if its probabilities are weighted by exp(`tilt`
-        L). With `whole` they also cover the bulk of the distribution without that weight. `saddle` is the total loss on
-        a coarse lattice, from which the range of losses is chosen.
+        The tables are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
+        exp(`tilt` L). They cover losses around that mean; with `whole` also those around the mean without a tilt.
+        `saddle` is the total loss on a coarse lattice, from which the range of losses is chosen.
         """
         view = window(saddle, tilt, whole=whole)
         fitting = self._fitting(view)
@@ -211,10 +216,11 @@ class LatticeSum:
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
-        They are most accurate near the mean that the loss L has if its probabilities are weighted by exp(`tilt` L). If
-        `whole`, they hold all losses that matter for an average of a falling function; otherwise only those from about
-        that mean upwards. The probability of Gaussian losses too large to be tabulated is added to `dropped` of the
-        first. `saddle` is the total loss on a coarse lattice, from which the range of losses is chosen.
+        They are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
+        exp(`tilt` L). If `whole`, they hold all losses that matter for the average of a falling function; otherwise
+        only those from about the tilted mean upwards. `saddle` is the total loss on a coarse lattice, from which the
+        range of losses is chosen. Gaussian losses too large to be tabulated count, by their probability, in `dropped`
+        of the upper distribution.
         """
         view = window(saddle, tilt, whole=whole)
         return self._fitting(view)._sum_within(view)
@@ -228,12 +234,12 @@ class LatticeSum:
         return replace(upper, dropped=upper.dropped + infinite_mass), lower
 
     def _parts(self, step: float, view: Window, *, from_above: bool) -> list[Part]:
-        """Return the losses of the uses on the lattice with the given `step`, one part for each entry of `uses`.
+        """Return the losses of the uses rounded to a lattice of this `step`, as one `Part` for each entry of `uses`.
 
         If `from_above`, the delta of each part is at least the true delta of its uses, and otherwise at most. `view` is
-        the window of total losses to compute. If no lattice contains all losses, the losses of the equal uses of an
-        entry are first added up exactly, where possible, and then rounded: the rounding error then arises once and not
-        once per use.
+        the window of total losses to compute. A `Part` is normally the loss of one use and the number of uses. If no
+        lattice contains all losses, it is, where possible, the exact sum of the losses of the equal uses: the sum is
+        rounded once, and not each use.
         """
         parts = []
         for known, count in self.uses:
@@ -248,11 +254,12 @@ class LatticeSum:
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the largest number of which all losses of positive probability are multiples; None if it is useless.
+        """Return the largest number of which all atoms are multiples; None if there is none.
 
-        A lattice with this step contains these losses, so that they need not be rounded. The number is infinite if
-        every loss is practically continuous. None if there is no such number, or if it is so far below the step that
-        the tolerance needs that the lattice would have too many points.
+        An atom is a loss of positive probability. A lattice with this step contains the atoms, so that they need not be
+        rounded. Infinite if every loss is practically continuous, because then no atom limits the step. None also if
+        the number is so much smaller than the step that the tolerance allows that the lattice would have too many
+        points.
         """
         if any(isinstance(known, TwoPointLaw) for known, _ in self.uses):
             return None  # the two losses of such a law have no common unit
@@ -276,9 +283,10 @@ class LatticeSum:
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return, ascending, the distinct loss units of the uses whose atoms should be lattice points.
+        """Return the distinct units of the uses whose atoms should be lattice points, in ascending order.
 
-        The unit of a use is the number of which all its losses of positive probability (atoms) are multiples.
+        An atom is a loss of positive probability, and the unit of a use is the number of which all its atoms are
+        multiples.
         """
         largest = self._largest_step()
         return sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
@@ -286,10 +294,12 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
 
-        The unit of a use is a number of which all its losses are multiples; if the step divides the units of all uses,
-        their losses are not rounded. `coarser` multiplies the largest allowed step; the lower bound on delta uses a
-        factor above 1. If no useful step divides all units, every loss is rounded. A `coarser` above 1 then gives a
-        finer lattice instead, because the lower bound rounds losses down, whose error is in proportion to the step.
+        The unit of a use is a number of which all its losses are multiples. If one step divides the units of all uses,
+        no loss with a unit is rounded; the step is then at most `coarser` times the largest step that the tolerance
+        allows. The upper bound on delta uses `coarser` = 1 and the lower bound a factor above 1, because no promise
+        depends on the lower bound. If no useful step divides all units, every loss is rounded; any `coarser` above 1
+        then selects a step `CONFIG.lower_finer` times smaller, because the lower bound rounds losses down, with an
+        error in proportion to the step.
         """
         if self._common_unit() is None:
             rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)
@@ -310,10 +320,10 @@ class LatticeSum:
         return common_step(units, coarser * on_units)
 
     def _reach(self, known: KnownNoise, tilt: float) -> float:
-        """Return up to how many standard deviations from the mean the losses of the noise `known` must be tabulated.
+        """Return how many standard deviations from the mean the losses of the noise `known` must be tabulated.
 
-        For a Gaussian the number grows with `tilt`, because the weight exp(`tilt` L) on each loss L moves the mean. For
-        other noise the result is `CONFIG.farthest`.
+        For a Gaussian the number grows with `tilt`, because weighting each loss L by exp(`tilt` L) moves the mean. For
+        other noise the number is `CONFIG.farthest`.
         """
         match known:
             case Gaussian(sigma=sigma):
@@ -323,14 +333,17 @@ class LatticeSum:
 
 
 def _adds_up(known: KnownNoise, count: int) -> bool:
-    """Return whether the losses of `count` uses of the noise `known` are added up exactly before they are rounded.
+    """Return whether the losses of `count` uses of the noise `known` are added up exactly before rounding to a lattice.
 
-    They are rounded to a lattice; adding up first makes the rounding error arise only once. True for a single use, or
-    if the sum has at most `CONFIG.most_added_up` values.
+    Adding up first makes the rounding error arise once, and not once per use. True for a single use, or if the sum has
+    at most `CONFIG.most_added_up` values.
     """
     return count == 1 or enumerate_losses([(known, count)], CONFIG.most_added_up) is not None
 
 
 def _tail_of(atoms: Atoms, step: float) -> LatticeTail:
-    """Return `atoms`, losses ascending on a lattice of this `step`, as tables that give delta at any epsilon."""
+    """Return the loss distribution `atoms` as tables that give delta at any epsilon.
+
+    Requires: the losses of `atoms` ascend and are neighbouring points of a lattice with this `step`.
+    """
     return lattice_tail(float(atoms.loss[-1]), step, atoms.mass[::-1].copy(), atoms.relative_error, atoms.dropped)

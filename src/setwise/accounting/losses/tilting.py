@@ -67,9 +67,9 @@ class Part:
 
 
 def cumulant(parts: Sequence[Part], tilt: float) -> float:
-    """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts` before shifts.
+    """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`, without the lattices' shifts.
 
-    A lattice subtracts a constant, its `shift`, from its losses; here the losses count without that subtraction.
+    A lattice has a constant `shift` that is normally subtracted from its losses; it is not subtracted here.
     """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
@@ -87,9 +87,9 @@ def _cumulant(lattice: LossLattice, tilt: float) -> float:
 class _Tables:
     """The losses and log probabilities of all parts of a sum, in single arrays so that moments are array operations.
 
-    A part is a number of equal uses. `loss` and `log_mass` have an entry for each loss of each part, and `part` the
-    index of the part that the entry belongs to. `start` has the index of the first entry of each part, and `count` its
-    number of uses.
+    A part is a number of equal uses. `loss` and `log_mass` have an entry for each loss of each part, and `part` has the
+    index of the part to which that entry belongs. For each part, `start` has the index of its first entry, and `count`
+    its number of uses.
     """
 
     loss: Floats
@@ -133,10 +133,10 @@ class _Tables:
 class Saddle:
     """The total privacy loss of many uses on a coarse lattice, from which exponential tilts are chosen.
 
-    A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta. The
-    coarse loss is an approximation, not a bound. `parts` are losses on lattices. `ranges` are bounded-range uses
-    (epsilon, count); under each tilt that is tried, each of them is replaced by the randomized response that is worst
-    under this tilt.
+    A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta.
+    `parts` are losses on lattices. `ranges` are bounded-range uses as (epsilon, count), which have no fixed loss: under
+    each tilt, they count as the randomized response that is worst under this tilt. The total loss is an approximation,
+    not a bound.
     """
 
     parts: tuple[Part, ...]
@@ -178,9 +178,9 @@ class Saddle:
         """Return the exponential tilt, of either sign, under which the total privacy loss has a mean near `loss`."""
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return `loss` minus the mean of the total loss under `tilt`, and that mean's derivative by the tilt.
+            """Return `loss` minus the mean of the total loss under `tilt`, and the derivative of that mean by the tilt.
 
-            The derivative is the variance of the total loss under the tilt.
+            `loss` is the argument of `for_loss`. The derivative is the variance of the total loss under the tilt.
             """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
@@ -203,9 +203,10 @@ class Saddle:
         target = math.log(delta)
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return (log delta at the mean loss under `tilt`) - (log of the wanted delta), and tilt * variance.
+            """Return, for Newton's method: log d - log `delta`, and `tilt` times the variance of the tilted total loss.
 
-            Both numbers steer Newton's method: the second is about minus the derivative of the first by the tilt.
+            `delta` is the argument of `for_delta`, and d is the delta at the epsilon that equals the mean loss under
+            `tilt`. The second number is about minus the derivative of the first by the tilt.
             """
             height, mean, variance = self.at(tilt)
             return height - tilt * mean - self._log_chernoff_excess(tilt, variance) - target, tilt * variance
@@ -219,7 +220,7 @@ class Saddle:
     def log_delta(self, epsilon: float) -> float:
         """Return approximately the logarithm of the total loss's delta at `epsilon`, by the saddle-point approximation.
 
-        Returns 0 for epsilons at or below the mean loss.
+        Returns 0 (delta = 1) for an epsilon at or below the mean loss, where the approximation does not apply.
         """
         tilt = self.for_loss(epsilon)
         if tilt <= 0.0:
@@ -230,8 +231,8 @@ class Saddle:
     def epsilon(self, delta: float) -> float:
         """Return approximately the epsilon at which the total loss has this `delta`, by the saddle-point approximation.
 
-        The search starts at the mean loss under the tilt that suits `delta`. There log delta is known, and it falls by
-        the tilt per unit of epsilon, so one linear step gives the epsilon; an inexact tilt does little harm.
+        The approximation gives log delta at the mean loss under a tilt that suits `delta`. From there log delta falls
+        by the tilt per unit of epsilon, so one linear step leads to the epsilon; an inexact tilt does little harm.
         """
         tilt = self.for_delta(delta)
         height, mean, variance = self.at(tilt)
@@ -245,9 +246,10 @@ class Saddle:
         """Return the logarithm of the factor by which Chernoff's bound exceeds the delta at epsilon = m.
 
         m and `variance` are the mean and variance of the loss under the `tilt`. Chernoff's bound is exp(K - tilt m)
-        with K = log E[exp(tilt loss)]. Under the tilt, a loss that is x > 0 above m contributes exp(-tilt x) -
-        exp(-(tilt + 1) x) to delta. If x is normal, the average of this is known. If most losses are at their largest
-        value, x takes few values; the average for a uniform x is then taken instead, but at most 1.
+        with K = log E[exp(tilt loss)]. The inverse of the factor is the average of exp(-tilt x) - exp(-(tilt + 1) x),
+        where x > 0 is the excess of the loss over m under the tilt. For a normal loss this average has a closed form.
+        If most losses are at their largest value, the loss takes few values, and the average for a uniform x is used
+        instead, but at most 1.
         """
         start = max(tilt, 0.0)
         deviation = math.sqrt(variance)

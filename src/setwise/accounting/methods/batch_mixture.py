@@ -4,9 +4,9 @@ In a batch everything is chosen up front, and linear mechanisms have fixed domin
 mechanism is then a generalized randomized response with a parameter t, and those with the same epsilon have the same t
 (docs/closed-forms.md, "Batch mixtures"). So delta is a maximum over one t for each distinct epsilon. A search
 (batch_search.py) proposes a choice of t, whose delta is a lower bound. Branch and bound certifies the upper bound: over
-a box of choices each mechanism is dominated by one fixed pair, and the box with the largest bound is split first. If
-losses share no lattice, there are no stationary points to evaluate, so the bracket keeps a width: the gap that remains
-when the boxes are small enough or the allowed work is done.
+a box of choices each mechanism is dominated by one fixed pair, and the box with the largest bound is split first.
+Unlike in closed_forms.py, the losses here share no lattice and the local maxima are not known, so the bracket keeps a
+width: the gap that remains when the boxes are small enough or the allowed work is done.
 """
 
 import heapq
@@ -168,7 +168,7 @@ class BatchMixture:
         the variance of the loss are kept. The other groups and the linear mechanisms are replaced by an upper bound:
         the privacy profile of an adaptive analyst who uses them in one fixed order (see `upper_bound_order`). It is
         computed on a grid that is accurate at about `epsilon`, with losses L weighted by exp(`tilt` L). If this batch
-        has few enough epsilons, `responses`, the object for the batch itself, is returned.
+        has few enough epsilons, `responses`, which stands for the batch itself, is returned unchanged.
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
         fixed, adapted = by_weight[: CONFIG.most_fixed], sorted(by_weight[CONFIG.most_fixed :], reverse=True)
@@ -245,8 +245,8 @@ class _Responses:
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
         """Return an upper bound on the batch's delta at epsilon = `x` over all parameters t of randomized responses.
 
-        A box has an interval of t for each group. The box with the largest bound is split, until no box has a bound
-        above the delta `target`, or after at most `most` splits.
+        A box has an interval of t for each group. The box with the largest bound on delta is split, until no box has a
+        bound above the delta `target`, or `most` splits were made.
         """
         most = min(most, max(CONFIG.fewest_boxes, int(CONFIG.most_work / outcome_count(self.groups))))
         start = tuple(0.0 for _ in self.groups)
@@ -288,9 +288,10 @@ def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
 
 
 def _usual_share(groups: Sequence[Group]) -> float:
-    """Return the share by which the upper bound on delta may exceed the best delta found, if no width is asked for.
+    """Return the relative amount by which the upper bound on delta may exceed the best delta found.
 
-    It depends on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with distinct epsilons.
+    It applies if the caller asks for no width, and depends only on the number of `groups`, which are bounded-range
+    mechanisms as (epsilon, count) with distinct epsilons.
     """
     return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 

@@ -70,8 +70,9 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
 class BatchSearch:
     """Search for the randomized responses of a batch that have the largest delta: their parameters t, one per group.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and t is in (0, epsilon). `at` returns the certified
-    delta of a choice of t at an overall epsilon. `largest` is the largest privacy loss of all mechanisms of the batch.
+    `groups` are bounded-range mechanisms as (epsilon, count), and t is in (0, epsilon). `at(choice, x)` returns the
+    certified delta of a choice of t at the overall epsilon x. `largest` is the largest privacy loss of all mechanisms
+    of the batch.
     """
 
     groups: tuple[Group, ...]
@@ -81,10 +82,10 @@ class BatchSearch:
     def start(self, x: float, tilt: float) -> Choice:
         """Return the parameters t of the randomized responses from which to climb at the overall epsilon `x`.
 
-        Of a coarse scan and two further candidates, the parameters with the largest delta are taken. The first
-        candidate has the largest delta if the privacy profile of the other mechanisms falls with epsilon like
-        exp(-`tilt` epsilon). The second is good if x is close to the largest loss of the batch, where every t must be
-        close to its own epsilon: each t is its epsilon minus the same amount.
+        They are those with the largest delta among a coarse scan and two further candidates. The first candidate has
+        the largest delta if the delta of the other mechanisms falls with epsilon like exp(-`tilt` epsilon). The second
+        candidate has each t the same amount below its own epsilon; it is good if x is close to the largest loss of the
+        batch.
         """
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
         short = (self.largest - x) / (1 + sum(count for _, count in self.groups))
@@ -94,7 +95,8 @@ class BatchSearch:
     def hill_climb(self, x: float, choice: Choice) -> Choice:
         """Return parameters t of randomized responses with a larger delta at epsilon `x`, by climbing from `choice`.
 
-        There is one t per group. `choice` itself is returned if there are too many joint outcomes to compute.
+        There is one t per group of equal mechanisms. If the batch has too many joint outcomes, `choice` is returned
+        unchanged.
         """
         if outcome_count(self.groups) > CONFIG.most_outcomes:
             return choice

@@ -60,17 +60,17 @@ class NoLoss:
     """The privacy loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x))."""
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return max(0, 1 - exp(x)), the delta of no mechanism, at each epsilon in `x`, and the absolute errors."""
+        """Return max(0, 1 - exp(x)), the delta of no mechanism, at each epsilon in `x`, and bounds on the errors."""
         value = np.maximum(0.0, -np.expm1(np.minimum(x, 0.0)))
         return value, 16 * UNIT * value
 
 
 @dataclass(frozen=True, slots=True)
 class BatchBoundedRange:
-    """A batch: `count` epsilon-bounded-range mechanisms, and other mechanisms with the losses `beside`.
+    """A batch, chosen up front: `count` epsilon-bounded-range mechanisms, and other mechanisms beside them.
 
-    All are chosen up front. `beside` is the distribution of the total privacy loss of the other mechanisms, and
-    `failure` a bracket for the probability that some mechanism fails outright.
+    `beside` is the distribution of the total privacy loss of the other mechanisms, and `failure` a bracket for the
+    probability that some mechanism fails outright.
 
     Requires: all losses in `beside` are equal modulo epsilon (see `shared_offset`).
     """
@@ -128,9 +128,9 @@ class BatchBoundedRange:
         seen: dict[float, Bracket] = {}
 
         def evaluate(t: float) -> Bracket:
-            """Return the bracket for delta at epsilon = x if all randomized responses of the batch use `t`.
+            """Return the bracket for delta if all randomized responses of the batch have the parameter `t`.
 
-            Brackets are cached in `seen`.
+            Delta is at the epsilon `x` of the enclosing call. Each bracket is stored, so that no t is evaluated twice.
             """
             if t not in seen:
                 seen[t] = self.at(t, x)
@@ -162,18 +162,18 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at epsilon = `x` over all t that were not decided by evaluating single points.
+        """Return an upper bound on delta at epsilon = `x` over the parameters t that no call of `evaluate` has decided.
 
         t is the parameter that all randomized responses of the batch share. Its interval is cut into blocks, and the
         block with the largest bound is split first. `points` are all t at which delta can have a local maximum. If few
-        of them are in a block, the block is decided by evaluating all of them: `evaluate` returns the bracket for delta
-        at one t. `peak` is the best t found so far, and `floor` its delta. Blocks whose bound is not above `floor` need
-        not be split.
+        of them are in a block, the block is decided by evaluating all of them with `evaluate`, which returns the
+        bracket for delta at one t and remembers it for the caller. `peak` is the best t found so far, and `floor` its
+        delta. Blocks whose bound is not above `floor` need not be split.
         """
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
-            """Add the interval [a, b] of the parameter t to the heap, with an upper bound on delta over it."""
+            """Add the block [a, b] of the parameter t to the heap, with an upper bound on delta over the block."""
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
 
         for a, b in self._first_blocks(peak):
@@ -256,14 +256,15 @@ class ThreeMechanisms:
         return math.expm1(t - self.epsilon) / math.expm1(-self.epsilon)
 
     def _one_left(self, t: float) -> float:
-        """Return the largest delta of one epsilon-bounded-range mechanism at the overall epsilon 2 t - epsilon.
+        """Return the largest delta of a single epsilon-bounded-range mechanism at the overall epsilon 2 t - epsilon.
 
-        It is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t.
+        It is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t in generalized randomized
+        response. The closed forms use it for the mechanism that is used last.
         """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of the paper's lem:xyz, a part of delta: the one in which the DP mechanism has the loss epsilon.
+        """Return x(t) of the paper's lem:xyz: the share of delta in which the DP mechanism has the loss epsilon.
 
         The formula is for t <= g <= t + epsilon, where `g` is the overall epsilon and `t` the parameter of the
         bounded-range mechanism that is used first; `y` is for larger t. The closed forms for delta are maxima and sums
@@ -273,7 +274,7 @@ class ThreeMechanisms:
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of the paper's lem:xyz, a part of delta: the one in which the DP mechanism has the loss epsilon.
+        """Return y(t) of the paper's lem:xyz: the share of delta in which the DP mechanism has the loss epsilon.
 
         The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
         that is used first; `x` is for smaller t. The closed forms for delta are maxima and sums of x, y and z.
@@ -282,7 +283,7 @@ class ThreeMechanisms:
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of the paper's lem:xyz, a part of delta: the one in which the DP mechanism has the loss -epsilon.
+        """Return z(t) of the paper's lem:xyz: the share of delta in which the DP mechanism has the loss -epsilon.
 
         The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
         that is used first. The closed forms for delta are maxima and sums of x, y and z.

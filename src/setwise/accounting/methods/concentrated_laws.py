@@ -112,9 +112,9 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     most = order * (xi + rho) + rho * order * order - order * high - math.log(max(-math.expm1(-high), 1e-300))
 
     def allowed(logarithm: float) -> bool:
-        """Return whether a two-valued privacy loss is certified to be (xi, rho)-zCDP on a coarse grid.
+        """Return whether one two-valued loss is certified to be (xi, rho)-zCDP on a coarse grid of Renyi orders.
 
-        Its larger value is `high`, and its lower value is -exp(`logarithm`).
+        Its lower value is -exp(`logarithm`); its larger value `high`, xi and rho are those of the enclosing call.
         """
         return satisfies(TwoPointLaw(high, -math.exp(logarithm)), xi, rho, _FEW_CELLS)
 
@@ -137,10 +137,11 @@ def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usua
     """
 
     def at(high: float) -> float:
-        """Return `value` of the loss whose larger value is `high` and whose lower value is about as low as zCDP allows.
+        """Return the number to maximise, for the loss with the values `high` and about the lowest that zCDP allows.
 
         The lower value is searched for without a proof, because this function only chooses `high`; `largest_law`
-        certifies the loss that is returned. The result is -infinity if there is no such loss.
+        certifies the loss that is returned. The number is that of the function `value`, an argument of the enclosing
+        call, or -infinity if there is no such loss.
         """
         lower = _search_lower_loss(xi, rho, high)
         return -math.inf if lower is None else value(TwoPointLaw(high, lower))

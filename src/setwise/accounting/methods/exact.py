@@ -79,8 +79,9 @@ class OneRange:
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the delta of one epsilon-bounded-range mechanism at each overall epsilon in `x`, and absolute errors.
 
-        For x >= 0 delta is (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon) up to x = epsilon, and 0 beyond. Negative x
-        follow from the symmetry delta(-x) = 1 - exp(-x) + exp(-x) delta(x).
+        The second array bounds the absolute error of each delta. For x >= 0 delta is (1 - e^((x - epsilon)/2))^2 / (1 -
+        e^-epsilon) up to x = epsilon, and 0 beyond. Negative x follow from the symmetry delta(-x) = 1 - exp(-x) +
+        exp(-x) delta(x).
         """
         size = np.abs(x)
         value = np.expm1(np.minimum(size - self.epsilon, 0.0) / 2) ** 2 / -math.expm1(-self.epsilon)
@@ -113,10 +114,11 @@ def exact_linear(
 
 
 def _values(group: tuple[KnownNoise, int]) -> float:
-    """Return about how many losses matter in the total loss of a group of equal uses; groups are sorted by this number.
+    """Return about how many losses matter in the total loss of a `group` of equal uses, given as (noise, count).
 
-    `group` is (noise, count). Uses of pure DP with an epsilon below 1 count less, because their losses are close
-    together. Infinite for noise whose losses cannot be enumerated.
+    Groups are sorted by this number, because the group with the most losses is kept in closed form. Uses of pure DP
+    with an epsilon below 1 count less, because their losses are close together. Infinite for noise whose losses cannot
+    be enumerated.
     """
     known, count = group
     match known:
@@ -186,7 +188,10 @@ class BasicSum:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, probability of failure] if `epsilon` is at least the sum of the largest losses, otherwise [0, 1].
+        """Return [0, upper end of `failure`] if `epsilon` is at least `total`, and [0, 1] otherwise.
+
+        `total` is the sum of the largest losses of all uses, and `failure` a bracket for the probability of outright
+        failure.
 
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """

@@ -70,13 +70,13 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 
 
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
-    """Return a balance (mu squared), rounded up, of a Gaussian wallet that pays for all `draws` in any order.
+    """Return a balance (mu squared), rounded up, with which a Gaussian wallet pays for all `draws` in any order.
 
-    `draws` are pairs (guarantee, count), and `levels` are the balances needed if they are paid for in one order, kind
-    by kind. Each kind b of use gets a cost k_b. Let e_b(x) bound the price of a use b that takes the balance from x or
-    more to x or less. Going backwards from an empty wallet, a use b raises the potential Theta(v) = int_0^v min_b k_b /
-    e_b(x) dx of the balance v by at most k_b. So Theta is at most the sum of all costs, and the result is the v where
-    Theta reaches that sum; infinite if no tabulated v does.
+    `draws` are pairs (guarantee, count). `levels` are the balances needed before each kind of use if the kinds are paid
+    for one after another; they only guide the choice of costs and of the table. Each kind b gets a cost k_b. Let e_b(x)
+    bound the price of a use b that takes the balance from x or more to x or less. Going backwards from an empty wallet,
+    a use b raises the potential Theta(v) = int_0^v min_b k_b / e_b(x) dx of the balance v by at most k_b. So Theta is
+    at most the sum of all costs, and the result is the v where Theta reaches that sum; infinite if no tabulated v does.
     """
     first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]
@@ -102,11 +102,10 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
     """Return, for each balance x in `points`, the most that one use can cost if it takes the balance across x.
 
-    Across x means from x or more to x or less. Balances of the Gaussian wallet and prices are in mu squared, and
-    price(v) is the price of the guarantee `use` if it leaves v. Take a v with v + price(v) < x. A use that leaves v or
-    less had less than x before, so it does not cross x. So every use that crosses x leaves more than v, and costs at
-    most price(v), because prices fall with the balance that is left. The result is price(v) for the largest tabulated v
-    of this kind.
+    Across x means from x or more to x or less. Balances of the Gaussian wallet and prices are in mu squared. Let
+    price(v) be the price of the guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use
+    that leaves v or less started below x and does not cross x. So every use that crosses x leaves more than v and costs
+    at most price(v). The result is price(v) for the largest such v in `points`.
     """
     prices = [use.price(point) for point in points]
     jumps, start = [], -1
@@ -121,8 +120,8 @@ def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
 class Split:
     """A partition of bounded-range uses into large and small epsilons, each as groups (epsilon, count).
 
-    The privacy profile of the `large` ones is computed on a grid; the `small` ones are dominated by one Gaussian of
-    mu^2 = `wallet`.
+    The privacy profile of the `large` epsilons is computed on a grid; the uses with `small` epsilons are dominated by
+    one Gaussian of mu^2 = `wallet`.
     """
 
     large: tuple[Group, ...]
@@ -135,9 +134,9 @@ def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool
 
     `groups` are pairs (epsilon, count), and every split gives an upper bound on delta. The first split replaces all
     uses by one Gaussian. It is tight if the mu^2 of the Gaussian exceeds the variance of the losses that it replaces by
-    at most the share `CONFIG.tight` of the variance of all losses. If it is not, a second split keeps the uses of the
-    largest epsilons on the grid: as few as make it tight, or as many as the grid can take in half a second (about a
-    second if `thorough`). `variance_beside` is the variance of the losses of all other mechanisms.
+    at most the share `CONFIG.tight` of the variance of all losses. If it is not tight, a second split keeps the uses of
+    the largest epsilons on the grid: as few as make it tight, or as many as the grid can take in half a second (about a
+    second if `thorough`). `variance_beside` is the variance of the losses of all other mechanisms of the composition.
     """
     limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)

@@ -21,8 +21,8 @@ that relative amount."""
 class GaussiansBelow:
     """Gaussian mechanisms that give a lower bound on the delta of some integer Gaussian mechanisms.
 
-    `gaussians` are pairs (Gaussian, count). Let d be the delta that they have together at epsilon + `ripple`. At
-    epsilon, the integer mechanisms have a delta of at least exp(-ripple) d. The ripple is small.
+    `gaussians` are pairs (Gaussian, count). Let d be the delta that these Gaussians have together at the overall
+    epsilon x + `ripple`. Then the integer mechanisms have a delta of at least exp(-ripple) d at x. The ripple is small.
     """
 
     gaussians: tuple[tuple[Gaussian, int], ...]
