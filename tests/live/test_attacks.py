@@ -1,5 +1,6 @@
 """Whatever happens to states, ledgers, clocks and tables, each period has one release and each user counts once."""
 
+import json
 import multiprocessing
 import shutil
 from collections import Counter
@@ -14,6 +15,7 @@ from tests.live.streams import START, TODAY, day, events
 
 from setwise.errors import EngineFailed, InvalidParameter, SetwiseError
 from setwise.ledger.ledger import Ledger
+from setwise.ledger.records import canonical
 from setwise.live.series import find_live, open_live
 from setwise.live.states.base import joined
 from setwise.live.states.connect import open_state
@@ -77,9 +79,9 @@ def test_states_of_earlier_versions_go_on(opened):
     def without_mark(batch):
         text = written(batch)
         assert '"mark"' in text
-        record = __import__("json").loads(text)
+        record = json.loads(text)
         del record["mark"]
-        return __import__("json").dumps(record)
+        return json.dumps(record)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Batch, "written", without_mark)
@@ -89,6 +91,33 @@ def test_states_of_earlier_versions_go_on(opened):
     assert not any("mark" in text for text in texts_of(series))
     assert series.update(until=day(4), source=events([("b", "x", 2)]), today=TODAY) == (day(2), day(3))
     assert all("mark" in text for text in texts_of(series)[2:])
+
+
+def test_series_whose_items_were_released_in_another_order_go_on(opened, monkeypatch):
+    """Earlier versions listed new items in the order in which the data had them; the ledger keeps that order."""
+    from setwise.ledger.account import Account
+
+    series = opened(epsilon=20.0)
+    rows = [(f"u{number}", item, 0) for number in range(500) for item in ("apple", "zebra")]
+    release = Account.release
+
+    def in_another_order(account, receipt, *, part, answer):
+        body = json.loads(answer)
+        assert [group["item"] for group in body["new"]] == ["apple", "zebra"]
+        body["new"].reverse()
+        release(account, receipt, part=part, answer=canonical(body))
+        return answer
+
+    with monkeypatch.context() as during:
+        during.setattr(Account, "release", in_another_order)
+        series.update(until=day(1), source=events(rows), today=TODAY)
+    rows += [(f"v{number}", "apple", 1) for number in range(500)]
+    assert series.update(until=day(3), source=events(rows), today=TODAY) == (day(1), day(2))
+    assert series.update(until=day(4), source=events(rows), today=TODAY) == (day(3),)
+    zebra, apple = series.view().lines
+    assert (zebra.item, apple.item) == ("zebra", "apple")
+    assert abs(zebra.values[-1] - 500) < 100
+    assert abs(apple.values[-1] - 1000) < 100
 
 
 def test_closing_does_not_delete_the_state_of_another_series(opened):

@@ -10,6 +10,7 @@ from tests.live.streams import TODAY, day, events
 from tests.sizes import cases
 
 from setwise.ledger.ledger import Ledger
+from setwise.live.release import read_releases
 from setwise.live.states.base import joined
 from setwise.live.states.connect import open_state
 from setwise.mechanisms.running_totals import squared_sensitivity
@@ -81,6 +82,17 @@ def test_a_user_removed_from_all_versions_moves_the_releases_within_the_stated_n
     assert (distance**2).sum() <= contributions * squared_sensitivity(totals.coefficients)
     paid = contributions * squared_sensitivity(totals.coefficients) * Fraction(totals.sigma) ** 2
     assert paid <= totals.noise_scale**2
+
+
+def test_the_first_user_of_an_item_does_not_decide_the_order_in_which_items_are_shown(twice):
+    """The two series differ in one user, who had the item "zebra" a day before everybody else."""
+    whole, series = twice(periods=PERIODS, epsilon=20.0)
+    crowd = [(f"u{number}", item, 1) for number in range(2000) for item in ("apple", "zebra")]
+    first = [("first", "zebra", 0), ("other", "middle", 0)]
+    counts_of(whole, [first, first + crowd])
+    counts_of(series, [first, first + crowd], without="first")
+    orders = [read_releases(each._texts(*each._charge_once())).labels for each in (whole, series)]
+    assert orders == [("apple", "zebra")] * 2
 
 
 @pytest.mark.parametrize("seed", range(cases(12)))

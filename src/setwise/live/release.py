@@ -1,7 +1,7 @@
 """The released numbers of a series: the text that the ledger stores per period, and reading all texts back."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,25 +16,36 @@ NEVER = np.iinfo(np.int64).max
 """The period number that stands for "not shown": the group has not passed its threshold in any counted period."""
 
 
-def release_texts(totals: RunningTotals, history: History, dates: list[str], public: bool, first: int = 0) -> list[str]:
-    """Return the JSON texts to release for the periods of `history` from number `first` on, one text per period.
+def release_texts(
+    totals: RunningTotals, history: History, dates: list[str], public: bool, earlier: Sequence[str] = ()
+) -> list[str]:
+    """Return the JSON texts to release for the periods of `history` that come after those of `earlier`.
 
-    A text has the noisy values of the groups shown before, in the order in which they were first shown, and for each
-    new group all its noisy values up to that period. `totals` is the mechanism of the series, and `dates` are the first
-    days of its periods. If `public` is True, all groups are shown in the first period.
+    There is one text per period, and `earlier` are the texts of the periods before. A text has the noisy values of the
+    groups shown before, in the order in which they were first shown, and for each new group all its noisy values up to
+    that period. `totals` is the mechanism of the series, and `dates` are the first days of its periods. If `public` is
+    True, all groups are shown in the first period.
+
+    Private groups that become visible together are sorted by their labels. The order in the history is that in which
+    users brought them into the data, which a single user may decide, so no release may repeat it.
 
     Equal histories give equal texts, so that a repeated update releases the same numbers. If a private state is copied
     and both copies are updated, their noise differs and so must their texts, even if no group is shown: so each text
     has the random mark of the batch (the periods that one update counted).
+
+    Raises `KeyError` if `earlier` shows a group that the history does not have.
     """
     noisy = totals.release(history.counts, history.noise)
     shown_from = np.zeros(len(history.labels), dtype=np.int64) if public else first_shown(totals, history, noisy)
-    texts, order = [], list[int]()
-    for period in range(history.periods):
-        new = np.flatnonzero(shown_from == period).tolist()
-        if period < first:
-            order += new
-            continue
+    rows = {label: row for row, label in enumerate(history.labels)}
+    order = [rows[label] for label in read_releases(earlier).labels]
+    hidden = np.ones(len(history.labels), dtype=bool)
+    hidden[order] = False
+    texts = []
+    for period in range(len(earlier), history.periods):
+        new: list[int] = np.flatnonzero(hidden & (shown_from <= period)).tolist()
+        if not public:
+            new.sort(key=lambda row: (isinstance(history.labels[row], str), history.labels[row]))
         body = {
             "period": dates[period],
             "values": noisy[order, period].tolist(),
@@ -44,7 +55,19 @@ def release_texts(totals: RunningTotals, history: History, dates: list[str], pub
             body["mark"] = history.marks[period]
         texts.append(canonical(body))
         order += new
+        hidden[new] = False
     return texts
+
+
+def is_same_release(one: str, other: str) -> bool:
+    """Return whether two released texts of a period have the same numbers, in whatever order they list new groups.
+
+    Versions before 1.0 listed new groups in another order, and their series continue.
+    """
+    bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
+    for body in bodies:
+        body["new"] = sorted(body["new"], key=lambda group: (isinstance(group["item"], str), group["item"]))
+    return bodies[0] == bodies[1]
 
 
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -35,7 +35,7 @@ from setwise.live.reading import (
     read_candidates,
     user_type_of,
 )
-from setwise.live.release import Released, read_releases, release_texts
+from setwise.live.release import Released, is_same_release, read_releases, release_texts
 from setwise.live.states.base import LOST, History, SeriesState, joined
 from setwise.live.states.connect import default_state, is_file, open_state
 from setwise.live.terms import SeriesTerms, Unit, plan_drawn, plan_within
@@ -164,7 +164,7 @@ class LiveSeries:
         self._check_open()  # another process may have closed the series while this one counted
         dates = self._dates(closed)
         counted, public = _truncate(history, closed), self.terms.domain is not None
-        texts = release_texts(self.totals, counted, dates, public, len(released))
+        texts = release_texts(self.totals, counted, dates, public, released)
         for part, text in zip(dates[len(released) :], texts, strict=True):
             if account.release(receipt, part=part, answer=text) != text:
                 raise InvalidParameter(LOST.format(name=self.name))
@@ -300,12 +300,18 @@ class LiveSeries:
         history = joined(state.batches())
         if history.periods < len(released):
             raise InvalidParameter(LOST.format(name=self.name))
-        counted = _truncate(history, len(released))
-        if released:
-            dates, public = self._dates(len(released)), self.terms.domain is not None
-            if release_texts(self.totals, counted, dates, public, len(released) - 1) != released[-1:]:
-                raise InvalidParameter(LOST.format(name=self.name))
+        if released and not self._is_source(history, released):
+            raise InvalidParameter(LOST.format(name=self.name))
         return history
+
+    def _is_source(self, history: History, released: Sequence[str]) -> bool:
+        """Return whether the counts and noise of `history` give the last of the texts that were `released`."""
+        dates, public = self._dates(len(released)), self.terms.domain is not None
+        try:
+            (text,) = release_texts(self.totals, _truncate(history, len(released)), dates, public, released[:-1])
+        except KeyError:  # the ledger shows a group that this state has never counted
+            return False
+        return is_same_release(text, released[-1])
 
     def _count(
         self, state: SeriesState, history: History, until: int, reader: UserGroups, randomness: Randomness | None
