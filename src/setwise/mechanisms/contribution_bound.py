@@ -1,7 +1,8 @@
 """Private search for a contribution bound: how many groups, or rows in a group, of one user a query should count.
 
-Users are counted, with noise, in bins by their number of groups (or rows). The ends of the bins double. The same noisy
-numbers also say which share of the (user, group) pairs, or of the rows, a bound leaves out.
+A bin is a range of numbers of groups (or rows) per user; the upper ends of the bins double. The search counts the users
+in each bin, with noise. The same noisy counts also say which share of the (user, group) pairs, or of the rows, a bound
+leaves out.
 """
 
 import math
@@ -138,7 +139,7 @@ class ContributionSearch:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The numbers of groups per user at which the bins of the histogram end, smallest first."""
+        """The upper ends of the bins, as numbers of groups (or rows) per user, smallest first."""
         below = [2**power for power in range(self.most.bit_length()) if 2**power < self.most]
         above = [self.most]
         while above[-1] < self.counted:
@@ -189,11 +190,12 @@ class ContributionSearch:
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
         """Return the index of the last bin that is taken to have users; `noisy` has the noisy number of users per bin.
 
-        The search starts at the last bin that stands out from noise. If none does, it starts at the bin with the
-        highest noisy number: among bins of at most 8 groups, or among all bins that may be chosen if rows are counted.
-        It then goes on to later bins, the farthest first, that stand out under a lower threshold, alone or together
-        with the next bin: users who all have 400 rows are divided between the bins that end at 256 and 512. `noise_at`
-        maps a bound to the error that noise adds to the answer.
+        A bin is a range of numbers of groups (or rows) per user. The search starts at the last bin whose number stands
+        out from the noise. If none does, it starts at the bin with the highest noisy number: among bins of at most 8
+        groups, or among all bins that may be chosen if rows are counted. It then goes on to later bins, the farthest
+        first, that stand out under a lower threshold, alone or together with the next bin: users who all have 400 rows
+        are divided between the bins that end at 256 and 512. `noise_at` maps a contribution bound to the error that
+        noise adds to the answer with that bound.
         """
         threshold = self._noise.radius(1 - _MISTAKEN / len(self.ends)) / UNITS
         standing = np.flatnonzero(noisy > threshold)
@@ -206,10 +208,10 @@ class ContributionSearch:
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
         """Return the index of the farthest bin after the bin `last` that is taken to have users; None if there is none.
 
-        `noisy` has the noisy number of users in each bin, and `noise_at` maps a bound to the error that noise adds to
-        the answer. A bin is taken to have users if its number exceeds a radius of the noise, or if it does together
-        with the next bin; of the two, the fuller one is then returned. Each of the two tests gets half of the allowed
-        probability of a mistake.
+        `noisy` has the noisy number of users in each bin, and `noise_at` maps a contribution bound to the error that
+        noise adds to the answer with that bound. A bin is taken to have users if its noisy number is larger than noise
+        alone explains, or if the sum of its number and that of the next bin is; in the second case the fuller bin of
+        the two is returned. Each of the two tests gets half of the allowed probability of a mistake.
         """
         seen = float(np.maximum(noisy[: last + 1], 0.0) @ np.array(self.ends[: last + 1]))
         scale = self._noise.scale
@@ -223,11 +225,11 @@ class ContributionSearch:
         return None
 
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
-        """Return the probability with which a bin without users may be taken to have some.
+        """Return the allowed probability that a bin without users is taken to have some.
 
-        The bin comes `distance` bins after the last bin that has users. `cheap` says whether noise, with the end of
-        that bin as the contribution bound, is small compared with the rows that were seen; a mistake then does little
-        harm.
+        The bin comes `distance` bins after the last bin known to have users. `cheap` says that the answer's noise would
+        be small, compared with the rows seen so far, if the upper end of this bin were the contribution bound; a
+        mistake then does little harm, so the probability is larger.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
@@ -237,10 +239,10 @@ class ContributionSearch:
         """Return the estimated share of the pairs beyond `bound`, counting the first `of_first` groups of each user.
 
         A pair is a user with one of their groups, and `noisy` has the noisy number of users in each bin. The interval
-        holds every share p that the noise can explain. For the true p, (left-out pairs) - p * (all pairs) is 0 in the
-        exact numbers, so in the noisy ones it is a sum of noise alone; p is kept if that sum stays within its radius.
-        The chance of missing is divided among all combinations of `bound` and `of_first`, because both are chosen by
-        the same noise.
+        of the result holds every share p that the noise can explain. For the true p, (left-out pairs) - p * (all pairs)
+        is 0 in the exact numbers, so in the noisy ones it is a sum of noise alone; p is kept if that sum stays within
+        its radius. The probability that the interval misses is divided among all combinations of `bound` and
+        `of_first`, because the same noise chose both.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
@@ -265,10 +267,10 @@ class ContributionSearch:
 
 @lru_cache(maxsize=1024)
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
-    """Return the numbers of users that the noise of one bin, and of two bins together, exceeds by half of `chance`.
+    """Return two radii, in users: for the noise of one bin, and for the summed noise of two bins.
 
-    Each of the two is left, in either direction, with probability at most `chance` / 2. `scale` is the noise scale of
-    one bin in units of 1 / `UNITS` users.
+    Each noise is larger than its radius, in absolute value, with probability at most `chance` / 2. `scale` is the
+    Laplace noise scale of one bin in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.
@@ -280,7 +282,7 @@ def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
     """Return the search for a bound on a user's rows in a group; it chooses at least 2 and at most `most` rows.
 
     A bound of 1 row is never chosen, because it would count users, which is another statistic. The search adds Laplace
-    noise of `scale` users to each number, so it is one pure DP use of epsilon 1 / `scale`.
+    noise of `scale` users to the number of users in each bin, so it is one pure DP use of epsilon 1 / `scale`.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 
@@ -288,8 +290,9 @@ def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
 def divided(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the number of users in each bin, in units of 1 / `UNITS` users.
 
-    `users` says how many users have 1, 2, 3, ... groups, and `ends` at which numbers of groups bins end. A user whose
-    number of groups lies between two ends is divided between their bins, in proportion to the distances.
+    `users[i]` is the number of users with i + 1 groups, and `ends` are the upper ends of the bins, in groups. A user
+    whose number of groups lies between two ends is divided between their two bins: the closer the end, the larger the
+    part.
 
     >>> divided(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
     [0, 1536, 1536]

@@ -1,4 +1,8 @@
-"""Bounds for clipping values, found privately from noisy counts in bins whose ends double."""
+"""Bounds for clipping values, found privately from noisy counts of values in bins.
+
+A bin is an interval of values. Bin 0 holds the zeros; the bins 1 to 60 hold positive values, each up to twice the end
+of the bin before, from 2^-19 to 2^40; the bins -1 to -60 hold their negatives.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,9 +56,9 @@ class ClippedShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRange:
-    """Clipping bounds `low` < `high` that a search found, and the noisy numbers of users in its bins.
+    """Clipping bounds `low` < `high` that a search found, and the noisy numbers of users in its bins of values.
 
-    `noisy` has the number of users in bins -60 to 60, with Laplace noise of `scale` on each.
+    `noisy` has the number of users whose value is in each of the bins -60 to 60, with Laplace noise of `scale` on each.
     """
 
     low: Fraction
@@ -63,11 +67,12 @@ class FoundRange:
     noisy: tuple[int, ...]
 
     def clipped_share(self, low: Fraction, high: Fraction, confidence: Fraction) -> ClippedShare:
-        """Return the share of users whose value lies in bins that are not within `low` .. `high`, with `confidence`.
+        """Return the share of users whose value is outside of [low, high], with an interval of this `confidence`.
 
-        `low` and `high` are ends of bins. A share p is in the interval if noise explains that (users outside) - p *
-        (all users), which is 0 in the exact numbers, is not 0 in the noisy ones. The chance of missing is divided among
-        all pairs of bins, because the same noise chose the bounds.
+        `low` and `high` must be ends of bins, the intervals of values in which users were counted with noise. For the
+        true share p, (users outside) - p * (all users) is 0 in the exact numbers, so in the noisy numbers it is a sum
+        of noise alone; the interval holds every p for which that sum is no larger than noise can be. The probability of
+        a miss is divided among all pairs of bins, because the same noise chose the bounds.
 
         Theorem: docs/statistics.md, "Bounds that are found".
         """
@@ -90,10 +95,10 @@ class FoundRange:
 
 
 def _tail_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance: float) -> NDArray[np.float64]:
-    """Return for each row of `scales` a radius that a sum of Laplace noises leaves with at most the `chance` given.
+    """Return for each row of `scales` a radius r: a sum S of Laplace noises has P[|S| > r] <= `chance`.
 
-    The sum has numbers[i] independent noises of scale scales[:, i], for each column i. By Chernoff's bound, it exceeds
-    r with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i. Integer
+    S has numbers[i] independent noises of scale scales[row, i], for each column i. By Chernoff's bound, S exceeds r
+    with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i. Integer
     Laplace noise of the same scale has a smaller moment generating function, so the bound holds for it as well.
     """
     largest = scales.max(axis=1, where=numbers > 0, initial=1e-12)
@@ -110,10 +115,10 @@ def _tail_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance
 class DoublingBounds:
     """A private search for clipping bounds, from noisy counts of values in 121 bins (-60 to 60) whose sizes double.
 
-    The bounds are the outer ends of the outermost bins that are taken to have values: those whose noisy counts exceed a
-    threshold, or the bin with the highest noisy count if none does. For bins near these the threshold is lower, because
-    they are more likely to have values. A user has at most one value, so one count changes by 1, and all counts
-    together cost one use of Laplace noise with this `scale`.
+    The bounds are the outer ends of the outermost occupied bins. A bin counts as occupied if its noisy count exceeds a
+    threshold; if no count does, the bin with the highest noisy count does. Near an occupied bin the threshold is lower,
+    because a bin there is more likely to have values. A user has at most one value, so one count changes by 1, and all
+    counts together cost one use of Laplace noise with this `scale`.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
@@ -128,27 +133,27 @@ class DoublingBounds:
 
     @property
     def threshold(self) -> int:
-        """The number that a bin's noisy count must exceed for the bin to count as occupied.
+        """The number that a bin's noisy count must exceed for the bin to count as occupied (as having values).
 
-        All empty bins together stay below it except with probability 1/1000.
+        With probability 999/1000 no bin without values exceeds it.
         """
         return self._noise.radius(1 - _MISTAKEN / (2 * DOUBLINGS + 1))
 
     @property
     def near_threshold(self) -> int:
-        """The number that a noisy count must exceed in bins whose values are about as large as the largest found.
+        """The number that a bin's noisy count must exceed if an occupied bin holds values of about the same size.
 
-        Such bins have one of the `_NEAR` largest sizes up to the largest size found, positive or negative. The number
-        is lower than `threshold`.
+        Of either sign, it is for the `_NEAR` bins with the largest absolute values up to those of the outermost
+        occupied bin. It is lower than `threshold`, because such bins are more likely to have values.
         """
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
     @property
     def neighbour_threshold(self) -> int:
-        """The number that a noisy count must exceed in the bin next to the outermost bin that is taken to have values.
+        """The number that the noisy count must exceed in the bin just outside of the outermost occupied bin.
 
-        It is the lowest of the three thresholds: a bin taken by mistake doubles a bound, but a missed bin clips the
-        values of its users.
+        It is the lowest of the three thresholds: a bin that counts as occupied by mistake only doubles a clipping
+        bound, but a missed bin clips the values of its users.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
@@ -158,9 +163,9 @@ class DoublingBounds:
         return LaplaceNoise(scale=binary(self.scale))
 
     def release(self, counts: NDArray[np.int64], randomness: Randomness) -> FoundRange:
-        """Return noisy clipping bounds low < high; `counts` has the exact number of values per bin.
+        """Return noisy clipping bounds low < high; `counts` has the exact number of values in the bins -60 to 60.
 
-        The bounds are 0 and 1 if only the bin of zeros is occupied.
+        The bounds are 0 and 1 if only bin 0, which holds the zeros, is occupied.
 
         Raises: `InvalidParameter` unless there are 121 counts.
         """
@@ -174,11 +179,12 @@ class DoublingBounds:
         return FoundRange(low=low, high=high, scale=float(self._noise.scale), noisy=tuple(noisy.tolist()))
 
     def _occupied(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the numbers, -60 to 60, of the first and the last bin that are taken to have values.
+        """Return the numbers, -60 to 60, of the first and the last bin that count as occupied (as having values).
 
-        `noisy` has the noisy number of values in each bin. First taken are the bins above `threshold` (or the bin with
-        the highest number if there is none), then bins of about the same size above `near_threshold`. From the first
-        and the last of these the search goes outwards, as long as the next bin is above `neighbour_threshold`.
+        `noisy` has the noisy number of values in each bin. Occupied are first the bins above `threshold` (or the bin
+        with the highest number if there is none), then bins with values of about the same size above `near_threshold`.
+        From the first and the last occupied bin the search goes outwards, as long as the next bin is above
+        `neighbour_threshold`.
         """
         standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
         occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()
@@ -195,7 +201,10 @@ class DoublingBounds:
 
 
 def ends(place: int) -> tuple[Fraction, Fraction]:
-    """Return the lower and the upper end of the bin with number `place`, from -60 to 60; bin 0 holds only zeros."""
+    """Return the lower and the upper end of the bin `place`, a number from -60 to 60, as exact values.
+
+    Bin b > 0 ends at 2^(b - 20) and starts at half of it, bin -b holds the negatives, and bin 0 holds only zeros.
+    """
     if place == 0:
         return Fraction(0), Fraction(0)
     outer = Fraction(2) ** (abs(place) + LEAST_EXPONENT)

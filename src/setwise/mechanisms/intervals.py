@@ -47,13 +47,14 @@ _TAIL_ERROR = 1e-3
 def lower_ends(
     noisy: NDArray[np.int64], noise: Noise, miss: Fraction, *, threshold: int | None, least: int
 ) -> NDArray[np.int64]:
-    """Return the lower ends, at least `least`, of one-sided confidence intervals of the counts behind `noisy` counts.
+    """Return the lower ends of one-sided confidence intervals of the exact counts behind `noisy` counts.
 
-    Let Z be the `noise`. Only noisy counts above `threshold` were released (None: all of them). For a noisy count x,
-    the end is the smallest c >= least with P[Z >= x - c | Z > threshold - c] > miss. If the exact count were lower than
-    c, a released noisy count would be x or higher with probability at most `miss`. Without a threshold the end is x -
-    r, where r is the smallest number with P[Z > r] <= miss. With a threshold, that probability rises with c because the
-    noise laws are log-concave, so the end is found by bisection.
+    Let Z be the `noise`. Only noisy counts above `threshold` were released (None: all of them), and no exact count is
+    below `least`. For a noisy count x, the end is the smallest c >= least with P[Z >= x - c | Z > threshold - c] >
+    miss: if the exact count were lower than c, a released noisy count would be x or higher with probability at most
+    `miss`. Without a threshold the end is x - r, where r is the smallest number with P[Z > r] <= miss. With a
+    threshold, the conditional probability rises with c because the noise laws are log-concave, so the end is found by
+    bisection.
 
     Theorem: docs/intervals.md, Lemma 2.
     Ensures: for a count c fixed beforehand, P[lower end > c | x > threshold] <= miss.
@@ -69,9 +70,10 @@ def lower_ends(
     log_miss = math.log(miss) - _TAIL_ERROR
 
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether the exact count `c` can explain the noisy count `x`, for each pair of the two arrays.
+        """Return, for each pair of the arrays `x` and `c`, whether the exact count c can explain the noisy count x.
 
-        It can if the noise Z satisfies P[Z >= x - c | Z > threshold - c] > miss.
+        It can if P[Z >= x - c | Z > threshold - c] > miss, where Z is the noise, and `threshold` and `miss` are the
+        arguments of `lower_ends`.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
         released = noise.log_tail(threshold + 1 - c)

@@ -74,6 +74,9 @@ def cell_of(label: Label, place: int) -> Cell:
 
 
 def shown_cell(label: Label, place: int) -> Cell | None:
-    """Return the value of a group's label in the group column with index `place`; None if it stands for SQL's NULL."""
+    """Return the value of a group's `label` in the group column with index `place`; None if it stands for SQL's NULL.
+
+    A group by several columns has a tuple as label; for groups by one column the label is itself the value.
+    """
     cell = cell_of(label, place)
     return None if cell in (NULL_TEXT, NULL_INTEGER) else cell

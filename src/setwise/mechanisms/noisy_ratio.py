@@ -16,9 +16,9 @@ from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, 
 class NoisyRatio:
     """Divides a noisy sum by a noisy number of rows; the quotient is limited to [-reach, reach] and has an interval.
 
-    Let theta be a possible value of the true quotient. `explained` is a convex function: `explained(theta)` bounds the
+    `explained` is a convex function: for a possible value theta of the true quotient, `explained(theta)` bounds the
     size of the noise in sum - theta * number, with the confidence of the interval. The interval consists of the theta
-    with |sum - theta * number| <= explained(theta).
+    for which sum - theta * number is within explained(theta) of 0.
     """
 
     reach: int
@@ -49,9 +49,9 @@ class NoisyRatio:
     def _end(self, total: int, count: int, value: float) -> float:
         """Return the upper end of the quotient's confidence interval, at most reach, found by bisection.
 
-        It is the largest theta that noise can explain, that is, with theta * count - total <= explained(theta). `total`
-        is the noisy sum and `count` the noisy number. The left side minus the right side is a concave function of theta
-        that is not positive at `value`, so it becomes positive at most once.
+        `total` is the noisy sum, `count` the noisy number of rows and `value` the quotient. The end is the largest
+        theta with theta * count - total <= explained(theta), the bound on the noise. The left side minus the right side
+        is a concave function of theta that is not positive at `value`, so it becomes positive at most once.
         """
         inside, outside = value, float(self.reach)
         if outside * count - total <= self.explained(outside):

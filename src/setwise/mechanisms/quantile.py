@@ -188,9 +188,9 @@ class GridQuantiles:
 
     @property
     def _units(self) -> int:
-        """Number of positions into which a grid cell is divided; the grid can be cut at every second position.
+        """Number of positions into which a grid cell is divided; the grid can be cut only at odd positions.
 
-        The number is smaller if users divide a weight among several cells.
+        The number is smaller if users divide a weight among several cells, which keeps scores within 64 bits.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 

@@ -101,7 +101,8 @@ class Release:
     def share(self) -> Fraction:
         """The number of listed items divided by the number of candidates from which noisy counts chose them.
 
-        It is 1 if noisy counts did not choose the items, or if no item is listed.
+        It is 1 if noisy counts did not choose the items, or if no item is listed. `intervals` multiplies the allowed
+        probability of a miss by this share, because only the highest noisy counts are listed.
         """
         if self.selection is None or not self.items:
             return Fraction(1)

@@ -48,7 +48,7 @@ _CUTOFFS = (1, 2, 4)
 
 
 class Purpose(StrEnum):
-    """Which estimates of a series of counts get the smallest error: totals, single periods, or windows.
+    """Which estimates, of a series of counts over periods, get the smallest error: totals, single periods or windows.
 
     A total sums all periods so far, and a window the last few periods.
     """
@@ -309,9 +309,9 @@ class RunningTotals:
         return np.asarray(np.ldexp(released.astype(np.float64), -self.bits) @ lower.T, dtype=np.float64)
 
     def deviations(self, window: int | None = None) -> NDArray[np.float64]:
-        """Return the standard deviation of the estimate of every period, in users.
+        """Return, for every period of the series, the standard deviation of its estimate, in users.
 
-        The estimate is of the last `window` periods, or of all periods so far if `window` is None.
+        The estimate is the total of the last `window` periods, or of all periods so far if `window` is None.
         """
         return self.deviation * np.sqrt(np.cumsum(self._row(window) ** 2))
 

@@ -74,9 +74,9 @@ class GroupReading:
         return _values_of(self.table.numbers[self.offsets[place] + measure], self.labels)
 
     def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
-        """Return an array per group: how many users add 0, 1, ..., `length` - 1 to the group's measure of a statistic.
+        """Return one array per group: how many users add 0, 1, ..., `length` - 1 to the group's column of a statistic.
 
-        `place` is the index of the statistic.
+        `place` is the index of the statistic, which reads one column of whole numbers.
         """
         return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
 

@@ -198,11 +198,11 @@ class NoisyMean(NoisySums):
         return [ratio.estimate(total, count) for total, count in zip(sums, counts, strict=True)]
 
     def interval_reach(self, number: int, confidence: Fraction) -> float:
-        """Return an upper bound on the distance from a mean to the ends of its interval, given a noisy `number`.
+        """Return an upper bound on the distance from a mean to the ends of its interval.
 
-        The interval holds with probability `confidence`. An end theta of it satisfies number * |theta - mean| =
-        explained(theta), where explained(theta) bounds the noise in sum - theta * number. That bound is largest at the
-        largest theta.
+        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. An end
+        theta of it satisfies number * |theta - mean| = explained(theta), where explained(theta) bounds the noise in sum
+        - theta * number. That bound is largest at the largest theta.
         """
         return self.ratio(confidence).explained(float(self.reach)) / number
 
@@ -497,9 +497,9 @@ class GroupStatistics:
         return merged((*discovery_uses, *self._uses(most)))
 
     def over(self, labels: Sequence[Label]) -> "GroupStatistics":
-        """Return the mechanism that releases the same statistics of the groups `labels`, which must be public.
+        """Return the mechanism that releases the same statistics of the groups `labels` alone, without discovery.
 
-        Groups that discovery has released are public too.
+        `labels` must be public: fixed in advance, or already released by a discovery.
         """
         return replace(self, discovery=None, domain=tuple(labels))
 

@@ -46,7 +46,7 @@ _LARGEST_MARGIN = 1 << 61
 
 
 def exceedance(scale: Fraction, margin: int) -> Fraction:
-    """Return an upper bound on P[Z > margin] for discrete Laplace noise Z of this scale.
+    """Return an upper bound on P[Z > margin] for discrete Laplace noise Z of this `scale`.
 
     The probability is exactly q^(margin+1) / (1 + q) with q = exp(-1/scale).
     """
@@ -55,7 +55,7 @@ def exceedance(scale: Fraction, margin: int) -> Fraction:
 
 
 def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
-    """Return an upper bound on P[Z1 - Z2 > margin], where both are discrete Laplace noise of this scale.
+    """Return an upper bound on P[Z1 - Z2 > margin], where Z1 and Z2 are discrete Laplace noise of this `scale`.
 
     With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0, whose sum beyond the
     margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is exp(-t)(2
@@ -294,10 +294,10 @@ SMALLEST_SHARE = 1e-300
 
 
 def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
-    """Return a whole number m >= 0 that rounded Gaussian noise Z of deviation sigma exceeds with probability <= share.
+    """Return a whole number m >= 0 with P[Z > m] <= `share`, for rounded Gaussian noise Z of deviation `sigma`.
 
-    Z = round(X) > m means X >= m + 1/2, so m + 1/2 is at least sigma times the upper quantile of the standard normal
-    at `share`. The share is rounded down and sigma up; a factor covers the rounding error of the quantile.
+    Z = round(X) > m means X >= m + 1/2, so m + 1/2 is at least sigma times the upper quantile of the standard normal at
+    `share`. The share is rounded down and sigma up; a factor covers the rounding error of the quantile.
     """
     least = float_above(sigma) * -float(ndtri(float_below(share))) * (1.0 + 1e-12) - 0.5
     return max(0, math.ceil(least))
@@ -486,7 +486,10 @@ class UnknownGumbel:
 
 @lru_cache(maxsize=256)
 def _log_odds(odds: Fraction) -> Fraction:
-    """Return max(0, ln(odds)), rounded up to a multiple of 2^-`_PRECISION`; cached, which is safe as no data enters."""
+    """Return max(0, ln(odds)), rounded up to a multiple of 2^-`_PRECISION`.
+
+    Results are cached, which is safe because `odds` are parameters and contain no data.
+    """
     return Fraction(max(0, ln(odds, _PRECISION).high), 1 << _PRECISION)
 
 

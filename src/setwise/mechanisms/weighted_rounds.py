@@ -293,7 +293,7 @@ class WeightedRounds:
         return replace(surveyed, part=self._part(surveyed))
 
     def _part(self, state: Discovery) -> Fraction:
-        """Return the part, from 0 to 1, of the rounds' planned privacy cost that they spend; counts get the rest.
+        """Return the part, from 0 to 1, of the rounds' planned privacy cost that they spend; counts get the other part.
 
         The survey's numbers in `state` decide: the fewer groups users have on average, the less the rounds spend. The
         part is 1 if no counts follow, or if there are so few users that noise hides their number.
@@ -305,9 +305,9 @@ class WeightedRounds:
         return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
 
     def _doubt(self, state: Discovery) -> float:
-        """Return the uncertainty of the survey's number of users: three deviations of its noise, divided by it.
+        """Return the relative uncertainty of the survey's noisy number of users, which is in `state`.
 
-        `state` has the noisy number of users.
+        It is three standard deviations of the survey's noise divided by that number.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -401,10 +401,10 @@ class DiscoveredCounts:
 
     @property
     def noise(self) -> RoundedGaussianNoise:
-        """The Gaussian noise on a count at its largest.
+        """The Gaussian noise on a count when it is largest, of standard deviation per_item * sigma.
 
-        It is as large if at least `contributions` groups are found and the rounds spend their whole cost; otherwise the
-        noise is smaller.
+        This is the noise if at least `contributions` groups are found and the rounds spend their whole cost; otherwise
+        it is smaller.
         """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 

@@ -263,7 +263,7 @@ def gaussian_moment(sigma: Fraction, bound: int | None, power: int) -> float:
     """Return E|Z|^power, for power 1 or 2, of discrete Gaussian noise Z of parameter sigma.
 
     If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}. For wide noise the result is the moment
-    of the unrestricted continuous law, which is larger.
+    of the continuous Gaussian without a bound, which is an upper bound.
     """
     if sigma > LARGEST_TABLE_SCALE:
         return float(sigma) * math.sqrt(2.0 / math.pi) if power == 1 else float(sigma) ** 2

@@ -78,8 +78,9 @@ class RoundedGaussianNoise:
     ) -> NDArray[np.bool_]:
         """Return for each candidate draw n + u whether it is kept, with probability exp(-(2 n u + u^2) / (2 sigma^2)).
 
-        `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. Floating point decides if
-        neither the missing bits nor its own error can change the result; the others are decided by drawing more bits.
+        `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. A candidate is decided in
+        floating point if neither the missing bits nor the rounding error can change the result, and otherwise by
+        drawing more bits.
         """
         words = randomness.words(len(sizes), width)
         grain = 2.0**-width

@@ -127,8 +127,9 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
     """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
 
     `bounds` describe the query. The second member is the noise of counts that are drawn in a second step, after labels
-    were picked. It is `NONE` if the mechanism counts in the same step, or if no counts are wanted. Mechanisms with
-    noise on every count need bounded contributions; mechanisms that pick labels need a k.
+    were picked. It is `NONE` if the mechanism counts in the same step, or if no counts are wanted. A mechanism with
+    noise on every count is left out if contributions are not bounded, and a mechanism that picks labels if the query
+    has no k.
     """
     known = bounds.domain is not None
     laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
@@ -152,8 +153,8 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of mechanism `name`.
 
-    The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. It depends on
-    the query's `bounds` only by whether they limit the number of labels.
+    The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. Of the query's
+    `bounds` only one thing matters: whether they limit the number of labels.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -324,8 +325,8 @@ def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale:
 
 
 def _planned_elsewhere() -> AssertionError:
-    """Return the exception for a call that asks for the budget split of discovery in rounds, which has none.
+    """Return the exception for a call that asks how discovery in rounds splits its budget.
 
-    `planning/rounds.py` plans discovery in rounds.
+    Such a call is a programming error, because `planning/rounds.py` plans discovery in rounds.
     """
     return AssertionError("discovery in rounds has no split")

@@ -25,8 +25,8 @@ LARGEST_NOISE_SCALE = 10**6
 class CostConfig:
     """Constants of the search for the smallest noise scale that stays within a budget.
 
-    They decide how long the search takes and how close to the smallest scale it ends. Whatever their values, the price
-    of the returned scale was certified.
+    They decide how long the search takes and how close to the smallest scale its result is. Whatever their values, the
+    cost of the returned scale was certified to be within the budget.
     """
 
     least_scale: float = 0.05
@@ -99,9 +99,10 @@ class EstimatedScale:
 def estimate_noise_scale(price: Price, first: float, epsilon: float) -> EstimatedScale | None:
     """Return an estimate of the smallest noise scale for which a release costs at most `epsilon`.
 
-    `price` maps a noise scale to an estimate of the epsilon. The search starts at the noise scale `first`, where it
-    assumes that epsilon is inversely proportional to the noise scale. Each next scale follows from the last two by a
-    secant of log epsilon as a function of log noise scale. Returns None if even the largest noise scale costs more.
+    `price` maps a noise scale to an estimate of the epsilon. The search starts at the noise scale `first`. Its second
+    guess assumes that epsilon is inversely proportional to the noise scale. Each next scale follows from the last two
+    by a secant of log epsilon as a function of log noise scale. Returns None if even the largest noise scale costs
+    more.
     """
     point, slope = math.log(_in_range(first)), 1.0
     before: tuple[float, float] | None = None

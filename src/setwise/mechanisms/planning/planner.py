@@ -190,8 +190,8 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 def _price(split: Split, bounds: Bounds, total: Total, priced: Priced) -> Price:
     """Return a function that maps a noise scale to the epsilon of one release by the mechanism of the budget `split`.
 
-    A split names a mechanism and divides the budget `total` between finding labels and counting them. The function
-    `priced` computes the epsilon of a mechanism at the budget's delta.
+    A split names a mechanism and divides the budget `total` between finding labels and counting them; `bounds` describe
+    the query. `priced(mechanism, delta)` computes the epsilon of a mechanism with its noise, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -391,7 +391,7 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
 
 
 def _no_noise(tried: list[Split], bounds: Bounds, total: Total) -> str:
-    """Return the message of the error that no noise in range meets the budget `total` of the query `bounds`.
+    """Return the error message that no noise in range meets the budget `total` for a query with these `bounds`.
 
     If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the
     budget splits that were tried.
@@ -410,9 +410,9 @@ def _no_noise(tried: list[Split], bounds: Bounds, total: Total) -> str:
 
 
 def _no_mechanism(total: Total) -> str:
-    """Return the message of the error that no mechanism can answer the query.
+    """Return the error message that no mechanism can answer the query.
 
-    If the budget `total` forces a mechanism, the message says that this one cannot.
+    If the budget `total` forces a mechanism, the message says that this mechanism cannot answer it.
     """
     if total.mechanism is not None:
         return (

@@ -31,7 +31,7 @@ class CountNoise(StrEnum):
 class MechanismName(StrEnum):
     """Names of the mechanisms that can answer a histogram or top-k query.
 
-    Gumbel mechanisms pick labels first and count them then.
+    Gumbel mechanisms first pick labels and then, if counts are wanted, count the picked labels.
     """
 
     KNOWN_LAPLACE = "known_laplace"
@@ -82,7 +82,7 @@ class Bounds:
 
     @property
     def changeable(self) -> int | None:
-        """Number of counts that one user can change; None if there is no bound.
+        """Number of counts that one user can change; None if neither contributions nor a public domain bounds it.
 
         It is the smaller one of the contribution bound and the size of the public domain.
         """

@@ -59,10 +59,10 @@ class StatisticsChoice:
 def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> StatisticsChoice:
     """Return the mechanism that releases the statistics `wanted` with the smallest noise within the budget `total`.
 
-    `bounds` are the query's bounds on what one user contributes. The noise that the entries of `wanted` come with is
-    only a placeholder. Every statistic gets about the same share of the budget. So a mean, which takes two noisy sums,
-    has a noise scale larger by sqrt(2), and the epsilon with which a quantile is picked costs as much zCDP as one noisy
-    sum.
+    `bounds` are the query's bounds on what one user contributes. The entries of `wanted` say which statistics to
+    release; the noise in them is a placeholder that is replaced. Every statistic gets about the same share of the
+    budget. So a mean, which takes two noisy sums, has a noise scale larger by sqrt(2), and the epsilon with which a
+    quantile is picked costs as much zCDP as one noisy sum.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
     Raises: `InvalidParameter` if `total` forces a mechanism or no counts, `Unattainable` if no noise in range is
@@ -162,7 +162,7 @@ class _Draft:
     def priced(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
         """Return a function that maps a noise scale to the epsilon at `delta` of one release by this plan.
 
-        The function `price` computes the epsilon of uses at a delta.
+        `price(uses, delta)` computes the epsilon of mechanism uses, certified or estimated.
         """
         return lambda scale: price(self.uses(scale), delta)
 
@@ -184,11 +184,12 @@ class _Draft:
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
     """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
 
-    The caller takes the first list of which a plan stays within the budget, and from it the plan whose statistics have
-    the smallest error; later lists are then never computed. If rounds of weighted votes are preferred, they are the
-    first list: how many users a group needs to be found in rounds depends on the table, so they cannot be compared with
-    the plans of one pass, which are the last list. The only list is [None] if the groups are public and all of them are
-    wanted. `bounds` are the query's bounds on what one user contributes, and `wanted` are the statistics.
+    The caller takes the first list in which some plan stays within the budget, and from it the plan whose statistics
+    have the smallest error; later lists are then never computed. `bounds` are the query's bounds on what one user
+    contributes, and `wanted` are the statistics. The only list is [None] if the groups are public and all of them are
+    wanted. Otherwise the last list has the plans that find groups in one pass. If rounds of weighted votes are
+    preferred, the first list has the plan with rounds. It is a list of its own because the number of users that a group
+    needs to be found in rounds depends on the table, so that it cannot be compared with that of one pass.
     """
     if bounds.domain is not None and bounds.k is None:
         yield [None]

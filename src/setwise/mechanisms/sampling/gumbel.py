@@ -211,10 +211,10 @@ def _contenders(
 def _overlaps(
     lower: NDArray[np.float64], upper: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the ranges [start, end) of a provisional ranking within which the order is still uncertain.
+    """Return the starts and the ends of the ranges of a provisional ranking in which the order is still uncertain.
 
-    Only ranges that matter for the first `k` places are returned. `lower` and `upper` bound the noisy scores, in the
-    order of the ranking.
+    A range is [start, end) in places of the ranking; only ranges that matter for the first `k` places are returned.
+    `lower` and `upper` are bounds on the noisy scores, in the order of the ranking.
     """
     lowest_so_far = np.minimum.accumulate(lower)
     highest_to_come = np.maximum.accumulate(upper[::-1])[::-1]
