@@ -360,7 +360,7 @@ class Account:
         )
 
         def checked(connection: Connection) -> list[Draft]:
-            """Return the release, at the next position, if its charge may be answered in parts and keeps its uses."""
+            """Return the release as a draft; raise `Refused` if its charge is missing or the part was released."""
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
             if charge is None or entry_under(connection, self._account_id, self.name, "release", key):

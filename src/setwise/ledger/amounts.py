@@ -95,7 +95,8 @@ class BudgetTotals(Protocol):
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all uses paid so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name. The result is infinity if the sum was not recorded.
+        `amounts` has the units spent so far, per balance name. Infinity if this kind of budget does not record the sum,
+        or if a charge did not fit into the balance that records it.
         """
         ...
 
@@ -109,7 +110,8 @@ class BudgetTotals(Protocol):
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest mechanism uses that the remaining budget pays for together.
 
-        `amounts` has the units that remain, per balance name. Returns an empty tuple if nothing can be paid.
+        `amounts` has the units that remain, per balance name, unlike in the other methods. Returns an empty tuple if
+        nothing can be paid.
         """
         ...
 
@@ -339,8 +341,9 @@ class WalletTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
 
-        `amounts` has units per balance name. The rho is infinite once its balance is used up, because later charges
-        were no longer recorded in full.
+        `amounts` has units per balance name. The balance "rho" only records: it never refuses a charge, and a charge
+        with more rho than remains in it takes all that remains. So once this balance is empty, the true sum is unknown,
+        and the returned rho is infinite.
         """
         rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
         return Spent(rho, worth_above(amounts[FAILURE], self.failure))
@@ -365,8 +368,9 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest losses of all uses paid so far, rounded up; infinity if it is not known.
 
-        It is not known once a use did not fit within `limit`, or if the budget has no `limit` and something was spent.
-        `amounts` has the units spent so far, per balance name.
+        It is not known once a use did not fit within `limit`, because that use took all that remained of the balance
+        "sum" and not its loss; nor if the budget has no `limit` and something was spent. `amounts` has the units spent
+        so far, per balance name.
         """
         if self.limit and amounts[SUM] < UNITS:
             return worth_above(amounts[SUM], self.limit)

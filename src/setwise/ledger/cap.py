@@ -169,9 +169,10 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
-        """Append, in one transaction, the entries that the function `drafts` prices for the account.
+        """Append entries to the chain of an account in one transaction; return False if the database refused them.
 
-        Returns False if the database refused them, because a balance would be overdrawn or the account is not open.
+        `account` is the account's register number. The function `drafts` gets a connection and returns the entries with
+        their prices. The database refuses entries that overdraw a balance, or whose account is not open.
         """
         try:
             self._store.append_priced(account, drafts)

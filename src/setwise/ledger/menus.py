@@ -156,8 +156,9 @@ class MenuTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
 
-        `amounts` has units per balance name. The rho is infinite once its balance is used up, because later charges
-        were no longer recorded in full.
+        `amounts` has units per balance name. The balance "rho" only records: it never refuses a charge, and a charge
+        with more rho than remains in it takes all that remains. So once this balance is empty, the true sum is unknown,
+        and the returned rho is infinite.
         """
         rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
         return Spent(rho, worth_above(amounts[FAILURE], self.failure))
@@ -179,8 +180,9 @@ class MenuTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest losses (epsilons) of all uses paid so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name. Infinity once the balance of this sum is used up,
-        because later charges were no longer recorded in full.
+        `amounts` has the units spent so far, per balance name. The balance "sum" only records, and a charge with more
+        loss than remains in it takes all that remains. So once it is empty, the true sum is unknown, and the result is
+        infinity.
         """
         return worth_above(amounts[SUM], self.limit) if amounts[SUM] < UNITS else math.inf
 
@@ -195,7 +197,7 @@ class MenuTotals:
         """Return one zCDP mechanism use that reveals at least as much as everything paid for so far.
 
         `amounts` has the units spent so far, per balance name. An empty tuple if nothing was spent, or if the zCDP rho
-        was not recorded in full.
+        is unknown because its balance is empty.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:

@@ -11,8 +11,10 @@ from setwise.ledger.terms import line_of
 def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[Use], lines: Mapping[str, int]) -> str:
     """Return a sentence that names the uses of which too few registered draws remain; an empty text if all fit.
 
-    `lines` has the number of registered draws and `spent` the number drawn so far, both keyed by the written form of
-    the use. `left` are the remaining uses, which the sentence shows.
+    A draw is one use taken from those registered with an account. `lines` has the number of registered draws and
+    `spent` the number drawn so far, both keyed by the written form of the use. `left` are the remaining uses, which the
+    sentence shows.
+
     Requires: every use in `uses` is registered.
     """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]

@@ -336,7 +336,7 @@ def check_unit_of(connection: Connection, dataset: str, unit: str) -> None:
     """Raise `InvalidParameter` if the data of `dataset` is protected by another unit of privacy than `unit`.
 
     The epsilons of two units cannot be added up: the joint promise, and a cap, hold for one unit only. Nothing is
-    checked for an empty `dataset`, because accounts without a dataset share neither.
+    checked for an empty `dataset`, because accounts without a dataset have neither a joint promise nor a cap.
     """
     others = units_on(connection, dataset) - {unit} if dataset else set()
     if others:

@@ -169,9 +169,10 @@ class CapTotals:
         )
 
     def pays_well(self, uses: Sequence[Use], paid: Mapping[str, int]) -> bool:
-        """Return whether `paid` units of the wallet are at most 2% above the price of the uses in the whole cap.
+        """Return whether a slice pays for `uses` at most 2% more units of the wallet than the whole cap would.
 
-        Prices fall as the balance grows, so a small slice pays more than the whole cap would.
+        `paid` are the units that the slice (an account's reserved part of the cap) pays, per balance name. Prices fall
+        as the balance grows, so a small slice pays more.
         """
         return paid.get(WALLET, 0) <= self._costs(uses).well
 

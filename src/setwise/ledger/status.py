@@ -44,7 +44,9 @@ class AccountStatus:
     this kind that would still be admitted: a zCDP use, or a Gaussian use (a pure use if the account pays by the sum of
     losses). `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges.
     `state` is "open", "frozen" or "closed". `drawn` are the uses drawn, or None if only sums are known; `worth` is
-    their zCDP rho and failure probability.
+    their zCDP rho and failure probability, and `largest` the sum of their largest losses. `charge_uses` has the uses of
+    each charge, and `more_like_last` says how many more charges like the last one can be paid; each is None if it was
+    not computed.
     """
 
     terms: Terms
@@ -90,10 +92,11 @@ class AccountStatus:
 
     @property
     def promise(self) -> str:
-        """The promise in words; for a unit other than "user", the first sentence says what is protected, and what not.
+        """The promise in words, for one whole budget period.
 
-        It is about one whole budget period. On a dataset that other accounts may ask too, the table may change because
-        of answers that those accounts got; the last sentence then says which promise covers that.
+        For a unit of privacy other than "user", the first sentence says what is protected, and what is not. If other
+        accounts may ask about the same dataset, the table may change because of answers that those accounts got; the
+        last sentence then says which promise covers that.
         """
         words = (
             promise_in_words(self.epsilon.upper, self.delta)

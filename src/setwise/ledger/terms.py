@@ -460,8 +460,9 @@ def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool
     """Return those of `uses` whose price assumes that their question is fixed when they are charged.
 
     These are the uses that a wallet, a menu or a slice of a cap pays for, except Gaussian uses and uses that reveal
-    nothing unless they fail outright. They may not be asked after later answers were seen. `terms` are the account's,
-    and `has_slice` is whether the account pays the dataset's cap from a slice (a part of the cap reserved for it).
+    nothing unless they fail outright. The question of such a use may not be chosen after later answers were seen.
+    `terms` are the account's, and `has_slice` is whether the account pays the dataset's cap from a slice (a part of the
+    cap reserved for it).
     """
     totals = terms.totals
     if has_slice:

@@ -1,4 +1,4 @@
-"""The periods of a series: consecutive days, weeks or months from a first day on."""
+"""The periods of a live series (noisy counts that are released period by period): consecutive days, weeks or months."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Every(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """The periods of a series: `periods` of them, each as long as `every` says, the first from the day `start` on.
+    """The periods of a live series: `periods` of them, each as long as `every` says, the first from the day `start` on.
 
     All dates are in UTC. Raises `InvalidParameter` for months that begin after the 28th, or periods beyond the year
     9999.
@@ -90,7 +90,7 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods of the series have ended before the day `until`, which is itself not included."""
+        """Return how many periods of the series have ended: those whose last day is before the day `until`."""
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 
     def days(self, first: date, until: date) -> Iterator[date]:

@@ -1,9 +1,9 @@
-"""Read from Parquet files and lake tables only the rows of the days that an update of a series needs.
+"""Read from Parquet files and lake tables only the rows of the days that an update of a live series needs.
 
 Before its first query on a file, the engine (DuckDB) scans whole text columns for bytes that are not valid characters.
 For an update of one day that would read the rows of all days. So the rows of the needed days are read first, into a
-table in memory. Groups of rows that are too old are skipped by the statistics in their files, and files of lake tables
-by their partition as well.
+table in memory. Parquet row groups with older days only are skipped by the statistics in their files, and whole files
+of lake tables by their partition.
 """
 
 from datetime import UTC, date, datetime, time
@@ -67,9 +67,9 @@ def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "p
 
 
 def _moment(day: date, kind: Kind) -> Any:  # noqa: ANN401 - a date or a time, as the column has it
-    """Return the start of `day` as a value of the time column: a date, a UTC datetime, or a datetime without a zone.
+    """Return the start of `day` as a value that can be compared with the time column of a table.
 
-    `kind` is the kind of the column.
+    `kind` is the kind of the column: the result is a date, a UTC datetime, or a datetime without a zone.
     """
     if kind is Kind.DATE:
         return day

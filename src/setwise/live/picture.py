@@ -1,4 +1,7 @@
-"""Charts of a series: lines with confidence bands, in one chart for few groups and in small charts for many."""
+"""Charts of a live series, the counts of groups over periods: lines with confidence bands.
+
+Few groups share one chart, and many groups get a small chart each.
+"""
 
 import math
 from datetime import date

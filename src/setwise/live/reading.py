@@ -1,4 +1,4 @@
-"""Reading the rows of a series: the table, the days that an update reads, and the pairs of user and group in them."""
+"""Reading the rows of a live series: its table, the days that an update reads, and the pairs of user and group."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class UserGroups(Protocol):
-    """Protocol of the table that a series reads: an engine, or a wrapper that borrows an engine from a pool.
+    """Protocol of the table that a live series reads: an engine, or a wrapper that borrows an engine from a pool.
 
     A series counts users per group. The table gives its columns, and the pairs of user and group that occur on each
     day.
@@ -130,10 +130,11 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 
 
 def user_type_of(column: Column) -> str:
-    """Return the type of a user `column` as text; two columns have equal texts only if they write equal users equally.
+    """Return the type of a user `column` as text, such as "integer".
 
-    The text is the kind, such as "integer". For decimals it includes the number of digits after the point, and for
-    times the engine's own name of the type, which tells how fine the times are.
+    Two columns have the same text only if they write the same user in the same way. So for decimals the text includes
+    the number of digits after the point, and for times the engine's own name of the type, which tells how fine the
+    times are.
     """
     match column.kind:
         case Kind.DECIMAL:
@@ -147,8 +148,8 @@ def user_type_of(column: Column) -> str:
 def _check_user_type(terms: SeriesTerms, schema: Schema) -> None:
     """Raise `InvalidParameter` if the user column in `schema` has another type than the series' `terms` recorded.
 
-    The private state knows users by their text. In another type the same user may have another text, and would be
-    counted twice, which the charge does not cover.
+    The private state of the series stores users as text. In another type the same user may have another text, and would
+    be counted twice, which the series' charge does not cover.
     """
     present = user_type_of(schema.column(terms.user))
     if terms.user_type not in (None, present):

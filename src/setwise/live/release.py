@@ -1,4 +1,4 @@
-"""The released numbers of a series: the text that the ledger stores per period, and reading all texts back."""
+"""The released numbers of a live series: the text that the ledger stores per period, and reading all texts back."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -29,9 +29,9 @@ def release_texts(
     Private groups that become visible together are sorted by their labels. The order in the history is that in which
     users brought them into the data, which a single user may decide, so no release may repeat it.
 
-    Equal histories give equal texts, so that a repeated update releases the same numbers. If a private state is copied
-    and both copies are updated, their noise differs and so must their texts, even if no group is shown: so each text
-    has the random mark of the batch (the periods that one update counted).
+    Equal histories give equal texts, so that a repeated update releases the same numbers. Each text also has the random
+    mark of its batch (the periods that one update counted). If a private state was copied and both copies are updated,
+    their noise differs; with the marks their texts differ too, even if no group is shown, so that the ledger notices.
 
     Raises `KeyError` if `earlier` shows a group that the history does not have.
     """

@@ -1,8 +1,9 @@
-"""Open a series, update it period by period, show it and close it.
+"""Open a live series, update it period by period, show it and close it.
 
-The whole series is charged once, when it is opened. An update counts the new users of every closed period, stores the
-counts with their noise in the private state, and only then releases each period as one entry of the account's chain. An
-update that is stopped at any point and repeated releases the same numbers, because their noise is in the state.
+A live series is a table of noisy counts per group and period. The whole series is charged once, when it is opened. An
+update counts the new users of every closed period, stores the counts with their noise in the private state, and only
+then releases each period as one entry of the account's chain. An update that is stopped at any point and repeated
+releases the same numbers, because their noise is in the state.
 """
 
 import secrets
@@ -280,7 +281,8 @@ class LiveSeries:
     def _state_address(self, state: str | None, engine: str | None) -> str:
         """Return the address of the private state (counted users and noise): `state`, or if None the recorded one.
 
-        The record has no password. If `engine` is the recorded address with a password, `engine` is returned instead.
+        The recorded address has no password. If `engine` is the same address with a password, `engine` is returned
+        instead.
         """
         if state is not None:
             return state
@@ -316,9 +318,9 @@ class LiveSeries:
     def _count(
         self, state: SeriesState, history: History, until: int, reader: UserGroups, randomness: Randomness | None
     ) -> History:
-        """Count the users of the uncounted periods up to number `until` - 1, and return the history with these periods.
+        """Count the users of all periods up to number `until` - 1 that are not in `history`; return the longer history.
 
-        The counts and fresh noise are stored in the private `state` and added to `history`. `reader` is the table to
+        The counts and fresh noise are stored in the private `state` and added to the result. `reader` is the table to
         read, and `randomness` the source of noise (None: the operating system).
         """
         source = SystemRandomness() if randomness is None else randomness
@@ -356,9 +358,9 @@ class LiveSeries:
 def _truncate(history: History, periods: int) -> History:
     """Return the first `periods` periods of a `history` (counts and noise), with all its groups.
 
-    Groups without users in these periods are kept, because the noise of a batch covers all its groups: a group that is
-    new in a batch of periods may get its first user late in the batch. Such a group is not shown before its first user
-    is counted.
+    Groups without users in these periods are kept too, because the noise of a batch (the periods that one update
+    counted) covers all groups of the batch, and a group may get its first user late in it. Such a group is not shown
+    before its first user is counted.
     """
     return replace(
         history,

@@ -30,7 +30,7 @@ delta by default (`setwise.accounting.wallet`), so the last share fits into it.
 
 
 class Unit:
-    """The names of the units of privacy: a user with all their rows, or each day of a user by itself."""
+    """The names of the units of privacy: "user" (a user with all their rows), and "user,day" (one day of a user)."""
 
     USER = "user"
     USER_DAY = "user,day"
@@ -38,17 +38,18 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesTerms:
-    """What a series counts: the distinct users of every group of the column `item`, each user once, from `start` on.
+    """What a live series counts: the distinct users of every group (value of the column `item`), each user once.
 
-    `table` is the table, `user` its column of users, and `at` its column with the time of an event. There are `periods`
-    periods, each as long as `every` says ("day", "week" or "month"). Each user counts in at most `contributions`
-    groups, the earliest ones. `purpose` says which estimates get the smallest error ("totals", "periods" or "windows"
-    of `window` periods). `where` is a filter of rows, or None. `domain` lists the groups if they are public, and is
-    None for private groups. With `unit` "user,day", each day of a user is a unit of privacy by itself, and days of
-    users are counted. An update reads the last `late_days` days before the first unreleased period again, for events
-    that arrived late. `source` has the engine and the options with which the table is opened. `user_type` is the type
-    of the user column at the opening, such as "integer": the private state knows users by their text, and another type
-    could write the same user in another way. It is None for series that earlier versions opened.
+    Counting starts on the day `start`. `table` is the table, `user` its column of users, and `at` its column with the
+    time of an event. There are `periods` periods, each as long as `every` says ("day", "week" or "month"). Each user
+    counts in at most `contributions` groups, the earliest ones. `purpose` says which estimates get the smallest error
+    ("totals", "periods" or "windows" of `window` periods). `where` is a filter of rows, or None. `domain` lists the
+    groups if they are public, and is None for private groups. With `unit` "user,day", each day of a user is a unit of
+    privacy by itself, and days of users are counted. An update reads the last `late_days` days before the first
+    unreleased period again, for events that arrived late. `source` has the engine and the options with which the table
+    is opened. `user_type` is the type of the user column at the opening, such as "integer": the private state knows
+    users by their text, and another type could write the same user in another way. It is None for series that earlier
+    versions opened.
 
     Raises `InvalidParameter` for a wrong field.
     """

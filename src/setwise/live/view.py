@@ -1,4 +1,4 @@
-"""The numbers of a series for people and programs: estimates with confidence intervals, as totals or windows."""
+"""The released numbers of a live series, to be shown or processed: estimates with intervals, as totals or windows."""
 
 import csv
 import io
@@ -29,10 +29,10 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One group over time: its numbers of users and their 95% confidence intervals for every released period.
+    """One group of a live series over time: its numbers of users and their 95% confidence intervals.
 
-    `item` is the group; `values` and `intervals` have one entry per period, in whole numbers. `shown_from` is the first
-    day of the period in which the group was first shown.
+    `item` is the group; `values` and `intervals` have one entry per released period, in whole numbers. `shown_from` is
+    the first day of the period in which the group was first shown.
     """
 
     item: str | int
@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesView:
-    """The released counts of a series: running totals (`window` is None), or counts over windows of `window` periods.
+    """The released counts of a live series: running totals (`window` is None), or over windows of `window` periods.
 
     `name`, `every`, `unit` and `contributions` are as in the terms of the series. `periods` are the first days of the
     released periods, and `lines` has one `Line` per group. `epsilon` and `delta` are the privacy promise, and `spent`
@@ -127,7 +127,10 @@ class SeriesView:
         }
 
     def picture(self) -> "Picture":
-        """Return a picture of each group's counts over time with confidence bands; many groups become small charts."""
+        """Return a picture of each group's counts over time with confidence bands.
+
+        Few groups share one chart, and many groups get a small chart each.
+        """
         from setwise.live.picture import draw_series
 
         return draw_series(self)

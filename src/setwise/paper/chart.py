@@ -103,7 +103,8 @@ def line(
 ) -> None:
     """Draw a curve through the points (x, y) in the panel `axes`; `label` is its entry in the legend.
 
-    If `every` is given, only every `every`-th point gets the marker of `stroke`.
+    `stroke` has its colour, line style and marker. With `every`, only every `every`-th point gets the marker; with None
+    every point does.
     """
     axes.plot(
         x,

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Relation(StrEnum):
-    """How our number must compare with the paper's for a claim to pass: the same, below, above, or a correction."""
+    """How our number must compare with the paper's for a claim to pass: the same, below, above, or a correction.
+
+    A correction passes if a third, independently computed number agrees with ours and not with the paper's.
+    """
 
     SAME = "same"
     """Our value equals the paper's, up to the tolerance."""
@@ -114,7 +117,7 @@ def _by_more_than(tolerance: float) -> str:
 
 
 def markdown(claims: Iterable[Claim]) -> str:
-    """Return the claims as a Markdown table."""
+    """Return `claims`, the checks of the paper's numbers, as a Markdown table with a row for each."""
     rows = [
         f"| `{claim.label}` | {claim.says} | {claim.paper:.6g} | {claim.ours:.6g} | {claim.check} | {claim.verdict} |"
         for claim in claims
@@ -184,14 +187,14 @@ class Table:
         return [name for name, _ in self.columns]
 
     def cells(self, name: str) -> tuple[Cell, ...]:
-        """Return the cells of a column; raise `InvalidParameter` if there is no such column."""
+        """Return the cells of the column `name`; raise `InvalidParameter` if there is no such column."""
         for known, cells in self.columns:
             if known == name:
                 return cells
         raise InvalidParameter(f"the table has no column {name!r}; it has {', '.join(self.names)}")
 
     def numbers(self, name: str) -> list[float]:
-        """Return the cells of a column as floats."""
+        """Return the cells of the column `name` as floats."""
         return [float(cell) for cell in self.cells(name)]
 
     def where(self, name: str, value: Cell) -> "Table":
@@ -205,7 +208,10 @@ class Table:
         )
 
     def at(self, place: Mapping[str, Cell], name: str) -> float:
-        """Return the number in the column `name` of the only row with the cells in `place`, a mapping by column."""
+        """Return the number in the column `name` of the one row whose cells are those in `place`.
+
+        `place` maps other columns to the cells that the row must have.
+        """
         rows = self
         for column, value in place.items():
             rows = rows.where(column, value)

@@ -112,8 +112,8 @@ def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> I
 def _write(figure: Figure, folder: Path, progress: Progress) -> Part:
     """Compute one figure, write its CSV file and pictures to `folder`, and return its claims and files.
 
-    The claims are checks of the paper's numbers against ours. `progress` is called with the share of the figure that is
-    done.
+    A claim is a check of a number of the paper against ours. `progress` is called with the share of the figure that is
+    done, from 0 to 1.
     """
     numbers = folder / f"{figure.file}.csv"
     text = figure.compute(progress).text()

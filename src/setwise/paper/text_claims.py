@@ -65,7 +65,10 @@ def _moments() -> tuple[Claim, ...]:
     alpha = 0.5
 
     def mean(t: float) -> float:
-        """Return the mean privacy loss of generalized randomized response with parameter `t` and epsilon = alpha."""
+        """Return the mean privacy loss of generalized randomized response with parameter `t` and epsilon = 0.5.
+
+        Its losses are t and t - epsilon.
+        """
         q = formulas.keep(alpha, t)
         return q * t + (1 - q) * (t - alpha)
 
@@ -230,7 +233,7 @@ def _noises() -> tuple[Claim, ...]:
 
 
 def pure_delta_in_order(epsilons: tuple[float, ...], g: float) -> float:
-    """Return the optimal delta at overall epsilon `g` of pure-DP uses with these parameters in this order.
+    """Return the optimal delta at overall epsilon `g` of pure-DP uses with these `epsilons` in this order.
 
     Computed in plain floats by the paper's recursion over the mechanisms, first to last.
 
@@ -288,7 +291,7 @@ def _partial_sums() -> tuple[Claim, ...]:
     ranges, pure, epsilon, g, t, last = 3, 2, 0.5, 0.7, 0.2, 3
 
     def slope(power: str, at: int) -> float:
-        """Return the derivative at t of the partial sum F_ell for ell = `at`, by central differences.
+        """Return the derivative at t = 0.2 of the partial sum F_ell for ell = `at`, by central differences.
 
         `power`, "i" or "j", is the exponent of the last factor (see `formulas.partial_sum`).
         """

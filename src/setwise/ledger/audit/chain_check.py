@@ -326,8 +326,8 @@ class ChainCheck:
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, found: int) -> bool:
         """Return whether a wallet payment differs from the expected one only by rounding, and still covers the uses.
 
-        `entry` is the charge. `expected` and `found` are the units that should have been paid and that were paid. `at`
-        is the balance: (account or cap number, period, balance name).
+        `entry` is the charge, `expected` the units that this machine computes as its price, and `found` the units that
+        were paid. `at` identifies the balance: (account or cap number, period, balance name).
         """
         _, period, balance_name = at
         totals = self._terms.totals

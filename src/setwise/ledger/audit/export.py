@@ -127,9 +127,9 @@ class _Account:
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
         """Return the balance changes of the entry `contents`, for an early export that does not list all of them.
 
-        `spent` are the units spent before the entry, per balance name. Some early exports list the changes of the
-        account's own balances but not those of the cap: `moved` has these changes in units per balance name, or is None
-        if there are none.
+        `spent` are the units spent before the entry, per balance name. `moved` has the changes of the account's own
+        balances that the export lists, in units per balance name, or is None if the export lists none; all other
+        changes, such as those of the cap, are computed.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)

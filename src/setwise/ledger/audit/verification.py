@@ -207,8 +207,8 @@ def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fa
 class _States:
     """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
 
-    When is told by positions in the account's chain of entries. `faults` lists events that the account's state did not
-    allow.
+    The times are kept as ranges of positions in the account's chain of entries. `faults` lists the events that the
+    account's state at that time did not allow.
     """
 
     def __init__(self, known: list[Record]) -> None:
@@ -241,9 +241,9 @@ class _States:
         return self._states.get(name, "open")
 
     def shut(self, name: str) -> list[range]:
-        """Return the ranges of entry positions at which the account `name` was frozen or closed.
+        """Return the ranges of positions in the chain of entries at which the account `name` was frozen or closed.
 
-        Entries there may not be charges.
+        A charge at such a position is a fault.
         """
         return self._shut.get(name, [])
 
@@ -358,12 +358,12 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Yield a fault for every charge that was paid by one payment rule, although the cap did not keep only that rule.
+    """Yield a fault for every charge that was paid by one payment rule while the cap still had both, or the other one.
 
-    A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet and the sum of epsilons,
-    and each charge is paid by both of them. When a use fits only one rule, the cap keeps only that rule from then on.
-    `terms` has the terms of accounts and caps by register number, `tally` the units spent, and `chains` the recomputed
-    chains of accounts by name.
+    A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet and the sum of epsilons.
+    Each charge is paid by both rules, until a use fits only one; the cap then keeps only that rule. `terms` has the
+    terms of accounts and caps by register number, `tally` the units spent, and `chains` the recomputed chains of
+    accounts by name.
     """
     for account_terms in terms.values():
         if account_terms.slices and account_terms.name in chains:
@@ -419,7 +419,10 @@ def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[F
 
 
 def _holders(connection: Connection, table: Table, column: str) -> set[int]:
-    """Return the distinct account or cap numbers in a column of a table, by one index lookup for each number."""
+    """Return the distinct account or cap numbers in the `column` of a `table`.
+
+    Each number is found by one index lookup, so that the time does not grow with the number of rows.
+    """
     numbers: set[int] = set()
     place = table.c[column]
     query = select(place).where(place > bindparam("after", type_=place.type)).order_by(place).limit(1)

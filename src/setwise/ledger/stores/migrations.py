@@ -195,7 +195,7 @@ def version_of(connection: Connection) -> int:
 
 
 def check_version(version: int, address: str) -> None:
-    """Raise `StoreFailed` if the version is higher than this Setwise knows.
+    """Raise `StoreFailed` if the schema `version` of a ledger is higher than this Setwise knows.
 
     `address` names the store in the message.
     """
@@ -290,7 +290,10 @@ SELECT 'column ' || a.attname || ' of ' || c.relname, format_type(a.atttypid, a.
 
 
 def _in_postgresql(connection: Connection) -> Objects:
-    """Return the ledger's columns, constraints, triggers and functions in a PostgreSQL database."""
+    """Return the ledger's columns, constraints, triggers and functions in a PostgreSQL database.
+
+    The result is a dict from type and name to definition.
+    """
 
     def rows(statement: str) -> Iterator[tuple[str, str]]:
         return (tuple(row) for row in connection.exec_driver_sql(statement))
@@ -316,7 +319,10 @@ def _plain(definition: str) -> str:
 
 @cache
 def _expected_in_postgresql() -> Objects:
-    """Return the columns, constraints, triggers and functions of a new PostgreSQL ledger, with their definitions."""
+    """Return the columns, constraints, triggers and functions that a new PostgreSQL ledger has.
+
+    The result is a dict from type and name to definition.
+    """
     tables = (*SCHEMA.sorted_tables, versions)
     objects = {f"function {name}": source for name, source in postgresql_triggers.functions().items()}
     objects |= {f"trigger {name} of {table}": f"O {text}" for name, table, text in postgresql_triggers.triggers()}
@@ -332,7 +338,7 @@ _TYPES = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "bigint"}
 
 
 def _constraints(table: Table) -> Iterator[str]:
-    """Yield the definition of every constraint of a table, in PostgreSQL's words."""
+    """Yield the definition of every constraint of `table`, in the words in which PostgreSQL prints definitions."""
     for constraint in (
         *table.constraints,
         *(constraint_of_column for column in table.c for constraint_of_column in column.constraints),

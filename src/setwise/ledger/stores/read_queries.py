@@ -102,9 +102,9 @@ class Slice:
 
 
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
-    """Return the slices of the cap with the register number `cap` that hold any units.
+    """Return the slices, of the cap with the register number `cap`, that have at least one unit.
 
-    A slice is the part of a cap's balance that is reserved for one account.
+    A slice is the part of one of the cap's balances that is reserved for one account.
     """
     columns = (accounts.c.holder, accounts.c.name, balances.c.what, balances.c.spent, accounts.c.at)
     query = (

@@ -215,7 +215,10 @@ def _engine(path: Path, *, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
-        """Set the pragmas of a connection that the pool has just opened; a read-only one keeps its journal mode."""
+        """Set the pragmas (SQLite settings) of a `connection` that the pool has just opened.
+
+        The journal mode of a read-only connection is left as it is.
+        """
         for pragma in _PRAGMAS[1:] if read_only else _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
 

@@ -52,7 +52,7 @@ class Batch:
     mark: str = ""
 
     def written(self) -> str:
-        """Return this batch of counted periods as JSON text, which every database can store."""
+        """Return this batch (the counts and noise of some periods) as JSON text, which every database can store."""
         arrays = {name: _pack(getattr(self, name)) for name in ("counts", "noise", "earlier")}
         return json.dumps(
             {"first": self.first, "until": self.until, "labels": self.labels, "mark": self.mark, **arrays}
@@ -60,7 +60,7 @@ class Batch:
 
     @classmethod
     def read(cls, text: str) -> "Batch":
-        """Return the batch of counted periods from JSON text that `written` returned."""
+        """Return the batch (the counts and noise of some periods) from JSON text that `written` returned."""
         record: dict[str, Any] = json.loads(text)
         arrays = {name: _unpack(record[name]) for name in ("counts", "noise", "earlier")}
         return cls(
@@ -136,8 +136,8 @@ def counted_batch(
 
     `before` is the history of earlier periods, `found` lists (group, period, number of new users), and the function
     `draw` makes the noise. `public` are groups that belong to the first batch even without users. A group that appears
-    for the first time also gets noise for all earlier periods now. It may be drawn so late, because noise is
-    independent of the data, and nothing of the group was shown before.
+    for the first time also gets its noise for all earlier periods now. That is early enough, because noise is
+    independent of the data, and no number of the group was shown before.
     """
     listed = () if before.labels else tuple(public)
     known = {*before.labels, *listed}

@@ -121,9 +121,9 @@ class ClickHouseState(MarkedState):
         return self._opened
 
     def _ask(self, statement: str) -> Columns:
-        """Run a SQL statement and return its columns by name.
+        """Run a SQL `statement` and return its result as columns by name.
 
-        Its settings are fixed, so that the settings of the database login do not change the result.
+        The statement is sent with fixed settings, so that the settings of the database login do not change the result.
         """
         return self._connection.ask(statement, {}, "setwise live")
 
@@ -138,6 +138,6 @@ class ClickHouseState(MarkedState):
 def _texts(values: Sequence[str]) -> str:
     """Return `values` (hexadecimal attempt numbers of updates) as a comma-separated list of SQL text literals.
 
-    The list goes into an IN clause, so for no values it is '' (the empty text), which no attempt number equals.
+    The list goes into an IN clause. If `values` is empty, it is '' (the empty text), which no attempt number equals.
     """
     return ", ".join(f"'{value}'" for value in values) or "''"

@@ -16,15 +16,16 @@ is wider, and would take a file called local.db for an engine.
 
 
 def default_state(name: str, engine: str) -> str:
-    """Return the default address of the private state of a series: the server or Spark engine that has the data.
+    """Return the default address of the private state of the series `name`; `engine` is the address of its data.
 
-    For DuckDB it is the file NAME.live.db in the working directory.
+    If a PostgreSQL or ClickHouse server or Spark has the data, the state is kept there, and `engine` is returned.
+    Otherwise it is the file NAME.live.db in the working directory.
     """
     return engine if engine_type(engine) in (POSTGRESQL, CLICKHOUSE, SPARK) else f"{name}.live.db"
 
 
 def is_file(address: str) -> bool:
-    """Return whether the private state at an address is a file of this machine, and not in a database."""
+    """Return whether `address`, that of a private state, is a file of this machine and not a database or Spark."""
     return "://" not in address and _SPARK.fullmatch(address) is None
 
 

@@ -120,7 +120,10 @@ class DuckDBState(SeriesState):
 
     @contextmanager
     def _working(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Yield the connection, and turn the driver's errors into `EngineFailed`: its messages may quote users."""
+        """Yield the connection to the state's file, and turn the driver's errors into `EngineFailed`.
+
+        The driver's own messages may quote users, so they are dropped.
+        """
         engine_error: Exception
         try:
             with _owner_only():

@@ -40,7 +40,7 @@ _OWNER_ONLY = 0o700
 
 
 class MarkerFiles(Protocol):
-    """Protocol of the folder with the marker files of one private state, on the storage that Spark uses.
+    """Protocol of the folder of one private state, on the storage that Spark uses, for access to its marker files.
 
     A marker is a small file that makes one update of the state valid; it appears whole and is never replaced.
     """
@@ -58,12 +58,15 @@ class MarkerFiles(Protocol):
         ...
 
     def delete(self) -> None:
-        """Delete the folder with the markers and all pairs of user and group."""
+        """Delete the whole folder of the private state: its marker files and its pairs of user and group."""
         ...
 
 
 class LocalFiles:
-    """Folder of marker files on a disk of this machine."""
+    """The folder of a private state on a disk of this machine, for access to its marker files.
+
+    A marker is a small file that makes one update of the state valid.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -104,12 +107,16 @@ class LocalFiles:
         return True
 
     def delete(self) -> None:
-        """Delete the local folder with the marker files and all pairs of user and group."""
+        """Delete the whole local folder of the private state: its marker files and its pairs of user and group."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class HadoopFiles:
-    """Folder of marker files on HDFS, or on another storage that Spark reads through Hadoop."""
+    """The folder of a private state on HDFS, or on another storage that Spark reads through Hadoop.
+
+    It gives access to the marker files in the folder; a marker is a small file that makes one update of the state
+    valid.
+    """
 
     def __init__(self, session: SparkSession, folder: str) -> None:
         self._java: Any = session._jvm
@@ -149,7 +156,7 @@ class HadoopFiles:
         return written
 
     def delete(self) -> None:
-        """Delete the folder on Hadoop's storage with the marker files and all pairs of user and group."""
+        """Delete the whole folder of the private state on Hadoop's storage: markers and pairs of user and group."""
         self._storage.delete(self._path(""), True)
 
     def _path(self, name: str) -> Any:  # noqa: ANN401 - an object of Java
@@ -235,7 +242,8 @@ class SparkState(MarkedState):
     def _folder(self, session: SparkSession) -> str:
         """Return the path of the state's folder, inside the given folder or the warehouse of the Spark session.
 
-        Raises `InvalidParameter` for the warehouse of a cluster on a local disk, which each node has for itself.
+        Raises `InvalidParameter` if the warehouse of a cluster is on a local disk, because its nodes do not share that
+        disk.
         """
         place = self._given_folder
         if place is None:

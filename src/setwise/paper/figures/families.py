@@ -149,9 +149,10 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]
 
     def apart(share: int, formula: "list[float]") -> float:
-        """Return the largest relative distance between batch deltas of the table and the values in `formula`.
+        """Return the largest relative distance between the table's batch deltas and the deltas in `formula`.
 
-        `share` is the percentage of pure-DP uses, which selects the column of the table.
+        Both are for 20 uses and the overall epsilons below 1. `share` is the percentage of pure-DP uses, which selects
+        the column of the table.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))

@@ -50,7 +50,11 @@ def claims(table: Table) -> tuple[Claim, ...]:
     """Return checks that registering parameters in advance lowers epsilon, except for Gaussian noise."""
 
     def largest_ratio(kind: str) -> float:
-        """Return the largest ratio of the preregistered epsilon to a filter's epsilon, over the rows of one `kind`."""
+        """Return the largest ratio of the epsilon with fixed parameters to that of a filter, over the rows of a kind.
+
+        `kind` is the kind of use, such as pure DP. A ratio below 1 means that fixing the parameters in advance costs
+        less.
+        """
         part = table.where("kind", kind)
         return max(s / f for s, f in zip(part.numbers("setwise"), part.numbers("filter"), strict=True))
 

@@ -39,10 +39,8 @@ def published_threshold(contributions: int) -> float:
 def failure_of_margin(t: float, contributions: int) -> float:
     """Return a bound on the probability that one of `contributions` noisy counts passes a noisy threshold.
 
-    Without noise, the threshold is `t` noise scales above each of the counts.
-
-    The threshold has Laplace noise of the same scale as the counts, so one count passes with probability exp(-t)(2 +
-    t)/4; the union bound adds these up.
+    Before noise, the threshold is `t` noise scales above each of the counts. It has Laplace noise of the same scale as
+    the counts, so one count passes with probability exp(-t)(2 + t)/4; the union bound adds these probabilities up.
     """
     return contributions * math.exp(-t) * (2.0 + t) / 4.0
 
@@ -185,7 +183,10 @@ def _two_laplace(t: float) -> float:
     from scipy.integrate import quad
 
     def weight(z: float) -> float:
-        """Return the density of Z2 at z times the probability that Z1 exceeds t + z."""
+        """Return the density of Z2 at `z` times the probability that Z1 exceeds t + z.
+
+        Z1 and Z2 are Laplace variables of scale 1, and t is the argument of `_two_laplace`.
+        """
         beyond = 0.5 * math.exp(-(t + z)) if t + z > 0 else 1.0 - 0.5 * math.exp(t + z)
         return 0.5 * math.exp(-abs(z)) * beyond
 

@@ -140,7 +140,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
     three = ThreeMechanisms(EPSILON)
 
     def argmax(function: Callable[[float, float], float], x: float) -> float:
-        """Return the t in [`x`, epsilon] at which `function(t, x)` is largest."""
+        """Return the t in [`x`, epsilon] at which `function(t, x)` is largest.
+
+        `x` is the overall epsilon, and the function is a part of delta, y or z of the paper's lem:xyz.
+        """
         return float(
             minimize_scalar(
                 lambda t: -function(t, x), bounds=(x, EPSILON), method="bounded", options={"xatol": 1e-12}
