@@ -221,9 +221,9 @@ def _date(text: str) -> date | None:
 def _moment(kind: Kind, text: str) -> datetime | None:
     """Return the date and time in a text such as 2024-12-31 12:00; None if the text is not of this form.
 
-    For a column of instants (times with a time zone) the result is in UTC, and a text without an offset is read as UTC.
-    For a column of times without a time zone, the text may have no offset but that of UTC, which is dropped. `kind` is
-    the column's kind.
+    `kind` is the kind of the column that the text is compared with. For a column of instants (times with a time zone)
+    the result is in UTC, and a text without an offset is read as UTC. For a column of times without a time zone the
+    result has no time zone; the result is None if the text has an offset other than that of UTC.
     """
     match = _MOMENT.fullmatch(text)
     if match is None or (kind is Kind.TIMESTAMP and match[3] not in (None, "Z", "+00:00")):

@@ -91,14 +91,15 @@ def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) ->
 def statistics_from_draws(
     bounds: Bounds, wanted: Sequence[StatisticRelease], draws: Draws, status: AccountStatus
 ) -> AccountMechanism:
-    """Return the mechanism that releases several statistics per group, in which every use has a guarantee of `draws`.
+    """Return the mechanism that releases several statistics per group, paid with an account's registered guarantees.
 
-    `bounds` are the query's contribution bounds. `wanted` has one release per statistic, whose noise is still to be
-    chosen. `draws.counts` pays once for each count, for each sum, and for each of the two parts of a mean.
-    `draws.discover` pays once for a quantile; for several quantiles of the same values it pays once for each level of
-    the bisection that separates them. If the domain of group keys is not public, the groups are found by their numbers
-    of users, as for a histogram or a top k: either by noisy counts above a threshold, which then also answer a count of
-    users, or by picks. `status` is the account's status.
+    `draws` names the registered guarantees that pay: `draws.counts` pays once for each count, for each sum, and for
+    each of the two parts of a mean. `draws.discover` pays once for a quantile; for several quantiles of the same values
+    it pays once for each level of the bisection that separates them. `bounds` are the query's contribution bounds, and
+    `wanted` has one release per statistic, whose noise is still to be chosen. If the group keys are not public, the
+    groups are found by their numbers of users: by picks (exponential mechanisms) if the query asks for a top k, and
+    otherwise by noisy counts above a threshold, which then also answer a count of users. `status` is the account's
+    status, which has the delta of that threshold if `draws` states none.
     """
     found = _discovery_from_draws(bounds, draws, status)
     account_names: dict[Guarantee, Guarantee] = {} if found is None else dict(found.account_names)

@@ -113,10 +113,11 @@ class Search:
         return merged((*bounds, *groups, *rows, Use(answer)))
 
     def aggregation(self, whole: Aggregation) -> Aggregation:
-        """Return what the engine computes for the search: for each measure, the number of users in each bin.
+        """Return the aggregation that the engine computes for this search for bounds.
 
-        Each user counts in only one of their groups, chosen at random. `whole` is the aggregation of the query itself,
-        whose filter and user column are kept.
+        For each number whose bounds are open, it counts the users in bins of that number (such as 1 to 2, 2 to 4). Each
+        user counts in only one of their groups, chosen at random. `whole` is the aggregation of the query itself, whose
+        filter and user column are kept.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:

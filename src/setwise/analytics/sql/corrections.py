@@ -111,9 +111,10 @@ def _equal_users(one: str, other: str, user: str) -> exp.Expr:
 
 
 def _add_condition(node: exp.Expr, clause: str, condition: exp.Expr) -> None:
-    """Add `condition` to the WHERE clause of a SELECT, or to the ON of a join (`clause`), in place.
+    """Add the equality `condition` to a clause of `node` with AND, in place.
 
-    Nothing changes if the clause has that equality already, or if a join has no ON.
+    `clause` is "where", and `node` a SELECT, or `clause` is "on", and `node` a join. Nothing changes if the clause has
+    this equality already (in either direction), or if the join has no ON.
     """
     known = node.args.get(clause)
     if clause == "on" and known is None:

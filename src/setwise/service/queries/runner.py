@@ -268,10 +268,10 @@ class RunningQuery:
         return self.identity.person.name, self.question.account, self.key
 
     def resume(self) -> None:
-        """Read the row of the query if it was charged before, and take the query over if no replica runs it.
+        """Read the query's row of the job table, if it was charged before; run the query here if no replica runs it.
 
-        Raises `RunsElsewhere` if the query was answered or runs elsewhere, and `KeyConflict` if the key was used for
-        another request.
+        Raises `RunsElsewhere` if there is nothing to run here, because the query has ended or another replica runs it.
+        Raises `KeyConflict` if the query's idempotency key was used for another request.
         """
         _, account, key = self.place
         self.job, is_ours = self.jobs.resume(account=account, key=key, request=self.question.text)
