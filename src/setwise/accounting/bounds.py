@@ -214,6 +214,8 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return [0, upper end] for the delta or epsilon of `target`, with one Gaussian for all bounded-range uses.
 
+        `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+
         Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
         """
         if size > LARGEST_WALLET:
@@ -494,7 +496,10 @@ def _only_for_width(bound: Bound) -> Bound:
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
-    """Return the stages of the set-wise optimum: all uses with fixed dominating pairs, then all bounded-range uses."""
+    """Return the stages of the set-wise optimum of the classified uses `kinds`.
+
+    The first stage has all uses with fixed dominating pairs, and the second all bounded-range uses.
+    """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
 

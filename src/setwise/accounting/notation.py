@@ -85,7 +85,10 @@ def parse_guarantee(kind: str, parameters: list[float]) -> Guarantee:
 
 @lru_cache(maxsize=4096)
 def parse_use(text: str) -> Use:
-    """Return the use written as ``pure:0.1x25`` or ``approx:0.1,1e-9``; raise `InvalidParameter` if it is malformed."""
+    """Return the use that `text` writes, such as ``pure:0.1x25`` or ``approx:0.1,1e-9``.
+
+    Raises: `InvalidParameter` if the text is malformed.
+    """
     form = _FORM.fullmatch(text.strip())
     if form is None:
         raise InvalidParameter(f"{text!r} is not of the form KIND:PARAMETERS[xCOUNT], such as pure:0.1x25")

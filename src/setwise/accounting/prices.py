@@ -127,7 +127,7 @@ def pure_price(epsilon: float, remaining: float) -> float:
         """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2), the factor that stands for randomized response.
 
         `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon, which gives the total
-        variation of epsilon-DP randomized response followed by a Gaussian.
+        variation of epsilon-DP randomized response followed by a Gaussian of mu^2 = v.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -147,7 +147,7 @@ def laplace_price(epsilon: float, remaining: float) -> float:
         """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)), the factor that stands for Laplace noise.
 
         `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon, which gives the total
-        variation of Laplace noise of scale 1/epsilon followed by a Gaussian.
+        variation of Laplace noise of scale 1/epsilon followed by a Gaussian of mu^2 = v.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 

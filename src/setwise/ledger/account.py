@@ -195,10 +195,10 @@ class Account:
     def reserve(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge for `uses` whose questions are chosen later, after further answers were seen; return the receipt.
 
-        In a Gaussian wallet, a use costs more the less remains after it, and a reserved use may be asked last of all.
-        So each use that a wallet pays for is charged as a Gaussian use, at the price of a use that empties the wallet;
-        its probability of outright failure is charged as another use. The receipt lists the uses charged. Registered
-        uses, and all uses of a zCDP account, are charged as they are, because their bound holds in any order.
+        `key` and `request` are as in `charge`. In a Gaussian wallet, a use costs more the less remains after it, and a
+        reserved use may be asked last. So each use that a wallet pays for is charged as a Gaussian use, at the price of
+        a use that empties the wallet; its probability of outright failure is charged as another use. Registered uses,
+        and all uses of a zCDP account, are charged as they are, because their bound holds in any order.
 
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or if the account has a menu.
@@ -261,7 +261,7 @@ class Account:
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], held: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the units to move from the dataset's cap into the account's slice, and the units the slice then pays.
+        """Return the units to move from the dataset's cap into the account's slice, and the slice's price of `uses`.
 
         The slice is the part of the cap that is reserved for this account. Both results, and `held`, the units that the
         slice has now, are keyed by balance name. `rule` says whether the cap pays from its Gaussian wallet, by the sum

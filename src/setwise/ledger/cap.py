@@ -46,7 +46,7 @@ class SharedCap:
 
     Each account reserves a part of the cap, its slice, and pays its charges from the slice, so that charges of
     different accounts need not wait for each other. `holder` is the number of the record that opened the cap in the
-    register (the ledger's chain of openings), and `totals` is the cap's budget.
+    register (the ledger's chain of openings), `totals` is the cap's budget, and `store` the ledger's database.
     """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:

@@ -85,7 +85,7 @@ class Ledger:
     def inspect(cls, url: str, *, clock: Clock | None = None) -> Self:
         """Open the ledger at `url` for reading only; nothing is changed, so the file may be damaged or read-only.
 
-        Raises `StoreFailed` if the schema of the database is of another version.
+        `clock` tells the time (the machine's if None). Raises `StoreFailed` if the schema is of another version.
         """
         return cls(connect_to_read(url), SystemClock() if clock is None else clock)
 

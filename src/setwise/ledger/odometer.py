@@ -164,11 +164,12 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
     """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket for epsilon.
 
-    Both bound the privacy loss at every time, except with probability `delta` (None takes the account's delta). A part
-    of that delta, fixed at the account's opening, covers outright failures. Without a failure the sum is never
-    exceeded, and the odometer, computed from the zCDP drawn (`worth`), is exceeded at some time with at most the
-    remaining probability; so the smaller of the two may be read at every time. The promised epsilon of a whole period
-    is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a larger probability than delta.
+    Both bound the privacy loss at every time, except with probability `delta` (None takes the delta in the account's
+    `terms`). A part of that delta, fixed at the account's opening, covers outright failures. Without a failure the sum
+    is never exceeded, and the odometer, computed from the zCDP drawn (`worth`), is exceeded at some time with at most
+    the remaining probability; so the smaller of the two may be read at every time. The promised epsilon of a whole
+    period is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a larger probability than
+    delta.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """

@@ -81,14 +81,14 @@ Kind = Literal["setwise", "filter", "cap"]
 class Terms:
     """The terms of an account or a cap: its promise, and the budget that it may spend in each period.
 
-    `kind` is "setwise", "filter" or "cap" (the joint budget of a dataset's accounts). `analyst` and `dataset` say whose
-    account it is and which data it may pay for; either may be empty. `period` is the calendar period after which the
-    budget starts afresh, or None. The promise is the bracket `epsilon` at `delta`; `failure_share` is the share of
-    delta for outright failures (events in which everything may be revealed). A set-wise account has registered `uses`
-    to draw, and may have a wallet beside them as `totals`. A filter and a cap have only `totals`. `cap` is the register
-    number of the cap that the account's charges also draw on, or None. `slices` is True if the account pays its cap
-    from a slice, a part of the cap that is reserved for it. `unit` is the unit of privacy that the promise protects:
-    "user", or a part of a user such as "user,day".
+    `kind` is "setwise", "filter" or "cap" (the joint budget of a dataset's accounts), and `name` the account's name.
+    `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty. `period` is the
+    calendar period after which the budget starts afresh, or None. The promise is the bracket `epsilon` at `delta`;
+    `failure_share` is the share of delta for outright failures (events in which everything may be revealed). A set-wise
+    account has registered `uses` to draw, and may have a wallet beside them as `totals`. A filter and a cap have only
+    `totals`. `cap` is the register number of the cap that the account's charges also draw on, or None. `slices` is True
+    if the account pays its cap from a slice, a part of the cap that is reserved for it. `unit` is the unit of privacy
+    that the promise protects: "user", or a part of a user such as "user,day".
     """
 
     kind: Kind
@@ -330,11 +330,11 @@ def setwise_terms(
 ) -> Terms:
     """Return the terms of an account that draws from registered `uses`, with the overall epsilon at `delta` certified.
 
-    `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty. With `period`,
-    every calendar period starts with all the uses again. A positive `wallet` is the mu of a Gaussian wallet, a budget
-    for uses that are not registered; these may fail outright with probability `failure` altogether. `unit` is the unit
-    of privacy that the promise protects. Certifying many different uses can take seconds and hundreds of megabytes, so
-    the service does it in a worker process.
+    `name` is the account's name; `analyst` and `dataset` say whose account it is and which data it may pay for, and may
+    be empty. With `period`, every calendar period starts with all the uses again. A positive `wallet` is the mu of a
+    Gaussian wallet, a budget for uses that are not registered; these may fail outright with probability `failure`
+    altogether. `unit` is the unit of privacy that the promise protects. Certifying many different uses can take seconds
+    and hundreds of megabytes, so the service does it in a worker process.
     """
     registered = merged(as_uses(uses))
     wallet_totals_beside = _wallet_beside(wallet, failure)
@@ -387,12 +387,12 @@ def filter_terms(
 ) -> Terms:
     """Return the terms of a filter: an account that takes uses of any parameters, up to a budget (epsilon, delta).
 
-    `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty. With `period`,
-    the budget starts afresh in each calendar period. `failure_share` is the share of delta for outright failures; None
-    takes the default of the rule. `rule` says how charges add up: "wallet" (uses are paid from a Gaussian wallet, a
-    budget in mu squared), "zcdp" (their zCDP parameters add up) or "menu" (each use costs units as fixed for the list
-    `menu` of uses). `unit` is the unit of privacy that the promise protects. Certifying the budget of a menu may take
-    seconds.
+    `name` is the account's name; `analyst` and `dataset` say whose account it is and which data it may pay for, and may
+    be empty. With `period`, the budget starts afresh in each calendar period. `failure_share` is the share of delta for
+    outright failures; None takes the default of the rule. `rule` says how charges add up: "wallet" (uses are paid from
+    a Gaussian wallet, a budget in mu squared), "zcdp" (their zCDP parameters add up) or "menu" (each use costs units as
+    fixed for the list `menu` of uses). `unit` is the unit of privacy that the promise protects. Certifying the budget
+    of a menu may take seconds.
     """
     share = failure_share_of(rule, failure_share)
     if bool(menu) != (rule == "menu"):

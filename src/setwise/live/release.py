@@ -60,9 +60,10 @@ def release_texts(
 
 
 def is_same_release(one: str, other: str) -> bool:
-    """Return whether two released texts of a period have the same numbers, in whatever order they list new groups.
+    """Return whether `one` and `other`, two released texts of a period, have the same numbers.
 
-    Versions before 1.0 listed new groups in another order, and their series continue.
+    The order in which they list new groups does not matter: versions before 1.0 listed them in another order, and
+    series that those versions opened continue.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     for body in bodies:

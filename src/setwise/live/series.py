@@ -79,7 +79,7 @@ class Opening:
 
     @classmethod
     def from_dict(cls, written: Mapping[str, Any]) -> "Opening":
-        """Return the series' opening from the dict of JSON values that `to_dict` returned."""
+        """Return the series' opening from `written`, the dict of JSON values that `to_dict` returned."""
         return cls(**{**written, "terms": SeriesTerms.from_dict(written["terms"])})
 
     @property
@@ -91,7 +91,8 @@ class Opening:
 class LiveSeries:
     """An opened live series: counts of users that are released period by period under one charge.
 
-    `update` releases the periods that have ended, `view` shows them, and `close` ends the series.
+    `ledger` keeps it, `opening` is its record in the register, and `closed` says whether it has ended. `update`
+    releases the periods that have ended, `view` shows them, and `close` ends the series.
     """
 
     def __init__(self, ledger: Ledger, opening: Opening, *, closed: bool = False) -> None:
@@ -408,16 +409,17 @@ def open_live(
     schema: Schema | None = None,
     preview: bool = False,
 ) -> LiveSeries:
-    """Open a series, charge it once for all of its periods, and return it.
+    """Open a live series in the `ledger`, charge it once for all of its periods, and return it.
 
     Without `account`, the series gets an account of its own called ``live:NAME``, whose budget is `epsilon` and
     `delta`. An existing `account` pays either for noise calibrated to `epsilon` and `delta`, or for the registered use
     `counts` ("gaussian:20") and, for private groups, one approx:0,`delta`. It must protect the same unit of privacy:
     with `unit` "user,day", each day of the column `at`. `source` has the options of `setwise.open` that say how the
     table is read, and `schema` its columns, if they are known. `state` is the address of the private state (counted
-    users and noise); None takes the default. `by` is the person who opens the series. `SeriesTerms` explains the other
-    arguments. Opening a series again with equal arguments changes nothing. With `preview`, nothing is charged or
-    created: the returned series tells its cost and its expected error.
+    users and noise); None takes the default. `by` is the person who opens the series. The other arguments, from `name`
+    to `late_days`, are the terms of the series, which `SeriesTerms` explains; `dataset` is the name of the data in the
+    ledger. Opening a series again with equal arguments changes nothing. With `preview`, nothing is charged or created:
+    the returned series tells its cost and its expected error.
 
     Ensures: every error in the request is raised before anything is charged.
     """
@@ -485,7 +487,7 @@ def _absolute_address(address: str) -> str:
 def _plan_for_account(
     terms: SeriesTerms, account: Account, *, epsilon: float | None, delta: float | None, counts: str | None
 ) -> RunningTotals:
-    """Return the noise mechanism (`RunningTotals`) of a series that an existing account pays for.
+    """Return the noise mechanism (`RunningTotals`) of a series with these `terms` that an existing `account` pays for.
 
     Give either `epsilon` and `delta`, to which the noise is calibrated, or `counts`, the written form of a Gaussian use
     that is registered with the account ("gaussian:20"), whose sigma is taken. With `counts`, `delta` is the failure
@@ -503,9 +505,10 @@ def _plan_for_account(
 
 
 def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
-    """Return the `account` that is to pay; raise `InvalidParameter` unless it can pay for a series on `dataset`.
+    """Return the account of the `ledger` named `account`, after checking that it can pay for a series on `dataset`.
 
-    An account whose budget is renewed every period cannot pay, because the series lasts longer than a period.
+    Raises `InvalidParameter` if it cannot pay. An account whose budget starts afresh in every calendar period cannot,
+    because the series lasts longer than such a period.
     """
     payer = ledger.account(account)
     payer.check_dataset(dataset)
@@ -518,7 +521,7 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
 
 
 def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
-    """Return the account of a series that brings its own budget, and open it in the `ledger` if needed.
+    """Return the account of the series `opening` that brings its own budget, and open it in the `ledger` if needed.
 
     Exactly the uses that the series costs are registered with the account. Raises `InvalidParameter` if the accounts or
     the cap of `dataset` protect another unit of privacy than the series.
@@ -567,7 +570,7 @@ def _openings(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
 
 
 def _check_free(ledger: Ledger, opening: Opening) -> None:
-    """Raise `NameTaken` if another series, or a closed one, has the name in the terms of `opening`."""
+    """Raise `NameTaken` if the `ledger` has another series, or a closed one, of the name in the terms of `opening`."""
     existing = _openings(ledger).get(opening.terms.name)
     if existing is not None and existing != (opening, False):
         raise NameTaken(f"a series is called {opening.terms.name!r} already: take another name")

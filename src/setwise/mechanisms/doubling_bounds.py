@@ -43,7 +43,10 @@ _SHARES = np.linspace(0.0, 1.0, 501)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedShare:
-    """The share, from 0 to 1, of users whose value lies outside of clipping bounds: an estimate and its interval."""
+    """The share, from 0 to 1, of users whose value lies outside of clipping bounds.
+
+    `share` is the estimate, and `lower` and `upper` are the ends of its confidence interval.
+    """
 
     share: float
     lower: float

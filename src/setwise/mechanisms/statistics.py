@@ -310,7 +310,7 @@ class UsersFound(StatisticRelease):
         return [_count_estimate(item.count, interval) for item, interval in pairs]
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "UsersFound":
-        """Return this number of users unchanged: both arguments are ignored.
+        """Return this number of users unchanged: `noise_of_scale` and `scale` are ignored.
 
         The release that finds the groups also counts their users, and makes the noise.
         """
@@ -318,7 +318,7 @@ class UsersFound(StatisticRelease):
         return self
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "UsersFound":
-        """Return this number of users unchanged: both arguments are ignored.
+        """Return this number of users unchanged: `counts` and `pick` are ignored.
 
         The release that finds the groups also counts their users, and makes the noise.
         """
@@ -329,7 +329,7 @@ class UsersFound(StatisticRelease):
         """Return (radius of the interval, mean absolute error) of the numbers of users.
 
         Both are taken from `discovery`, the expected error of the release that finds the groups and also counts their
-        users.
+        users; `confidence` is ignored.
         """
         del confidence
         assert discovery is not None
@@ -430,9 +430,10 @@ class OneQuantile(StatisticRelease):
         return self.rank_error(confidence), None
 
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return `scale` as the error by which the planner compares kinds of noise; the other arguments are ignored.
+        """Return `scale` as the error by which the planner compares kinds of noise.
 
-        Quantiles are picked, so the kind of noise on other statistics does not matter.
+        Quantiles are picked, so the kind of noise on other statistics does not matter: `factor` and `discovery` are
+        ignored.
         """
         del factor, discovery
         return scale

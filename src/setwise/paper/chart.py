@@ -44,7 +44,7 @@ SHARES: dict[int, Dashes] = {0: "-", 25: (0, (6, 1.5)), 50: "-.", 75: (0, (3, 1,
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """How a curve is drawn: a colour of Okabe and Ito's palette, a line style, a marker, and a line width in points.
+    """How a curve is drawn: its `color` (of Okabe and Ito's palette), line `style`, `marker`, and `width` in points.
 
     The style and the marker distinguish curves without colour.
     """

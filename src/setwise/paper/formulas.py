@@ -232,8 +232,8 @@ def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: 
 def partial_sum_slope(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, uses: int) -> float:
     """Return the derivative of F_ell (see `partial_sum`) at `t` for ell = `last`, by the formula of lem:deriv_zero.
 
-    The other arguments are those of `partial_sum`. The formula has the factor (`uses` - i), where `uses` should be the
-    number of bounded-range uses. The last line of the paper's proof has the number of all uses instead.
+    `ranges`, `pure`, `epsilon` and `g` are as in `partial_sum`. The formula has the factor (`uses` - i), where `uses`
+    should be the number of bounded-range uses. The last line of the paper's proof has the number of all uses instead.
     """
     q, p = keep(epsilon, t), keep(2 * epsilon, epsilon)
     front = (exp(g - epsilon * (pure - last) - t * ranges) - exp(t - epsilon)) / (1 - exp(-epsilon))

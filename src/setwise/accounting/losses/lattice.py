@@ -100,7 +100,7 @@ class LossLattice:
 class LossPair:
     """Two lattices that bound one privacy loss: `upper` has at least its delta, and `lower` at most its delta.
 
-    Each lattice is computed when it is first used.
+    Each lattice is computed when it is first used: `upper` by calling `above`, and `lower` by calling `below`.
     """
 
     def __init__(self, above: Callable[[], LossLattice], below: Callable[[], LossLattice]) -> None:

@@ -112,7 +112,7 @@ def _from_json(value: object) -> object:
 
 
 class _Account:
-    """An account while it is restored from an export.
+    """An account while it is restored from an export; `record` is its opening in the register.
 
     `row` is the account's row for the accounts table; each restored entry updates its position and hash. `cap` is the
     budget of the dataset's zCDP cap, from which the account's charges are paid as well, or None.
@@ -181,7 +181,8 @@ class Restoration:
     entries in the transaction. So the triggers are dropped first, and rows are written as the triggers would have left
     them. Every hash is recomputed, and the whole ledger is verified before the transaction ends.
 
-    Raises `InvalidParameter` if the ledger is not empty.
+    `tables` are the service's own tables to restore, `at` is the timestamp (microseconds since 1970) of a new seal, and
+    `address` names the ledger in messages. Raises `InvalidParameter` if the ledger is not empty.
     """
 
     def __init__(self, connection: Connection, address: str, tables: Sequence[Table], at: int) -> None:

@@ -70,7 +70,7 @@ class KeptHead:
 
 
 class HeadFile:
-    """The file outside the database that keeps the last signed head (where every account's chain ended)."""
+    """The file at `path`, outside the database, that keeps the last signed head (where every account's chain ended)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,7 +1,7 @@
 """Verification: every hash chain and every balance is recomputed and compared with the database.
 
-A database cannot show by itself that its end was cut off or its past rewritten with new hashes. An anchor kept outside
-it, or signed heads (heads.py), show that.
+A database cannot show by itself that its end was cut off, or that its past was rewritten with new hashes. Two records
+of where every chain ended can show that: an anchor that is kept outside the database, and signed heads (heads.py).
 """
 
 import json
@@ -207,8 +207,8 @@ def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fa
 class _States:
     """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
 
-    The times are kept as ranges of positions in the account's chain of entries. `faults` lists the events that the
-    account's state at that time did not allow.
+    `known` are all records of the register. The times are kept as ranges of positions in the account's chain of
+    entries. `faults` lists the events that the account's state at that time did not allow.
     """
 
     def __init__(self, known: list[Record]) -> None:

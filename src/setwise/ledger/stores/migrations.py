@@ -159,9 +159,10 @@ def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
 
 
 def _rewrite_checks(connection: Connection, *changed: Table) -> None:
-    """Replace the stored CREATE TABLE text of these SQLite tables by the present one, which differs only in CHECKs.
+    """Replace the stored CREATE TABLE text of the SQLite tables `changed` by the present one.
 
-    SQLite has no statement for that; https://sqlite.org/lang_altertable.html describes this procedure.
+    The two texts may differ only in CHECK constraints. SQLite has no statement for that;
+    https://sqlite.org/lang_altertable.html describes this procedure.
     """
     version = connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
     connection.exec_driver_sql("PRAGMA writable_schema = ON")

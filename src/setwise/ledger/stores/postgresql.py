@@ -42,7 +42,7 @@ _Result = TypeVar("_Result")
 
 
 class PostgresqlStore:
-    """A PostgreSQL database that keeps a ledger."""
+    """A PostgreSQL database, at the address `url`, that keeps a ledger."""
 
     def __init__(self, url: URL) -> None:
         shown = url.set(drivername="postgresql").difference_update_query(["password", "sslpassword"])
@@ -214,7 +214,10 @@ class PostgresqlStore:
 
 
 def _engine(url: URL) -> Engine:
-    """Return a SQLAlchemy engine with a connection pool; raise `MissingExtra` if psycopg is not installed."""
+    """Return a SQLAlchemy engine with a connection pool on the database at `url`.
+
+    Raises `MissingExtra` if psycopg is not installed.
+    """
     try:
         engine = create_engine(
             url.set(drivername="postgresql+psycopg"),

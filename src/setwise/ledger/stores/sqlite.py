@@ -51,7 +51,7 @@ def write_lock(path: Path) -> threading.Lock:
 
 
 class SqliteStore:
-    """A SQLite file that keeps a ledger."""
+    """A SQLite file, at `path`, that keeps a ledger; with `read_only` it is never written."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self._path = Path(path)

@@ -38,9 +38,9 @@ _PIECE = 50_000
 
 
 class ClickHouseState(MarkedState):
-    """The private state of one series in two ClickHouse tables, named by a digest of the series' name.
+    """The private state of one series in two tables of the ClickHouse database at `url`.
 
-    Anybody who may read the whole database may read these tables.
+    The tables are named by a digest of the series' name. Anybody who may read the whole database may read them.
     """
 
     def __init__(self, url: str, name: str) -> None:

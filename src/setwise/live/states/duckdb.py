@@ -42,7 +42,7 @@ def _owner_only() -> Iterator[None]:
 
 
 class DuckDBState(SeriesState):
-    """The private state of one series in a DuckDB file, which only one process at a time can open."""
+    """The private state of the series `name` in the DuckDB file at `path`, which one process at a time can open."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path

@@ -47,9 +47,9 @@ A database may give rights on new tables to other roles by default (ALTER DEFAUL
 
 
 class PostgresqlState(SeriesState):
-    """The private state of one series: its rows in PostgreSQL tables that all series of the database share.
+    """The private state of the series `name`: its rows in tables that all series of a PostgreSQL database share.
 
-    Only the tables' owner can read them.
+    The database is at `url`, and only the owner of the tables can read them.
     """
 
     def __init__(self, url: str, name: str) -> None:

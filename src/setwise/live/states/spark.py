@@ -173,7 +173,7 @@ class HadoopFiles:
 
 
 class SparkState(MarkedState):
-    """The private state of one series: a folder with its pairs of user and group, and its markers.
+    """The private state of the series `name`: a folder with its pairs of user and group, and its markers.
 
     A marker is a small file that makes one update valid. `address` is either spark:FOLDER, or the address of a Spark
     engine; the folder is then in the warehouse of the engine's session.
@@ -256,7 +256,10 @@ class SparkState(MarkedState):
         return f"{place.rstrip('/')}/setwise_live/{self._digest}"
 
     def _files(self, session: SparkSession) -> MarkerFiles:
-        """Return the object that reads and writes the marker files of the state, on a local disk or through Hadoop."""
+        """Return the object that reads and writes the marker files of the state.
+
+        Marker files are on a local disk, or are reached through the Hadoop classes of the Spark `session`.
+        """
         java: Any = session._jvm
         path = java.org.apache.hadoop.fs.Path(self._folder(session))
         storage = path.getFileSystem(session._jsc.hadoopConfiguration())

@@ -65,7 +65,7 @@ class _Series:
     """Bounds on the series sum_m J_m A^m / (2m)! with A = z^2 / (4 v^2), for any integer z.
 
     W(z), the weight of z under a rounded Gaussian of variance v, is exp(-z^2 / (2v)) times this sum. The integrals J_m
-    (see `_integral`) do not depend on z and are computed once.
+    (see `_integral`) do not depend on z and are computed once, with `precision` bits.
     """
 
     def __init__(self, variance: Fraction, precision: int) -> None:

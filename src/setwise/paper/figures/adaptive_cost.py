@@ -49,16 +49,19 @@ def _adaptive(epsilon: float, count: int) -> Bracket:
 
 
 def extra(table: Table, end: str) -> list[float]:
-    """Return by how many percent the adaptive optimum exceeds the batch optimum, per row.
+    """Return by how many percent the adaptive optimum exceeds the batch optimum, for each row of `table`.
 
-    `end` is "lower" or "upper", the end of the adaptive bracket that is compared.
+    `table` is a result of `compute`, and `end` is "lower" or "upper": the end of the adaptive bracket that is compared.
     """
     ends = zip(table.numbers(f"adaptive_{end}"), table.numbers("batch"), strict=True)
     return [100.0 * (adaptive / batch - 1.0) for adaptive, batch in ends]
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the check of the paper's statement that adaptive choices of mechanisms can increase the privacy loss."""
+    """Return the check, against `table`, of the paper's statement that adaptive choices can increase the privacy loss.
+
+    `table` is a result of `compute`, and the choices are those of mechanisms after earlier answers.
+    """
     return (
         Claim(
             label="lem:adap_recursion_hetero",
@@ -72,7 +75,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the adaptive and the batch optimum, and of their distance, against the number of uses."""
+    """Return a picture of the adaptive and the batch optimum, and of their distance, against the number of uses.
+
+    `table` is a result of `compute`.
+    """
     picture, (left, right) = chart.panels(2, (9.4, 4.8))
     strokes = (chart.OURS, chart.OTHER, chart.PAPER_TOO)
     for epsilon, stroke in zip(EPSILONS, strokes, strict=True):

@@ -41,7 +41,10 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of the published overall epsilon of 34.9, and of the smaller one that can be certified."""
+    """Return checks of the published overall epsilon of 34.9, and of the smaller epsilon that can be certified.
+
+    `table` is a result of `compute`, from which our numbers are taken.
+    """
     last = {"uses": float(USES)}
     return (
         Claim(
@@ -70,7 +73,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of uses, and of the excess of the paper's bound."""
+    """Return a picture of the overall epsilon against the number of uses, and of the excess of the paper's bound.
+
+    `table` is a result of `compute`.
+    """
     picture, (left, right) = chart.panels(2, (9.4, 4.7), (3, 2))
     uses = table.numbers("uses")
     low, high = table.numbers("ours_lower"), table.numbers("ours_upper")

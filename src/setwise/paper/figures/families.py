@@ -45,8 +45,8 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
 def claims_setwise(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about its set-wise bound (fig:AdvancedCompBRDP).
 
-    With half of the uses bounded range the bound is almost the optimal pure-DP bound; with all of them it is below
-    that.
+    `table` is a result of `compute_setwise`. With half of the uses bounded range the bound is almost the optimal
+    pure-DP bound; with all of them it is below that.
     """
     small = table.where("epsilon", EPSILONS[0])
     half, pure = small.numbers("paper_50"), small.numbers("optimal_pure")
@@ -84,7 +84,10 @@ def claims_setwise(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_setwise(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of uses, one panel per epsilon of a use."""
+    """Return a picture of the overall epsilon against the number of uses, one panel per epsilon of a use.
+
+    `table` is a result of `compute_setwise`.
+    """
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
         part = table.where("epsilon", epsilon)
@@ -143,7 +146,8 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
 def claims_batch(table: Table) -> tuple[Claim, ...]:
     """Return checks that the batch optimum agrees with two earlier theorems, and with the paper's printed formula.
 
-    With only pure-DP uses it is the optimal pure-DP bound, and with only bounded-range uses the optimal batch bound.
+    `table` is a result of `compute_batch`. With only pure-DP uses the batch optimum is the optimal pure-DP bound, and
+    with only bounded-range uses the optimal batch bound.
     """
     part = table.where("uses", 20.0)
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]
@@ -184,7 +188,10 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_batch(table: Table) -> "chart.Picture":
-    """Return a picture of delta, on a logarithmic axis, against the overall epsilon; one panel per number of uses."""
+    """Return a picture of delta, on a logarithmic axis, against the overall epsilon; one panel per number of uses.
+
+    `table` is a result of `compute_batch`.
+    """
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, uses in zip(axes, COUNTS, strict=True):
         part = table.where("uses", float(uses))

@@ -47,7 +47,10 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks that registering parameters in advance lowers epsilon, except for Gaussian noise."""
+    """Return checks that registering parameters in advance lowers epsilon, except for Gaussian noise.
+
+    `table` is a result of `compute`.
+    """
 
     def largest_ratio(kind: str) -> float:
         """Return the largest ratio of the epsilon with fixed parameters to that of a filter, over the rows of a kind.
@@ -79,7 +82,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilons against the number of uses, one panel per kind of use."""
+    """Return a picture of the overall epsilons against the number of uses, one panel per kind of use.
+
+    `table` is a result of `compute`.
+    """
     picture, axes = chart.panels(3, (10.4, 4.6))
     titles = ("picks: bounded range 0.1", "Laplace counts: pure DP 0.1", "Gaussian counts: sigma = 14.14")
     for panel, (name, _), title in zip(axes, KINDS, titles, strict=True):

@@ -85,9 +85,9 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
     once = Gaussian(sigma=equal_sigma(epsilon) / math.sqrt(contributions))
 
     def overall(log_share: float) -> float:
-        """Return the overall epsilon if the delta_i of all histograms together use the share exp(`log_share`) of delta.
+        """Return the overall epsilon if the histograms' own deltas add up to the share exp(`log_share`) of delta.
 
-        The composition of the histograms uses the remaining delta.
+        Each histogram is (epsilon_i, delta_i)-DP. The remaining delta is used to compose the histograms.
         """
         spent = DELTA * math.exp(log_share)
         histogram = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))
@@ -119,8 +119,8 @@ SENSITIVITIES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
     """Return the table of overall epsilons at delta = 1e-6 for one histogram.
 
-    There is one row per epsilon of the Laplace noise and l0-sensitivity (the number of counts that one user changes),
-    and one column per bound. `progress` is called with the share of rows done.
+    There is one row per epsilon of the Laplace noise and l0-sensitivity in `sensitivities` (the number of counts that
+    one user changes), and one column per bound. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in sensitivities]
@@ -142,7 +142,8 @@ def compute_once(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVIT
 def claims_once(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about one histogram (fig:GM_oneshot).
 
-    Laplace noise has the smaller epsilon for small l0-sensitivity, and Gaussian noise for large.
+    `table` is a result of `compute_once`. Laplace noise has the smaller epsilon if one user changes few counts, and
+    Gaussian noise if one user changes many.
     """
     comparisons = []
     for epsilon in EPSILONS:
@@ -178,7 +179,10 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_once(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the l0-sensitivity, one panel per epsilon."""
+    """Return a picture of the overall epsilon against the l0-sensitivity, one panel per epsilon of the noise.
+
+    `table` is a result of `compute_once`.
+    """
     picture, axes = chart.panels(2, (9.4, 4.7))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
         part = table.where("epsilon", epsilon)
@@ -236,7 +240,8 @@ def compute_composed(progress: Progress, histograms: tuple[int, ...] = HISTOGRAM
 def claims_composed(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about several histograms (fig:GM_comp).
 
-    Laplace noise has the smaller epsilon for few histograms, and Gaussian noise, through zCDP, for many.
+    `table` is a result of `compute_composed`. Laplace noise has the smaller epsilon for few histograms, and Gaussian
+    noise, through zCDP, for many.
     """
     small, large = EPSILONS
     first, last = {"epsilon": large, "histograms": 2.0}, {"epsilon": small, "histograms": 10.0}
@@ -301,7 +306,10 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
 
 
 def draw_composed(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon against the number of histograms, one panel per epsilon."""
+    """Return a picture of the overall epsilon against the number of histograms, one panel per epsilon of the noise.
+
+    `table` is a result of `compute_composed`.
+    """
     picture, axes = chart.panels(2, (9.4, 4.9))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
         part = table.where("epsilon", epsilon)

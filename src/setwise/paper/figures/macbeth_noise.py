@@ -56,8 +56,9 @@ def macbeth_words() -> Histogram:
 class Comparison:
     """Noisy counts of words by Laplace noise and by ordered least squares, summarised over repeated trials.
 
-    Each field has one entry per word: the word, its true count and, for each of the two mechanisms, the mean of its
-    noisy counts, their standard deviation (`.._deviation`) and their mean absolute error (`.._error`).
+    Each field has one entry per word. `words` and `counts` are the words and their true counts. For each of the two
+    mechanisms, the field ending in `_mean` has the mean of the noisy counts, `_deviation` their standard deviation, and
+    `_error` their mean absolute error.
     """
 
     words: tuple[str, ...]
@@ -197,7 +198,10 @@ def compute(progress: Progress, trials: int = TRIALS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of the paper's worked example, and of what its text says about this figure."""
+    """Return checks of the paper's worked example with 25 counts, and of what its text says about fig:NoiseCompare.
+
+    `table` is a result of `compute`.
+    """
     laplace, squares, ours = (
         sum(table.numbers(f"{name}_error")[_SMALL]) / 10 for name in ("laplace", "least_squares", "ours")
     )
@@ -249,7 +253,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "Picture":
-    """Return a picture of the counts with one standard deviation, and of the mean absolute errors."""
+    """Return a picture of the words' counts with one standard deviation, and of the mean absolute errors.
+
+    `table` is a result of `compute`.
+    """
     picture, (left, right) = chart.panels(2, (10.4, 5.2), (3, 2))
     words = [str(word) for word in table.cells("word")]
     places = [float(place) for place in range(len(words))]
@@ -280,8 +287,8 @@ def _bars(
     """Draw one mechanism's means with error bars of one standard deviation in the panel `axes`.
 
     `name` is the mechanism's prefix of column names in `table`. `places` are the positions of the words on the x axis,
-    and `shift` moves the bars sideways so that those of two mechanisms can be told apart. `label` is the entry in the
-    legend.
+    and `shift` moves the bars sideways so that those of two mechanisms can be told apart. `color` and `marker` are
+    those of the means, and `label` is the entry in the legend.
     """
     axes.errorbar(
         [place + shift for place in places],

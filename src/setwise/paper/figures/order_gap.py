@@ -62,18 +62,19 @@ def compute(progress: Progress, points: int = 61) -> Table:
 def claims(table: Table) -> tuple[Claim, ...]:
     """Return checks of statements about the order of one pure-DP (DP) and two bounded-range (BR) mechanisms.
 
-    Below overall epsilon = epsilon, the order DP, BR, BR has a larger delta than BR, DP, BR (lem:ordbrdp2, with closed
-    forms). From epsilon on, all orders agree (lem:xyz).
+    All three have the same epsilon, and `table` is a result of `compute`. At overall epsilons below epsilon, the order
+    DP, BR, BR has a larger delta than BR, DP, BR (lem:ordbrdp2, with closed forms). At larger ones all orders agree
+    (lem:xyz).
     """
     g, difference = table.numbers("overall_epsilon"), table.numbers("difference")
     below = [value for x, value in zip(g, difference, strict=True) if x < EPSILON - 1e-9]
     beyond = [value for x, value in zip(g, difference, strict=True) if x >= EPSILON]
 
     def apart(order: str, closed: str) -> float:
-        """Return the largest relative distance, over all rows, of a closed form from an end of the recursion's bracket.
+        """Return the largest relative distance, over all rows, between two computations of the same delta.
 
-        `order`, such as "DBB", names the order of the recursion, and `closed` the column of the closed form. The result
-        is infinite if the closed form is outside the bracket.
+        One is a closed form, in the column `closed`; the other is the bracket of the recursion over mechanisms in the
+        `order`, such as "DBB", of which both ends are compared. Infinite if the closed form is outside of the bracket.
         """
         ends = zip(
             table.numbers(f"recursion_{order}_lower"),
@@ -127,7 +128,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the difference and the ratio of the deltas of the orders DP, BR, BR and BR, DP, BR."""
+    """Return a picture of the difference and the ratio of the deltas of the orders DP, BR, BR and BR, DP, BR.
+
+    DP is pure DP and BR bounded range; `table` is a result of `compute`.
+    """
     picture, (left, right) = chart.panels(2, (9.4, 4.4))
     g = table.numbers("overall_epsilon")
     first = table.numbers("dp_br_br")

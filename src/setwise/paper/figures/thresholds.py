@@ -30,8 +30,8 @@ SENSITIVITIES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
 def published_threshold(contributions: int) -> float:
     """Return the threshold, in users, of the Laplace mechanism for unknown domains (unkLap) as published.
 
-    It is tau + (Delta tau/epsilon) ln(Delta/delta). Delta is `contributions`, the largest number of counts that one
-    user changes, and tau = 1 is the most by which a user changes one count.
+    It is tau + (Delta tau/epsilon) ln(Delta/delta) with epsilon = 0.1 and delta = 1e-10. Delta is `contributions`, the
+    largest number of counts that one user changes, and tau = 1 is the most by which a user changes one count.
     """
     return 1.0 + contributions / EPSILON * math.log(contributions / DELTA)
 
@@ -46,10 +46,10 @@ def failure_of_margin(t: float, contributions: int) -> float:
 
 
 def corrected_threshold(contributions: int) -> float:
-    """Return the threshold, in users, with which unkLap, the Laplace mechanism for unknown domains, meets delta.
+    """Return the threshold, in users, with which unkLap is (0.1, 1e-10)-DP, unlike with the published one.
 
-    One user changes at most `contributions` counts. Either of two neighbouring tables may fail, so each may fail with
-    probability delta / (1 + e^epsilon).
+    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts. Either of two
+    neighbouring tables may fail, so each may fail with probability delta / (1 + e^epsilon).
     """
     allowed = DELTA / (1.0 + math.exp(EPSILON))
     t = float(brentq(lambda t: math.log(failure_of_margin(t, contributions) / allowed), 1.0, 100.0, xtol=1e-13))
@@ -57,9 +57,10 @@ def corrected_threshold(contributions: int) -> float:
 
 
 def ours_gaussian(contributions: int) -> tuple[float, int]:
-    """Return our sigma and integer threshold for truncated Gaussian noise, if one user changes `contributions` counts.
+    """Return our sigma and integer threshold for truncated Gaussian noise that is (0.1, 1e-10)-DP.
 
-    Half of delta pays for the Gaussian noise, by its exact privacy profile, and half for the threshold.
+    One user changes at most `contributions` counts. Half of delta pays for the Gaussian noise, by its exact privacy
+    profile, and half for the threshold.
     """
     noise = smallest_noise(
         lambda sigma: [gaussian_histogram(sigma=sigma, contributions=contributions)], epsilon=EPSILON, delta=DELTA / 2
@@ -69,7 +70,7 @@ def ours_gaussian(contributions: int) -> tuple[float, int]:
 
 
 def ours_laplace(contributions: int) -> int:
-    """Return our fixed threshold, in users, for Laplace noise if all groups, not only the largest, are read.
+    """Return our fixed threshold, in users, for Laplace noise that is (0.1, 1e-10)-DP, if all groups are read.
 
     One user changes at most `contributions` counts. Half of delta pays for the noise, composed optimally, and half for
     the threshold.
@@ -84,11 +85,11 @@ def ours_laplace(contributions: int) -> int:
 
 
 def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) -> Table:
-    """Return the table of thresholds, one row per l0-sensitivity (the number of counts that one user changes).
+    """Return the table of thresholds, with one row per l0-sensitivity in `sensitivities`.
 
-    The columns are the paper's truncated Gaussian, Laplace noise as published and as corrected, and our two mechanisms.
-    The paper does not say how it splits delta between noise and threshold; here each gets half. `progress` is called
-    with the share of rows done.
+    The l0-sensitivity is the number of counts that one user changes. The columns are the paper's truncated Gaussian,
+    Laplace noise as published and as corrected, and our two mechanisms. The paper does not say how it splits delta
+    between noise and threshold; here each gets half. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(sensitivities):
@@ -115,7 +116,10 @@ def compute(progress: Progress, sensitivities: tuple[int, ...] = SENSITIVITIES) 
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of what the paper's text says about thresholds over an unknown domain, and corrections of it."""
+    """Return checks of what the paper's text says about thresholds over an unknown domain, and corrections of it.
+
+    `table` is a result of `compute`.
+    """
     sigma, tau, many = 20.0, 1.0, 10
     level = continuous_truncation_level(many, tau, sigma, 1e-8)
     many_counts = {"sensitivity": 100.0}
@@ -195,7 +199,10 @@ def _two_laplace(t: float) -> float:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the thresholds against the l0-sensitivity, on logarithmic axes."""
+    """Return a picture of the thresholds against the l0-sensitivity, on logarithmic axes.
+
+    `table` is a result of `compute`.
+    """
     picture, (panel,) = chart.panels(1, (7.8, 5.4))
     x = table.numbers("sensitivity")
     curves = (

@@ -164,7 +164,7 @@ def compute(progress: Progress, points: int = 41) -> Table:
 def claims(table: Table) -> tuple[Claim, ...]:
     """Return checks about the order of bounded-range mechanisms with unequal epsilons, which the paper leaves open.
 
-    Order matters, and smaller epsilons first is not always the worst order.
+    `table` is a result of `compute`. Order matters, and smaller epsilons first is not always the worst order.
     """
     small, large = delta_in_order((0.5, 1.0), 0.3), delta_in_order((1.0, 0.5), 0.3)
     four = table.where("parameters", "four")
@@ -199,8 +199,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def draw(table: Table) -> "chart.Picture":
     """Return a picture of how the order of bounded-range mechanisms changes delta, against the overall epsilon.
 
-    The left panel shows by how many percent delta is smaller if the larger of two epsilons comes first. The right panel
-    shows by how much the delta of four epsilons is larger if the first two are swapped than in ascending order.
+    `table` is a result of `compute`. The left panel shows by how many percent delta is smaller if the larger of two
+    epsilons comes first. The right panel shows by how much the delta of four epsilons is larger if the first two are
+    swapped than in ascending order.
     """
     picture, (left, right) = chart.panels(2, (9.8, 4.7))
     for (a, b), stroke in zip(PAIRS, (chart.OTHER, chart.OURS, chart.PAPER_TOO), strict=True):

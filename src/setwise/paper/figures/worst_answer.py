@@ -97,9 +97,10 @@ def quartic_answer(x: float, epsilon: float = EPSILON) -> float:
 
 
 def compute(progress: Progress, points: int = 121) -> Table:
-    """Return the table of the worst t of the first mechanism, with two and with three mechanisms left.
+    """Return the table of the worst parameter t of the first bounded-range mechanism, of two and of three mechanisms.
 
-    The rows are `points` overall epsilons. `progress` is called with the share of rows done.
+    The worst t has the largest delta. The rows are `points` overall epsilons, and `progress` is called with the share
+    of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for i in range(points):
@@ -129,10 +130,10 @@ def bend(low: float, middle: float, high: float) -> float:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of the paper's observation about the worst t, and of the answer to its open question.
+    """Return checks of the paper's observation about the worst parameter t, and of the answer to its open question.
 
-    The worst t of the first mechanism is a weighted sum of epsilon and the overall epsilon with two mechanisms left,
-    but not with three.
+    `table` is a result of `compute`. t is the parameter of the first bounded-range mechanism; the worst t has the
+    largest delta. With two mechanisms it is a weighted sum of epsilon and the overall epsilon, but not with three.
     """
     g, two = table.numbers("overall_epsilon"), table.numbers("two_left")
     sums = [max(EPSILON / 2, (x + EPSILON) / 3) for x in g]
@@ -203,7 +204,10 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def draw(table: Table) -> "chart.Picture":
-    """Return a picture of the worst t with two and three mechanisms left, and of the weighted sums that it follows."""
+    """Return a picture of the worst t of the first of two and of three mechanisms, against the overall epsilon.
+
+    `table` is a result of `compute`. The weighted sums of epsilon and the overall epsilon that t follows are drawn too.
+    """
     picture, (panel,) = chart.panels(1, (7.8, 4.8))
     g = table.numbers("overall_epsilon")
     chart.line(
