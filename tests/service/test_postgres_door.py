@@ -248,6 +248,13 @@ def test_tls_is_spoken_where_a_certificate_is_given(tmp_path):
         ) as connection:
             assert connection.pgconn.ssl_in_use
             assert connection.execute("SELECT 1").fetchone() == (1,)
+        ask_for_tls = struct.pack("!II", 8, 80877103)
+        begin = struct.pack("!I", 196608) + b"user\0mallory\0\0"
+        with socket.create_connection(("127.0.0.1", port)) as injected:
+            injected.sendall(ask_for_tls + struct.pack("!I", len(begin) + 4) + begin)
+            reply = injected.recv(1000)
+        assert reply[:1] == b"E", "bytes in clear text would count as sent inside TLS"
+        assert b"in clear text after the request for TLS" in reply
 
 
 def test_cancelling_stops_a_question(door, monkeypatch):

@@ -11,17 +11,18 @@ import ipaddress
 import secrets
 import ssl
 import struct
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from setwise.errors import NotSignedIn, SetwiseError, TooManyRequests
 from setwise.service.postgres import messages
-from setwise.service.postgres.messages import Field, ProtocolError
-from setwise.service.postgres.replies import Rejected, Reply, Result
+from setwise.service.postgres.messages import ProtocolError
+from setwise.service.postgres.replies import Rejected, Reply
+from setwise.service.postgres.result_writer import ResultWriter, format_of
 from setwise.service.postgres.session import REPORTED, Portal, Prepared, Session, Transaction, sqlstate
 from setwise.service.postgres.statements import check_length, parameter_count, split_statements, with_parameters
-from setwise.service.postgres.values import SIZES, TEXT, Column, encode, literal
+from setwise.service.postgres.values import TEXT, literal
 from setwise.service.problems import defect
 from setwise.service.slots import PersonalLimit, current_person
 
@@ -31,9 +32,6 @@ _LARGEST_STARTUP = 10_000
 _MOST_KEPT = 500
 _MOST_KEPT_CHARACTERS = 1_000_000
 """The most prepared statements, the most portals, and the most characters of each, that one connection keeps."""
-
-_ROWS_AT_ONCE = 500
-"""Rows that are sent at once; then other connections are served, and the client must read before more are sent."""
 
 _FIRST_MESSAGES = 4
 """The most messages before a session begins: requests for encryption, and the startup message itself."""
@@ -211,6 +209,7 @@ class _Connection:
         self._door = door
         self._reader = reader
         self._writer = writer
+        self._results = ResultWriter(writer, self._drain, door.unsent)
         self._encrypted = False
         self._reported: dict[str, str] = {}
         """The values of settings that the client was told last."""
@@ -262,11 +261,17 @@ class _Connection:
         raise ProtocolError("no startup message arrived")
 
     async def _encrypt(self) -> None:
-        """Respond to a client's request for TLS, and start TLS if it is configured and not started yet."""
+        """Respond to a client's request for TLS, and start TLS if it is configured and not started yet.
+
+        Raises `ProtocolError` if the client has sent more than the request. Such bytes were not encrypted, so somebody
+        between client and server may have added them, and after the handshake they would count as the client's own.
+        """
         if self._door.tls is None or self._encrypted:
             self._writer.write(messages.REFUSE_ENCRYPTION)
             await self._writer.drain()
             return
+        if getattr(self._reader, "_buffer"):  # noqa: B009 - the standard library has no public name for it
+            raise ProtocolError("bytes arrived in clear text after the request for TLS")
         self._writer.write(messages.ACCEPT_ENCRYPTION)
         await self._writer.drain()
         await self._writer.start_tls(self._door.tls)
@@ -422,10 +427,10 @@ class _Connection:
             self._writer.write(messages.EMPTY_QUERY)
         for statement in statements:
             reply = await session.run(statement)
-            self._notify(reply)
+            self._results.notify(reply)
             if reply.result is not None:
-                self._send_columns(reply.result.columns, ())
-                await self._send_rows(reply.result, reply.result.rows, ())
+                self._results.send_columns(reply.result.columns, ())
+                await self._results.send_rows(reply.result, reply.result.rows, ())
             self._writer.write(messages.command_complete(reply.tag))
         self._ready(session)
 
@@ -441,7 +446,7 @@ class _Connection:
         values = []
         for place, value in enumerate(message.parameters):
             type_ = prepared.types[place] if place < len(prepared.types) else 0
-            values.append(literal(value, type_, _format(formats, place)))
+            values.append(literal(value, type_, format_of(formats, place)))
         text = with_parameters(prepared.text, values)
         check_length(text)
         _store_limited(session.portals, message.portal, Portal(text, message.result_formats))
@@ -460,15 +465,15 @@ class _Connection:
             read = await session.describe(prepared.text)
             prepared.types = _parameter_types(prepared, read.parameters)
             self._writer.write(messages.parameter_description(prepared.types))
-            self._send_columns(read.columns or (), (), or_none=True)
+            self._results.send_columns(read.columns or (), (), or_none=True)
             return
         if message.name not in session.portals and message.name in session.cursors:
-            self._send_columns(session.cursors[message.name].result.columns, ())
+            self._results.send_columns(session.cursors[message.name].result.columns, ())
             return
         portal = _portal(session, message.name)
         reply = await self._run(session, portal)
         columns = () if reply.result is None else reply.result.columns
-        self._send_columns(columns, portal.formats, or_none=reply.result is None)
+        self._results.send_columns(columns, portal.formats, or_none=reply.result is None)
 
     async def _run(self, session: Session, portal: Portal) -> Reply:
         """Return the reply to the statement of `portal`, and keep it there, so that the statement runs only once."""
@@ -490,57 +495,17 @@ class _Connection:
             self._writer.write(messages.EMPTY_QUERY)
             return
         if portal.sent == 0:
-            self._notify(reply)
+            self._results.notify(reply)
         if reply.result is not None:
             rows = reply.result.rows[portal.sent :]
             if most > 0:
                 rows = rows[:most]
-            await self._send_rows(reply.result, rows, portal.formats)
+            await self._results.send_rows(reply.result, rows, portal.formats)
             portal.sent += len(rows)
             if portal.sent < len(reply.result.rows):
                 self._writer.write(messages.PORTAL_SUSPENDED)
                 return
         self._writer.write(messages.command_complete(reply.tag))
-
-    def _notify(self, reply: Reply) -> None:
-        """Send the notices of `reply`, such as the privacy guarantee, to the client."""
-        for sentence in reply.notices:
-            self._writer.write(messages.notice(sentence))
-
-    def _send_columns(self, columns: Sequence[Column], formats: Sequence[int], *, or_none: bool = False) -> None:
-        """Send the names and types of a result's columns (RowDescription).
-
-        `formats` says which columns are sent as text (0) or binary (1). With `or_none`, NoData is sent if there are no
-        columns.
-        """
-        if not columns and or_none:
-            self._writer.write(messages.NO_DATA)
-            return
-        fields = [
-            Field(column.name, column.type, SIZES.get(column.type, -1), _format(formats, place))
-            for place, column in enumerate(columns)
-        ]
-        self._writer.write(messages.row_description(fields))
-
-    async def _send_rows(self, result: Result, rows: Sequence[Sequence[object]], formats: Sequence[int]) -> None:
-        """Send `rows` of `result` to the client, each cell as text (0) or binary (1) as `formats` says.
-
-        More than 500 rows are sent in steps, as fast as the client reads them. Raises `TooManyRequests` if the person
-        has too many large results that the clients have not read yet.
-        """
-        types = [column.type for column in result.columns]
-        is_large = len(rows) > _ROWS_AT_ONCE
-        with self._door.unsent.counting(current_person.get()) if is_large else contextlib.nullcontext():
-            for begin in range(0, len(rows), _ROWS_AT_ONCE):
-                for row in rows[begin : begin + _ROWS_AT_ONCE]:
-                    cells = [
-                        encode(value, type_, _format(formats, place))
-                        for place, (value, type_) in enumerate(zip(row, types, strict=True))
-                    ]
-                    self._writer.write(messages.data_row(cells))
-                if is_large:
-                    await self._drain()
-                    await asyncio.sleep(0)
 
 
 Kept = TypeVar("Kept", Prepared, Portal)
@@ -559,16 +524,6 @@ def _portal(session: Session, name: str) -> Portal:
     if name not in session.portals:
         raise Rejected("34000", f'portal "{name}" does not exist')
     return session.portals[name]
-
-
-def _format(formats: Sequence[int], place: int) -> int:
-    """Return the format of the parameter or column number `place`, counted from 0: 0 for text, 1 for binary.
-
-    `formats` is as in the protocol: one format for each, one format for all, or empty if all are text.
-    """
-    if not formats:
-        return 0
-    return formats[0] if len(formats) == 1 else formats[place] if place < len(formats) else 0
 
 
 def _parameter_types(prepared: Prepared, found: Mapping[int, int]) -> tuple[int, ...]:

@@ -1,0 +1,91 @@
+"""Writes the results of statements to the client of one PostgreSQL connection: notices, columns and rows."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from setwise.service.postgres import messages
+from setwise.service.postgres.messages import Field
+from setwise.service.postgres.replies import Reply, Result
+from setwise.service.postgres.values import SIZES, Column, encode
+from setwise.service.slots import PersonalLimit, current_person
+
+_ROWS_AT_ONCE = 500
+"""Rows that are sent at once; then other connections are served, and the client must read before more are sent."""
+
+
+class ResultWriter:
+    """Writes results to one client as fast as the client reads them.
+
+    `writer` sends bytes to the client, and `drain` waits until the client has read most of them. `unsent` limits one
+    person's large results that wait for their reader.
+    """
+
+    def __init__(
+        self, writer: asyncio.StreamWriter, drain: Callable[[], Awaitable[None]], unsent: PersonalLimit
+    ) -> None:
+        self._writer = writer
+        self._drain = drain
+        self._unsent = unsent
+
+    def notify(self, reply: Reply) -> None:
+        """Send the notices of `reply`, such as the privacy guarantee."""
+        for sentence in reply.notices:
+            self._writer.write(messages.notice(sentence))
+
+    def send_columns(self, columns: Sequence[Column], formats: Sequence[int], *, or_none: bool = False) -> None:
+        """Send the names and types of a result's columns (RowDescription).
+
+        `formats` says which columns are sent as text (0) or binary (1). With `or_none`, NoData is sent if there are no
+        columns.
+        """
+        if not columns and or_none:
+            self._writer.write(messages.NO_DATA)
+            return
+        fields = [
+            Field(column.name, column.type, SIZES.get(column.type, -1), format_of(formats, place))
+            for place, column in enumerate(columns)
+        ]
+        self._writer.write(messages.row_description(fields))
+
+    async def send_rows(self, result: Result, rows: Sequence[Sequence[object]], formats: Sequence[int]) -> None:
+        """Send `rows` of `result`, each cell as text (0) or binary (1) as `formats` says.
+
+        Raises `TooManyRequests` if the person has too many large results that the clients have not read yet.
+        """
+        types = [column.type for column in result.columns]
+
+        def encode_row(row: Sequence[object]) -> bytes:
+            """Return the DataRow message of one row."""
+            cells = zip(row, types, strict=True)
+            return messages.data_row(
+                [encode(value, type_, format_of(formats, place)) for place, (value, type_) in enumerate(cells)]
+            )
+
+        await self.send_each(rows, encode_row)
+
+    async def send_each(
+        self, rows: Sequence[Sequence[object]], encode_row: Callable[[Sequence[object]], bytes]
+    ) -> None:
+        """Send the bytes that `encode_row` returns for each row; more than 500 rows in steps, as the client reads them.
+
+        Raises `TooManyRequests` if the person has too many large results that the clients have not read yet.
+        """
+        is_large = len(rows) > _ROWS_AT_ONCE
+        with self._unsent.counting(current_person.get()) if is_large else contextlib.nullcontext():
+            for begin in range(0, len(rows), _ROWS_AT_ONCE):
+                for row in rows[begin : begin + _ROWS_AT_ONCE]:
+                    self._writer.write(encode_row(row))
+                if is_large:
+                    await self._drain()
+                    await asyncio.sleep(0)
+
+
+def format_of(formats: Sequence[int], place: int) -> int:
+    """Return the format of the parameter or column number `place`, counted from 0: 0 for text, 1 for binary.
+
+    `formats` is as in the protocol: one format for each, one format for all, or empty if all are text.
+    """
+    if not formats:
+        return 0
+    return formats[0] if len(formats) == 1 else formats[place] if place < len(formats) else 0
