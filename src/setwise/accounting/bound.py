@@ -143,9 +143,9 @@ def evaluate_bounds(
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
     `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated in turn until the
-    intersection is narrow enough, relative to its upper end: as narrow as `width`, or if `width` is None, as the last
-    evaluated bound requires (its `enough`; if it has none, `effort.width` for a preliminary bound and `effort.enough`
-    for any other).
+    intersection is narrow enough, relative to its upper end. Narrow enough means at most `width`. If `width` is None,
+    the last evaluated bound decides: at most its `enough`, or if that is None, `effort.width` for a preliminary bound
+    and `effort.enough` for any other.
 
     Raises: `Unattainable`, as the first bound did, if every bound refuses the target.
     """
@@ -182,9 +182,10 @@ def either(first: Bound, second: Bound) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of the bound `first` for `target`, or of `second` if `first` raises `Unattainable`.
+        """Return the bracket of `first` for `target`, or of `second` if `first` raises `Unattainable`.
 
-        `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
+        `first` and `second` are the two bounds given to `either`. `target` asks for a delta or an epsilon, and `width`
+        is the wanted width of the bracket, relative to its upper end, or None for the default.
         """
         try:
             return first.answer(target, width)

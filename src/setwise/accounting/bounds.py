@@ -248,7 +248,9 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         """Return the bracket for `target` whose upper end is computed with one Gaussian for all bounded-range uses.
 
         `target` asks for a delta or an epsilon. `width` is the wanted width of the bracket, relative to its upper end,
-        or None. Raises: `Unattainable` if there is no such upper end.
+        or None.
+
+        Raises: `Unattainable` if there is no such upper end.
         """
         upper = above.answer(target, width).upper
         return Bracket(min(reached(target), upper), upper)
@@ -308,17 +310,19 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
     @cache
     def above(split: gaussian_majorant.Split) -> Bound:
-        """Return the bound for the upper end: one Gaussian for the small epsilons of `split`, then the large epsilons.
+        """Return an upper bound on delta and epsilon, in which one Gaussian replaces the small epsilons of `split`.
 
-        `split` divides the bounded-range uses into small and large epsilons.
+        `split` divides the bounded-range uses into small and large epsilons; the uses with large epsilons come after
+        the Gaussian and are computed on a grid.
         """
         return bound([Use(gaussian_of(split.wallet))] if split.small else [], split.large)
 
     @cache
     def below(split: gaussian_majorant.Split) -> Bound:
-        """Return the bound for the lower end: randomized responses for small epsilons, then the large ones ascending.
+        """Return a lower bound on delta and epsilon, in which randomized responses replace the small epsilons.
 
-        `split` divides the bounded-range uses into small and large epsilons.
+        `split` divides the bounded-range uses into small and large epsilons; the uses with large epsilons come after
+        the responses, in ascending order, and are computed on a grid.
         """
         attained = [
             Use(known, count)
@@ -484,7 +488,7 @@ def _only_for_width(bound: Bound) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of the slow `bound` for `target`.
+        """Return the bracket of the slow `bound`, the argument of `_only_for_width`, for `target`.
 
         Raises: `Unattainable` if `width` is None, because the caller is then content with the quicker bounds.
         """

@@ -165,11 +165,17 @@ def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     ends = math.log(worst), math.log(best)
 
     def at(point: float) -> float:
-        """Return the value of the free parameter whose logarithm is `point`; exactly `worst` or `best` at the ends."""
+        """Return the value of the free parameter whose logarithm is `point`.
+
+        At the two ends of the search it is exactly `worst` or `best`, the arguments of `_boundary`, without rounding.
+        """
         return worst if point == ends[0] else best if point == ends[1] else math.exp(point)
 
     def estimate(point: float) -> float:
-        """Return the estimated log(delta / wanted delta) at the parameter value exp(`point`)."""
+        """Return the estimated log(delta / wanted delta) of the plan at the parameter value exp(`point`).
+
+        It is negative if that value meets the target.
+        """
         return target.estimated_excess(math.exp(point))
 
     start = _crossing(estimate, *ends)
@@ -194,9 +200,10 @@ def _search(
 
     A point is the logarithm of a plan's free parameter or, if `spacing` is 1, a number of uses. `excess` maps a point
     to log(delta / wanted delta), which is at most 0 at a good point, and to the width of the bracket of that number.
-    The search starts at `start`, near which the excess changes by about `rate` per unit. It ends at a good point whose
-    excess is no further below 0 than its bracket is wide, or that is no further than `spacing` from a bad point. A
-    number of uses is also accepted if its bracket is so narrow that one more use would clearly be too much.
+    The search starts at `start`, near which the excess changes by about `rate` per unit. It ends at a good point p if a
+    better point cannot be told from p: because the excess of p is within the width of its bracket from 0, or because a
+    bad point is at most `spacing` away. For numbers of uses, the first condition is that the bracket is narrow enough
+    to show that one more use would be too much.
     """
     whole = spacing == 1.0
     left, right = min(worst, best), max(worst, best)

@@ -185,9 +185,9 @@ class Composition:
         An interaction is what the analyst may decide after seeing earlier answers. From weakest to strongest they are
         batch (nothing), ordered (the mechanisms, with parameters in a fixed order), set-wise (also the order) and
         adaptive (also the parameters). A stronger one allows everything that a weaker one allows. So the upper end for
-        a stronger interaction holds for this composition too, and so does the lower end for a weaker one; the latter is
-        used if it is quick to compute. `target` says which delta or epsilon is bounded, and `effort` how much work may
-        be done.
+        a stronger interaction holds for this composition too. The lower end for a weaker interaction holds as well, and
+        is used if it is quick to compute. `target` says which delta or epsilon is bounded, and `effort` how much work
+        may be done.
 
         The lower end of `bound` is lowered to that of a stronger interaction if it is above it, so that results never
         show a weaker analyst learning more than a stronger one.
@@ -295,7 +295,8 @@ class Composition:
         """Return a lower bound on the delta or epsilon of `target` from the uses that are neither zCDP nor CDP.
 
         For these uses the optimum is known. Fewer uses reveal less, so the lower end of their bracket is a lower bound
-        for all uses. 0 if no such uses remain, or if there are no others. `effort` says how narrow the bracket must be.
+        for all uses. The result is 0 if all uses are zCDP or CDP, or if none is. `effort` says how narrow the bracket
+        must be.
         """
         known = tuple(use for use in self.uses if not _classify((use,)).classes)
         if not known or len(known) == len(self.uses):

@@ -110,7 +110,8 @@ class Menu:
     def most_uses(self, guarantee: Guarantee) -> int:
         """Return how many uses of `guarantee` the whole budget of the menu pays for.
 
-        Raises: `InvalidParameter` if `guarantee` is not at least as strong as that of some menu item.
+        Raises: `InvalidParameter` if `guarantee` implies the guarantee of no menu item, so that the menu cannot price
+        it.
         """
         return self.budget // self.cost(Use(guarantee))
 
@@ -175,7 +176,7 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     least = min(gains)
 
     def unevenness(unit: int) -> float:
-        """Return how far costs in whole units are from being in proportion to the gains of the items; 1 if they are.
+        """Return how far whole-unit costs are from being in proportion to the gains of the menu items; 1 if they are.
 
         It is the largest gain per unit of cost among the items, divided by the smallest, if the cheapest item costs
         `unit` units and the others are rounded to whole units. The gain of an item is log E[exp(tilt L)], where L is

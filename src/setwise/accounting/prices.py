@@ -188,9 +188,10 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
     The noise has parameter `sigma`, and one user changes the number it is added to by at most `sensitivity`.
     `remaining` is the mu squared that the use leaves in the wallet. For truncated noise, `missing` bounds the
     probability that untruncated noise falls outside of the outcomes that both of two neighbouring tables can produce;
-    otherwise it is 0. The proof needs a further Gaussian of some mu^2 = b after the noise, which smooths the integer
-    lattice; even a small b makes the effect of the lattice vanish. The Gaussian that remains in the wallet serves as
-    this one. If b exceeds `remaining`, the difference is paid in addition. The price is the least over the b tried.
+    otherwise it is 0. The proof needs a Gaussian of some mu^2 = b to follow the noise, because it smooths the integer
+    lattice; even a small b makes the effect of the lattice vanish. The balance that remains in the wallet provides this
+    Gaussian. If b exceeds `remaining`, the difference is paid in addition. Several b are tried, and the smallest price
+    is returned.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """
@@ -298,7 +299,7 @@ def _spent(root: float, gained: float) -> float:
             return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)
 
     def area(d: float) -> float:
-        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`, with w = `root`."""
+        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`, where w is the argument `root` of `_spent`."""
         return _integral(lambda x: math.exp(-x * (root + 0.5 * x)), d, 2.0 / max(1.0, root))
 
     d, step = gained, math.inf

@@ -368,9 +368,9 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest losses of all uses paid so far, rounded up; infinity if it is not known.
 
-        It is not known once a use did not fit within `limit`, because that use took all that remained of the balance
-        "sum" and not its loss; nor if the budget has no `limit` and something was spent. `amounts` has the units spent
-        so far, per balance name.
+        `amounts` has the units spent so far, per balance name. The balance "sum" records the losses. A use that does
+        not fit within `limit` takes all that remains of it instead of its loss, so once the balance is empty the sum is
+        not known. It is not known either if the budget has no `limit` and something was spent.
         """
         if self.limit and amounts[SUM] < UNITS:
             return worth_above(amounts[SUM], self.limit)

@@ -104,9 +104,9 @@ class SharedCap:
         """Give units of an account's slice (its reserved part of the cap) back to the cap; return whether it held any.
 
         The account has the register number `account` and the name `name`; `at` is the timestamp in microseconds since
-        1970. If `wanted` is None, the whole slice is given back. Otherwise `wanted` has units per balance name, and of
-        each balance that many units are given back, or half of the slice if that is more, so that the cap need not
-        collect again for the next charge of another account.
+        1970. If `wanted` is None, the whole slice is given back. Otherwise `wanted` has units per balance name, and at
+        least these are given back, if the slice has them. Half of the slice is given back if that is more, so that the
+        cap need not collect again for the next charge of another account.
         """
 
         def amounts(held: Mapping[str, int]) -> dict[str, int]:

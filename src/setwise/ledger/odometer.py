@@ -58,9 +58,9 @@ def delta_of_request(request: str) -> float | None:
 def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
     """Return an (epsilon, delta) that the uses of one charge satisfy together; None if none is known.
 
-    `delta` is the delta that the question was asked with, or None. Two guarantees are known, and the one with the
-    smaller epsilon is returned: with `delta`, the optimal epsilon at that delta; and if all losses are bounded, the sum
-    of the largest losses with the probability that the uses fail outright as delta.
+    `delta` is the delta that the question was asked with, or None. There are up to two guarantees, and the one with the
+    smaller epsilon is returned. With a `delta`, the first is the optimal epsilon at it. If all losses are bounded, the
+    second is the sum of the largest losses, at the delta with which the uses fail outright.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:

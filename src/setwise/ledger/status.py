@@ -125,9 +125,9 @@ class AccountStatus:
         """The epsilon of everything drawn so far, valid as a stopping rule.
 
         That is: for every epsilon fixed in advance, all answers given before the odometer exceeds it are together
-        (epsilon, delta)-DP. The odometer is at most the sum of the epsilons of single charges, as long as the deltas of
-        these charges add up to at most (delta - f) / 2, where f is the part of delta for outright failures. It is
-        computed on access, which takes up to some tenths of a second, and cached for the same draws.
+        (epsilon, delta)-DP. Let f be the part of delta for outright failures. As long as the deltas of the single
+        charges add up to at most (delta - f) / 2, the odometer is at most the sum of their epsilons. It is computed on
+        access, which takes up to some tenths of a second, and cached for the same draws.
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """

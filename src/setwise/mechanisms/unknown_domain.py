@@ -453,7 +453,8 @@ class UnknownGumbel:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, and the count from which a label is found, from parameters alone.
 
-        Both hold with probability `confidence`.
+        `confidence` is the probability with which the ranking is within that error, and with which such a label is
+        found.
         """
         confidence = probability("confidence", confidence)
         rate = float(self.rate)

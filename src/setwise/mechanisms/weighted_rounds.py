@@ -163,12 +163,12 @@ class WeightedRounds:
     In a round every user divides a weight of l2 norm 1 among their groups that are not found yet. A group is found if
     its sum of weights, plus Gaussian noise, exceeds a threshold (`round_threshold`).
 
-    All rounds together cost at most as much as one Gaussian release whose noise scale is `sigma` times the l2 norm of
-    one user's weights, and outright failures (events in which a group of one user alone is shown) of probability
-    `delta` together. `contributions` is the contribution bound of the numbers that are released afterwards, and the
-    number of groups of a user that `preview` assumes. If counts with Gaussian noise follow, the rounds may leave a part
-    of their cost to these counts (`_part`); `finding` is then the planned cost of the rounds as a share of the cost of
-    rounds and counts. It is None if the rounds spend their whole cost.
+    All rounds together cost at most one Gaussian release, whose noise scale is `sigma` times the l2 norm of one user's
+    weights, and an outright failure (a group of one user alone is shown) of probability `delta`. `contributions` is the
+    contribution bound of the numbers that are released afterwards, and the number of groups of a user that `preview`
+    assumes. If counts with Gaussian noise follow, the rounds may leave a part of their cost to these counts (`_part`);
+    `finding` is then the planned cost of the rounds as a share of the cost of rounds and counts. It is None if the
+    rounds spend their whole cost.
 
     Before the first round a survey releases a noisy number of users and of their weights, for a hundredth of the cost.
     The other part of the cost is planned as three Gaussian uses with costs in the ratio 1 : 4 : 16. A round spends

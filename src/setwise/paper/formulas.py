@@ -212,7 +212,7 @@ def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
 def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, power: str) -> float:
     """Return F_ell(t), the sum of the first terms, up to ell = `last`, in the double sum of the batch optimum.
 
-    `t`, `ranges`, `pure`, `epsilon` and `g` are those of `batch_delta_at`. `power` is the exponent of the last factor:
+    `t`, `ranges`, `pure`, `epsilon` and `g` are as in `batch_delta_at`. `power` is the exponent of the last factor:
     "i", which is right, or "j", as the paper prints it.
 
     Theorem: lem:deriv_zero, which says where the derivative of F_ell is zero.

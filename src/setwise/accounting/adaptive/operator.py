@@ -472,9 +472,9 @@ class BoundedRangeStep:
     ) -> None:
         """Raise the upper bounds `out` on the new privacy profile by evaluating the cells with indices `rough`.
 
-        Each cell is evaluated at the few t that can be best in it, and so are edges between two cells where the best t
-        jumps. The pairs of t and grid point that were tried are added to `choices`. `f` is the profile of the
-        mechanisms that follow, `terms` and `omega` are the constants of each cell.
+        Each cell is evaluated at the few parameters t of the mechanism that can be best in it, and so are edges between
+        two cells where the best t jumps. The pairs of t and grid point that were tried are added to `choices`. `f` is
+        the profile of the mechanisms that follow, `terms` and `omega` are the constants of each cell.
         """
         cells, size = self.cells, out.size
         # w of the cell before each rough cell is needed to find the edges between two cells where w jumps up

@@ -89,8 +89,8 @@ class Optimum:
     A stage is a set of mechanism uses, which the analyst may use in any order; all uses of a stage have fixed
     dominating pairs, or all have bounded range. `failure` is a bracket for the probability that some mechanism fails
     outright (reveals everything). `effort` holds the default relative width of brackets and the progress callback.
-    `floor` is a known lower bound on the epsilon that `epsilon` will return, or None. If it is given, the first run
-    computes only upper values, and lower values are computed only if the bracket from `floor` to the upper value is too
+    `floor` is a known lower bound on the epsilon that the method `epsilon` will return, or None. With a `floor`, only
+    upper bounds are computed at first; lower bounds follow only if the bracket from `floor` to the upper bound is too
     wide.
 
     Requires: at least one bounded-range stage.
@@ -190,15 +190,14 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return delta, as a function of epsilon, of an analyst who does not adapt; None if it is not quick to compute.
+        """Return the delta of an analyst who does not adapt, as a function of epsilon; None if it takes too long.
 
-        It is a lower bound on the optimal delta, and a good one with many bounded-range uses, because adapting to
-        earlier answers then gains little. The analyst uses randomized response with the same parameter t for all
-        bounded-range mechanisms; of a few t the one with the largest delta is taken. They are near the t that would be
-        worst if privacy profiles fell with epsilon like exp(-`tilt` epsilon). None if there are fewer than
-        `CONFIG.many_uses` bounded-range uses, or uses of several different epsilons; if the stages are other than one
-        of fixed dominating pairs (or none) and then one of bounded range; or if the first stage has too many losses to
-        enumerate.
+        The delta is a lower bound on the optimal delta, and a good one with many bounded-range uses, because adapting
+        to earlier answers then gains little. The analyst uses randomized response with the same parameter t for all
+        bounded-range mechanisms. A few t are tried, near the one that would be worst if privacy profiles fell with
+        epsilon like exp(-`tilt` epsilon), and the t with the largest delta is taken. The function exists only if there
+        are at least `CONFIG.many_uses` bounded-range uses of one epsilon, all in the last stage, after at most one
+        stage of fixed dominating pairs whose losses can be enumerated.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:

@@ -90,8 +90,8 @@ class LatticeSum:
     `uses` are pairs (noise, count). `failure` is a bracket for the probability of an outright failure, an output that
     only one of two neighbouring tables can produce. `tolerance` is the variance that rounding to the lattice may add,
     as a share of the variance of the total loss. `grid` is the step of another grid, on which a caller stores privacy
-    profiles, or None; if all losses are practically continuous, the lattice step is chosen to divide `grid` or to be a
-    multiple of it, so that the caller need not interpolate.
+    profiles, or None if there is no such grid. If all losses are practically continuous, the lattice step then divides
+    `grid` or is a multiple of it, so that the caller need not interpolate.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]

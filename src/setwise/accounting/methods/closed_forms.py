@@ -146,9 +146,9 @@ class BatchBoundedRange:
     def _first_blocks(self, peak: float) -> list[tuple[float, float]]:
         """Return the interval [0, epsilon] of the parameter t, cut into blocks (low, high) around `peak`.
 
-        `peak` is the best t found. The further a block is from the peak, the longer it may be: its length is about the
-        square of its distance from the peak, both as shares of epsilon, because a block that short can be shown to have
-        a smaller delta than the peak. The block around the peak is longer and is evaluated point by point.
+        `peak` is the best t found. The further a block is from the peak, the longer it may be. Its length is about the
+        square of its distance from the peak, both as shares of epsilon; blocks of this length can usually be shown to
+        have a smaller delta than the peak. The block around the peak is longer and is evaluated point by point.
         """
         start = self.epsilon / math.sqrt(2.0 * self.count + 2.0)
         edges = [0.0, self.epsilon]

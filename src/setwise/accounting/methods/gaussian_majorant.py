@@ -134,9 +134,10 @@ def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool
 
     `groups` are pairs (epsilon, count), and every split gives an upper bound on delta. The first split replaces all
     uses by one Gaussian. It is tight if the mu^2 of the Gaussian exceeds the variance of the losses that it replaces by
-    at most the share `CONFIG.tight` of the variance of all losses. If it is not tight, a second split keeps the uses of
-    the largest epsilons on the grid: as few as make it tight, or as many as the grid can take in half a second (about a
-    second if `thorough`). `variance_beside` is the variance of the losses of all other mechanisms of the composition.
+    at most the share `CONFIG.tight` of the variance of all losses. If the first split is not tight, a second one keeps
+    uses on the grid, those of the largest epsilons first. It keeps as few as make the split tight, but no more than the
+    grid can take in half a second (about a second if `thorough`). `variance_beside` is the variance of the losses of
+    all other mechanisms of the composition.
     """
     limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)

@@ -65,7 +65,8 @@ class KeptHead:
 
     @classmethod
     def of(cls, record: Record) -> "KeptHead":
-        """Return what is kept outside the database of the signed head `record`: its number, timestamp and hash."""
+        """Return the identity of the signed head `record`, to be kept outside the database: number, timestamp and hash.
+        """
         return cls(record.holder, record.at, record.hash)
 
 

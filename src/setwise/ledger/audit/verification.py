@@ -288,7 +288,7 @@ _ACCOUNT_OF = select(accounts).where(accounts.c.holder == bindparam("the_holder"
 def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fault]:
     """Yield the faults of the register, whose records `known` are openings of accounts and caps, and audit events.
 
-    Checked are its chain of hashes, the texts of its records, and the sizes of balances that are stored beside them.
+    Checked are its chain of hashes, the texts of its records, and the sizes of balances, which another table stores.
     """
     previous, count = NOTHING_BEFORE, 0
     counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}

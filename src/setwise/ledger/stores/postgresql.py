@@ -91,9 +91,10 @@ class PostgresqlStore:
         """
 
         def append_without_lock() -> Entry | None:
-            """Append the one drafted entry without locking the account, and return it.
+            """Price the entry and append it without locking the account; return it.
 
-            Returns None if there are several drafts, or if entries of others always came first; the caller then locks.
+            Returns None if there are several entries to append, or if other transactions appended to the account first
+            at every attempt; the caller then locks the account.
             """
             with self._engine.connect() as connection:
                 for _ in range(OPTIMISTIC_ATTEMPTS):
@@ -105,7 +106,7 @@ class PostgresqlStore:
             return None
 
         def append_with_lock() -> Entry:
-            """Lock the account, price and append all drafts, and return the entry of the last one."""
+            """Lock the account, price and append all its new entries, and return the last of them."""
             lock = "SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE"
             with self._transaction(lock, holder) as connection:
                 return [self.append_in(connection, draft) for draft in drafts(connection)][-1]

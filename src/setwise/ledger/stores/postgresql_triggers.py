@@ -244,10 +244,10 @@ def triggers() -> list[tuple[str, str, str]]:
 
 
 def statements(schema: str) -> list[str]:
-    """Return the SQL statements that create every function and trigger in a schema.
+    """Return the SQL statements that create every trigger function and trigger of a ledger in the given `schema`.
 
     The functions look for tables in that schema before temporary tables. Otherwise anybody who may create a temporary
-    table `ledger_accounts` could make the checks read that one.
+    table called `ledger_accounts` could make the checks read that table.
     """
     path = f"LANGUAGE plpgsql SET search_path = {schema}, pg_temp AS"
     function_statements = [text.replace("LANGUAGE plpgsql AS", path, 1) for text in _FUNCTIONS]

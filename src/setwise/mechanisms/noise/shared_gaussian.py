@@ -152,10 +152,10 @@ def gaussian_count_noise(
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
     """Return Q, the squared l2-sensitivity of counts that share noise, divided by tau^2.
 
-    tau is the most that one user adds to a count. The sensitivity is that of all counts after theta * tau * n is
-    subtracted from each, where n is the number of users and `theta` the weight of the noise that all counts have in
-    common. A user adds to at most `changeable` of the `labels` counts. For theta up to 1/2, the change of all counts is
-    largest if the user adds tau to as many of them as allowed.
+    tau is the most that one user adds to a count. `theta` is the weight of the noise that all counts have in common.
+    Such noise hides a common shift of all counts, so the sensitivity is measured after theta * tau * n is subtracted
+    from each count, where n is the number of users. A user adds to at most `changeable` of the `labels` counts. For
+    theta up to 1/2, the change of all counts is largest if the user adds tau to as many of them as allowed.
     """
     return changeable * (1 - 2 * theta) + labels * theta**2
 
@@ -177,11 +177,12 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def best_theta(labels: int, changeable: int) -> Fraction:
-    """Return theta, the weight of the common noise for which the noise of a count is within 1% of its minimum.
+    """Return theta, a weight of the common noise for which the noise of a count is within 1% of its minimum.
 
-    Of all such fractions the one with the smallest denominator is returned. There are `labels` counts, of which a user
-    changes at most `changeable`. The standard deviation of a count's noise is proportional to f = sqrt(Q) + theta, with
-    Q from `squared_sensitivity`. f is convex, and its derivative is 0 where changeable - labels * theta = sqrt(Q).
+    Of all fractions with this property the one with the smallest denominator is returned. There are `labels` counts, of
+    which a user changes at most `changeable`. The standard deviation of a count's noise is proportional to f = sqrt(Q)
+    + theta, with Q from `squared_sensitivity`. f is convex, and its derivative is 0 where changeable - labels * theta =
+    sqrt(Q).
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))

@@ -103,7 +103,7 @@ def _log_tails(sigma: Fraction, bound: int) -> NDArray[np.float64]:
 
 
 class Threshold(StrEnum):
-    """Which noisy counts are released: those above T (TIGHT), or those above T + tau.
+    """Which noisy counts are released: those above T (TIGHT), or those above T + tau as in the paper (PAPER).
 
     T is the level at which the noise is truncated, and tau the most that one user adds to a count.
     """
@@ -115,7 +115,7 @@ class Threshold(StrEnum):
     """Counts above T + tau, as in the paper; kept for comparison."""
 
     def cutoff(self, level: int, tau: int) -> int:
-        """Return the number that a noisy count must exceed to be released: T, or T + tau for the higher threshold.
+        """Return the number that a noisy count must exceed to be released: T for TIGHT, and T + tau for PAPER.
 
         `level` is T, at which the noise is truncated, and `tau` is the most that one user adds to a count.
         """
@@ -173,11 +173,11 @@ neighbouring tails, have one below 1e-9."""
 def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int | None:
     """Return the truncation level that `truncation_level` defines, or None if floats cannot decide it.
 
-    A level is allowed if the noise truncated there fails with probability at most `share` = delta / contributions, and
-    the level is the smallest allowed one, at most `most`. `tau` is the most that one user adds to a count, and
-    `deviation` the standard deviation of the noise. Floats decide only if the condition holds at the level, and fails
-    one below it, by more than the error of floats. So the result is the level that exact arithmetic finds, a hundred
-    times faster for wide noise.
+    The result is the smallest level, at most `most`, at which truncated noise fails with probability at most `share` =
+    delta / contributions. `tau` is the most that one user adds to a count, and `deviation` the standard deviation of
+    the noise. Floats decide only if the probability is below `share` at the level, and above it at the level minus 1,
+    by more than the error of floats. So the result is the level that exact arithmetic finds, but a hundred times faster
+    for wide noise.
     """
     z = np.arange(most + 2, dtype=np.float64)
     exponents = 0.5 * (z / deviation) ** 2
@@ -232,10 +232,11 @@ def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fract
     one = 1 << _PRECISION
 
     def holds(level: int) -> bool:
-        """Return whether it is proved that noise truncated at `level` fails with probability at most delta.
+        """Return whether it is proved that noise truncated at `level` fails with probability at most `delta`.
 
         The proof is by integer bounds on the weights of the noise: contributions * delta1(level) <= delta, where delta1
-        is the probability that the noise falls where the same noise shifted by tau cannot fall.
+        is the probability that the noise falls where the same noise shifted by tau cannot fall. `contributions`, `tau`
+        and `delta` are the arguments of `truncation_level`.
         """
         # A difference of sums of upper bounds is the sum of the window's upper bounds, so it is an upper bound.
         window = high_sums[level] - high_sums[level - tau]

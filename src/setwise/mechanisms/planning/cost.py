@@ -202,5 +202,8 @@ def _compose(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> C
 
 @lru_cache(maxsize=CONFIG.most_remembered)
 def _search_price(uses: tuple[Use, ...], delta: float) -> CertifiedBound:
-    """Return a quickly certified bound on the epsilon at `delta` of merged `uses`, in any adaptive order; cached."""
+    """Return a quickly certified bound on the epsilon of all `uses` together at `delta`, in any adaptive order.
+
+    Equal guarantees in `uses` must have been merged, so that recent results are found in the cache.
+    """
     return pure_sum(uses, Interaction.SETWISE) if Fraction(delta) == 0 else compose(uses).quick_epsilon(delta)
