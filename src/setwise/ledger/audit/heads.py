@@ -65,8 +65,7 @@ class KeptHead:
 
     @classmethod
     def of(cls, record: Record) -> "KeptHead":
-        """Return the identity of the signed head `record`, to be kept outside the database: number, timestamp and hash.
-        """
+        """Return the identity of the signed head `record` to keep outside the database: number, timestamp and hash."""
         return cls(record.holder, record.at, record.hash)
 
 
