@@ -76,6 +76,8 @@ def test_acts_are_kept_in_order(ledger, account):
     ]
     assert told[0]["details"] == {"role": "analyst"}
     assert [record.holder for record in ledger.acts(after=told[0]["number"])] == [told[1]["number"]]
+    assert [record.holder for record in ledger.acts(actions=["person.added", "none"])] == [told[0]["number"]]
+    assert ledger.acts(actions=["freeze"]) == (), "freezing is a change of state, not an act"
     assert not ledger.verify().faults
 
 

@@ -8,16 +8,30 @@ import stat
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.live.streams import START, TODAY, day, events
 
 from setwise.accounting.notation import format_use
-from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, NameTaken, SetwiseError, UnknownName
+from setwise.errors import (
+    BudgetExhausted,
+    EngineFailed,
+    InvalidParameter,
+    KeyConflict,
+    NameTaken,
+    SetwiseError,
+    UnknownName,
+)
+from setwise.ledger.ledger import Ledger
 from setwise.live.series import find_live, list_live, open_live
 from setwise.live.states.base import joined
 from setwise.live.states.connect import open_state
+
+
+def stop(*_, **__):
+    raise SetwiseError("stopped")
 
 
 def counted(series):
@@ -150,7 +164,6 @@ def test_opening_again_with_the_same_words_changes_nothing_and_with_others_is_re
 @pytest.mark.parametrize("stopped", ["charge", "create", "settle", "record"])
 def test_an_opening_that_is_stopped_goes_on_when_it_is_repeated(opened, ledger, stopped, monkeypatch):
     from setwise.ledger.account import Account
-    from setwise.ledger.ledger import Ledger
     from setwise.live.states.duckdb import DuckDBState
 
     place, name = {
@@ -160,15 +173,57 @@ def test_an_opening_that_is_stopped_goes_on_when_it_is_repeated(opened, ledger, 
         "record": (Ledger, "record"),
     }[stopped]
 
-    def stop(*_, **__):
-        raise SetwiseError("stopped")
-
     with monkeypatch.context() as during:
         during.setattr(place, name, stop)
         with pytest.raises(SetwiseError, match="stopped"):
             opened(domain=["x"])
     series = opened(domain=["x"])
     assert series.update(until=day(1), source=events([("a", "x", 0)]), today=TODAY) == (day(0),)
+    assert ledger.account("live:reach").status().charges == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ("none/such/folder/state.db", EngineFailed),
+        ("events.db", InvalidParameter),
+        ("other.db", NameTaken),
+        ("postgresql://nobody@127.0.0.1:1/none", EngineFailed),
+        ("mysql://host/shop", InvalidParameter),
+    ],
+)
+def test_a_state_that_cannot_be_used_costs_nothing(opened, ledger, tmp_path, state, error):
+    opened("first", domain=["x"], state=str(tmp_path / "other.db"))
+    with duckdb.connect(str(tmp_path / "events.db")) as database:
+        database.execute("CREATE TABLE events (n INTEGER)")
+    (tmp_path / "events.db").chmod(0o640)
+    ledger.open_filter("bob", epsilon=2.0, delta=1e-6, dataset="events")
+    words = {"account": "bob", "epsilon": 1.0, "delta": 1e-6, "dataset": "events", "domain": ["x"]}
+    with pytest.raises(error):
+        opened(**words, state=state if "://" in state else str(tmp_path / state))
+    assert ledger.account("bob").status().charges == 0
+    assert stat.S_IMODE((tmp_path / "events.db").stat().st_mode) == 0o640, "other databases keep their permissions"
+    assert [series.name for series in list_live(ledger)] == ["first"]
+    assert opened(**words).update(until=day(1), source=events([]), today=TODAY) == (day(0),)
+
+
+def test_an_opening_that_cannot_be_paid_leaves_no_state(opened, ledger, tmp_path):
+    ledger.open_filter("bob", epsilon=0.5, delta=1e-6, dataset="events")
+    with pytest.raises(BudgetExhausted):
+        opened(account="bob", epsilon=1.0, delta=1e-6, dataset="events", domain=["x"])
+    assert not (tmp_path / "reach.live.db").exists()
+
+
+def test_a_state_that_is_lost_during_a_stopped_opening_is_not_replaced(opened, ledger, tmp_path, monkeypatch):
+    """The charge was settled with the first state, and another one would count users again."""
+    with monkeypatch.context() as during:
+        during.setattr(Ledger, "record", stop)
+        with pytest.raises(SetwiseError, match="stopped"):
+            opened(domain=["x"])
+    (tmp_path / "reach.live.db").unlink()
+    with pytest.raises(InvalidParameter, match="lost or older"):
+        opened(domain=["x"])
+    assert list_live(ledger) == ()
     assert ledger.account("live:reach").status().charges == 1
 
 

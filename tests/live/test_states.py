@@ -1,5 +1,9 @@
 """Every state keeps the pairs and the noise of a series alike, and all or nothing of each update."""
 
+import hashlib
+import random
+import string
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -151,6 +155,24 @@ def test_users_are_told_apart_as_they_are_written(address):
         assert count(state, rows, 1, 2, joined(state.batches())).counts.tolist() == [[0]]
 
 
+def test_long_and_hostile_texts_are_counted_like_others(address):
+    """A single row must not decide whether updates succeed, whatever text its user or its group is."""
+    letters = random.Random(4)
+    long = ["".join(letters.choices(string.ascii_letters + "äß\u4e2d", k=6000)) for _ in range(2)]
+    texts = [*long, "a\0b", "a", "\0", "", "'; DROP TABLE pairs --", "%s {u} $1", "\\N", "\u202e\u2028", "\U0001f600"]
+    texts += ["a\tb\n", "\x01sha256:", "\x01sha256:" + hashlib.sha256(b"\0").hexdigest()]
+    rows = [(user, group, "1", 0) for user in texts for group in texts]
+    with open_state(address, "reach") as state:
+        state.create("token")
+        batch = count(state, rows, 0, 1, NONE, contributions=len(texts))
+        assert set(batch.labels) == set(texts)
+        assert batch.counts.tolist() == [[len(texts)]] * len(texts)
+        again = count(state, [*rows, ("new", long[0], "2", 1)], 1, 2, joined([batch]), contributions=len(texts))
+        assert again.labels == ()
+        assert again.counts[batch.labels.index(long[0])].tolist() == [1]
+        assert again.counts.sum() == 1
+
+
 def test_no_label_is_preferred_among_groups_of_one_day(address):
     with open_state(address, "reach") as state:
         state.create("token")
@@ -229,6 +251,23 @@ def test_markers_are_written_once_on_any_storage_of_spark(spark_session, tmp_pat
         assert files.read_all() == {}
     files.create()
     assert (tmp_path / "two").stat().st_mode & 0o077 == 0
+
+
+def test_tables_of_earlier_versions_take_long_texts_too(postgresql_server):
+    """They had a B-tree key on the pairs, which refuses texts of more than about 2,700 bytes."""
+    import psycopg
+
+    url = postgresql_server.schema()
+    with open_state(url, "reach") as state:
+        state.create("token")
+        first = count(state, [("a", "x", "1", 0)], 0, 1, NONE)
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP INDEX setwise_live_pairs_user")
+        connection.execute("ALTER TABLE setwise_live_pairs ADD PRIMARY KEY (series, u, g)")
+    long = "".join(random.Random(1).choices(string.ascii_letters, k=5000))
+    with open_state(url, "reach") as state:
+        second = count(state, [("a", "x", "2", 1), ("b", long, "2", 1)], 1, 2, joined([first]))
+    assert (second.labels, second.counts.tolist()) == ((long,), [[0], [1]])
 
 
 def test_roles_that_may_read_new_tables_by_default_may_not_read_a_state(postgresql_server):

@@ -376,10 +376,10 @@ class Ledger:
         with self._store.writing() as connection:
             write_event(connection, event, microseconds(self._clock.now()))
 
-    def acts(self, *, after: int = 0) -> tuple[Record, ...]:
-        """Return the audit events whose number in the register (the chain of openings and events) is above `after`."""
+    def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
+        """Return the audit events numbered above `after` in the register; with `actions`, only acts of these names."""
         with self._store.reading() as connection:
-            return tuple(events_of(connection, after))
+            return tuple(events_of(connection, after, actions))
 
     def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries of the account `name` in order, from the one after position `after` on."""

@@ -5,13 +5,13 @@ it.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, Select, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, bindparam, func, insert, select, update
 
 from setwise.accounting.notation import USER, check_unit
 from setwise.errors import BadRequest, InvalidParameter
@@ -174,11 +174,14 @@ def account_row(record: Record) -> dict[str, object]:
     }
 
 
-def records_of(connection: Connection, after: int = 0) -> list[Record]:
-    """Return the records (openings of accounts and caps, and audit events) numbered above `after`, in order."""
+def records_of(connection: Connection, after: int = 0, *conditions: ColumnElement[bool]) -> list[Record]:
+    """Return the records (openings of accounts and caps, and audit events) numbered above `after`, in order.
+
+    Only records that meet all `conditions` on the table of openings are returned.
+    """
     columns = [openings.c[name] for name in ("holder", "kind", "name", "at", "body", "previous", "hash")]
-    rows = connection.execute(select(*columns).where(openings.c.holder > after).order_by(openings.c.holder)).mappings()
-    return [Record(**row) for row in rows]
+    chosen = select(*columns).where(openings.c.holder > after, *conditions).order_by(openings.c.holder)
+    return [Record(**row) for row in connection.execute(chosen).mappings()]
 
 
 _MOVES: Mapping[AuditEventKind, tuple[tuple[State, ...], State]] = {
@@ -413,9 +416,13 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
     return {*connection.execute(drawn).scalars(), *connection.execute(caps).scalars()}
 
 
-def events_of(connection: Connection, after: int = 0) -> Iterator[Record]:
-    """Yield the records of audit events whose number in the register is above `after`, in order."""
-    return (record for record in records_of(connection, after) if record.kind in AUDIT_EVENT_KINDS)
+def events_of(connection: Connection, after: int = 0, actions: Sequence[str] = ()) -> Iterator[Record]:
+    """Yield the records of audit events whose number in the register is above `after`, in order.
+
+    If `actions` is not empty, these are only the acts of these names, which the database selects.
+    """
+    acts = (openings.c.kind == "act", openings.c.name.in_(actions)) if actions else ()
+    return (record for record in records_of(connection, after, *acts) if record.kind in AUDIT_EVENT_KINDS)
 
 
 def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:

@@ -9,7 +9,7 @@ releases the same numbers, because their noise is in the state.
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from setwise.analytics.engines.connect import location_of, open_engine, without_
 from setwise.analytics.schema import Schema
 from setwise.analytics.tables.domain import fitted, read_domain
 from setwise.analytics.units import check_payer_unit
-from setwise.errors import AccountExists, InvalidParameter, NameTaken, UnknownName
+from setwise.errors import AccountExists, InvalidParameter, NameTaken, SetwiseError, UnknownName
 from setwise.ledger.account import Account, Receipt
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import canonical, digest
@@ -36,6 +36,7 @@ from setwise.live.reading import (
     read_candidates,
     user_type_of,
 )
+from setwise.live.register import CLOSED, OPENED, Opening, is_recorded, openings_of
 from setwise.live.release import Released, is_same_release, read_releases, release_texts
 from setwise.live.states.base import LOST, History, SeriesState, joined
 from setwise.live.states.connect import default_state, is_file, open_state
@@ -47,45 +48,6 @@ from setwise.mechanisms.running_totals import RunningTotals
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.base import Engine
-
-_OPENED = "live.opened"
-_CLOSED = "live.closed"
-"""The audit actions under which the ledger's register records that a series was opened or closed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """The record of an opened series in the ledger's register: who pays, where the private state is, and the terms.
-
-    `account` is the name of the account that pays, and `own_account` says whether it was opened for this series alone.
-    The private state is the data holder's store of counted users and noise; `state` is its address without a password.
-    `delta` is the delta of the promise, which the series' own budget or the paying account has. `sigma` is the noise
-    scale divided by the sensitivity, and `failure` the probability that the threshold shows a group of one user alone
-    (None for public groups).
-    """
-
-    account: str
-    own_account: bool
-    state: str
-    delta: float
-    sigma: float
-    failure: float | None
-    terms: SeriesTerms
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the series' opening as a dict of JSON values, as the ledger's audit log keeps it."""
-        names = ("account", "own_account", "state", "delta", "sigma", "failure")
-        return {**{name: getattr(self, name) for name in names}, "terms": self.terms.to_dict()}
-
-    @classmethod
-    def from_dict(cls, written: Mapping[str, Any]) -> "Opening":
-        """Return the series' opening from `written`, the dict of JSON values that `to_dict` returned."""
-        return cls(**{**written, "terms": SeriesTerms.from_dict(written["terms"])})
-
-    @property
-    def totals(self) -> RunningTotals:
-        """The mechanism (`RunningTotals`) that makes the series' noise, from its terms, `sigma` and `failure`."""
-        return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
 
 
 class LiveSeries:
@@ -225,14 +187,14 @@ class LiveSeries:
                     f"{self.name!r}: give the state that it was opened with"
                 )
             if not self._closed:
-                self._ledger.record(_CLOSED, by=by, subject=self.name)
+                self._ledger.record(CLOSED, by=by, subject=self.name)
                 self._closed = True
             if is_own:
                 opened.destroy()
 
     def _refresh_closed(self) -> bool:
         """Return whether the series was closed, by this or another process, as the ledger's register says now."""
-        entry = _openings(self._ledger).get(self.name)
+        entry = openings_of(self._ledger).get(self.name)
         self._closed = self._closed or (entry is not None and entry[1])
         return self._closed
 
@@ -434,7 +396,7 @@ def open_live(
     group = group_of(item, schema)
     public_groups = None if domain is None else fitted(read_domain(domain, location), [group.labels(schema)])  # type: ignore[arg-type]
     optional_terms: dict[str, Any] = {} if late_days is None else {"late_days": late_days}
-    recorded = _openings(ledger).get(name)
+    recorded = openings_of(ledger).get(name)
     if recorded is None or recorded[0].terms.user_type is not None:
         optional_terms["user_type"] = user_type_of(schema.column(user))
     terms = SeriesTerms(
@@ -465,15 +427,25 @@ def open_live(
     series = LiveSeries(ledger, opening)
     if preview:
         return series
-    _check_free(ledger, opening)
-    payer = _own_account(ledger, opening, known_as) if paying is None else paying
-    _, receipt = series._charge_once()
-    if receipt.answer is None:
-        address = state or (engine if opening.state == without_password(engine) else opening.state)
-        with open_state(address, name) as private:
-            payer.settle(receipt, answer=_opening_answer(_create_state(private, digest(terms.request(totals)))))
-    if _openings(ledger).get(name) is None:
-        ledger.record(_OPENED, by=by, subject=name, details=opening.to_dict())
+    if is_recorded(ledger, opening):
+        return series
+    address = state or (engine if opening.state == without_password(engine) else opening.state)
+    with open_state(address, name) as private:
+        # The state is created before the charge, so that a state that cannot be used costs nothing.
+        token, is_new = _create_state(private, digest(terms.request(totals)))
+        try:
+            payer = _own_account(ledger, opening, known_as) if paying is None else paying
+            _, receipt = series._charge_once()
+        except SetwiseError:
+            if is_new:
+                private.destroy()
+            raise
+        if payer.settle(receipt, answer=_opening_answer(token)) != _opening_answer(token):
+            # An earlier opening was stopped after its settlement, and its state was lost since.
+            if is_new:
+                private.destroy()
+            raise InvalidParameter(LOST.format(name=name))
+    ledger.record(OPENED, by=by, subject=name, details=opening.to_dict())
     return series
 
 
@@ -538,47 +510,25 @@ def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
     return ledger.account(opening.account)
 
 
-def _create_state(state: SeriesState, request: str) -> str:
-    """Create the private state of a series, unless it exists, and return its token (a random text that identifies it).
+def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
+    """Create the private state of a series, unless it exists; return its token, and whether this call created it.
 
-    A state may exist because an earlier opening of the same `request` was interrupted. Raises `NameTaken` if the state
-    belongs to another series.
+    The token is a random text that identifies the state. A state may exist because an earlier opening of the same
+    `request` was interrupted. Raises `NameTaken` if the state belongs to another series.
     """
-    token = state.token()
-    if token is None:
+    existing = state.token()
+    if existing is None:
         state.create(f"{request}:{secrets.token_hex(16)}")
-        token = state.token()
+    token = state.token()
     assert token is not None
     if not token.startswith(f"{request}:"):
         raise NameTaken("the state belongs to another series: give another --state, or another name")
-    return token
-
-
-def _openings(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
-    """Return every series of the ledger by name: its opening, and whether it was closed.
-
-    If the audit log has several openings of a name, the first one counts.
-    """
-    series_by_name: dict[str, tuple[Opening, bool]] = {}
-    for record in ledger.acts():
-        event = record.event
-        if event.action == _OPENED and event.subject not in series_by_name:
-            series_by_name[event.subject] = (Opening.from_dict(event.details), False)
-        elif event.action == _CLOSED and event.subject in series_by_name:
-            series_by_name[event.subject] = (series_by_name[event.subject][0], True)
-    return series_by_name
-
-
-def _check_free(ledger: Ledger, opening: Opening) -> None:
-    """Raise `NameTaken` if the `ledger` has another series, or a closed one, of the name in the terms of `opening`."""
-    existing = _openings(ledger).get(opening.terms.name)
-    if existing is not None and existing != (opening, False):
-        raise NameTaken(f"a series is called {opening.terms.name!r} already: take another name")
+    return token, existing is None
 
 
 def find_live(ledger: Ledger, name: str) -> LiveSeries:
     """Return the series called `name`; raise `UnknownName` if the ledger has none."""
-    entry = _openings(ledger).get(name)
+    entry = openings_of(ledger).get(name)
     if entry is None:
         raise UnknownName(f"no series is called {name!r} in this ledger; setwise live open opens one")
     return LiveSeries(ledger, entry[0], closed=entry[1])
@@ -586,4 +536,4 @@ def find_live(ledger: Ledger, name: str) -> LiveSeries:
 
 def list_live(ledger: Ledger) -> tuple[LiveSeries, ...]:
     """Return every series of the ledger, closed ones included, in the order in which they were opened."""
-    return tuple(LiveSeries(ledger, opening, closed=closed) for opening, closed in _openings(ledger).values())
+    return tuple(LiveSeries(ledger, opening, closed=closed) for opening, closed in openings_of(ledger).values())

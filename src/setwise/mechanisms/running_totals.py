@@ -97,11 +97,12 @@ class Shape:
         return coefficients
 
 
-def choose_shape(periods: int, purpose: Purpose, window: int | None = None) -> Shape:
+def choose_shape(periods: int, purpose: Purpose, window: int | None = None, participations: int = 1) -> Shape:
     """Return the weights of earlier periods (a `Shape`) with the smallest error for `purpose`, at equal privacy cost.
 
     `periods` is the number of periods of the series, and `window` the number of periods of a window, if the purpose is
-    WINDOWS. The error that is minimised is that of the last period's estimate, which is the largest.
+    WINDOWS. A user adds to a group in at most `participations` periods. The error that is minimised is that of the last
+    period's estimate, which is the largest.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """
@@ -111,7 +112,9 @@ def choose_shape(periods: int, purpose: Purpose, window: int | None = None) -> S
         cutoffs = [factor * length for factor in _CUTOFFS if factor * length < periods]
         shapes += [Shape(exponent=exponent, cutoff=cutoff) for exponent in _EXPONENTS[1:] for cutoff in cutoffs]
     # The identity comes first, so that it is chosen if several candidates are equal, as they are for one period.
-    return min(shapes, key=lambda shape: round(_relative_error(shape.coefficients(periods), length), 12))
+    return min(
+        shapes, key=lambda shape: round(_relative_error(shape.coefficients(periods), length, participations), 12)
+    )
 
 
 def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | None:
@@ -132,14 +135,16 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
             return 1 if purpose is Purpose.PERIODS else None
 
 
-def _relative_error(coefficients: NDArray[np.float64], window: int | None) -> float:
+def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
     """Return the standard deviation of the last estimate of a series, relative to a single noisy count of equal cost.
 
     It is the quotient of the two standard deviations. `coefficients` are the weights of the present and earlier periods
-    in a release, and `window` is the number of periods that the estimate spans, or None for all.
+    in a release, and `window` is the number of periods that the estimate spans, or None for all. A user of the series
+    adds to a group in at most `participations` periods, and a user of the single count once.
     """
     row = _window_row(_inverse_row(coefficients), window)
-    return float(np.linalg.norm(row) * np.linalg.norm(coefficients))
+    largest_change = np.convolve(coefficients, np.ones(participations))[: len(coefficients)]
+    return float(np.linalg.norm(row) * np.linalg.norm(largest_change))
 
 
 def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -238,7 +243,7 @@ class RunningTotals:
         or of a larger power of 2 if the noise scale exceeds about 950 users, because noise is drawn only up to a
         standard deviation of 10^9 such units.
         """
-        chosen = choose_shape(periods, Purpose.TOTALS) if shape is None else shape
+        chosen = shape or choose_shape(periods, Purpose.TOTALS, participations=participations)
         for bits in range(BITS, 0, -1):
             coefficients = rounded_coefficients(chosen, periods, bits)
             if noise_units(coefficients, sigma, contributions, participations) <= LARGEST_NOISE or bits == 1:

@@ -61,6 +61,7 @@ class DuckDBState(SeriesState):
                     f"{self._path} is a database, but not the state of a series: give another --state"
                 )
             row = connection.execute("SELECT token FROM series").fetchone()
+            self._hide()
             return None if row is None else str(row[0])
 
     def create(self, token: str) -> None:
@@ -70,6 +71,15 @@ class DuckDBState(SeriesState):
             connection.execute("CREATE TABLE IF NOT EXISTS batches (start INTEGER PRIMARY KEY, body VARCHAR)")
             if connection.execute("SELECT 1 FROM series").fetchone() is None:
                 connection.execute("INSERT INTO series VALUES ($token)", {"token": token})
+        self._hide()
+
+    def _hide(self) -> None:
+        """Make the file readable by its owner alone: it may have been copied, or created with wider permissions.
+
+        This is done only once the file is known to be a state, because `--state` may name another database by mistake.
+        """
+        with suppress(OSError):
+            self._path.chmod(0o600)
 
     def batches(self) -> list[Batch]:
         with self._working() as connection:
@@ -129,8 +139,6 @@ class DuckDBState(SeriesState):
             with _owner_only():
                 if self._connection is None:
                     self._connection = duckdb.connect(str(self._path))
-                    with suppress(OSError):  # the file may have been created earlier with wider permissions
-                        self._path.chmod(0o600)
                 yield self._connection
                 return
         except duckdb.IOException as error:

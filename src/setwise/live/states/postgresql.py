@@ -1,5 +1,6 @@
 """The private state of a series in tables of the PostgreSQL database that has the data."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -28,11 +29,20 @@ if TYPE_CHECKING:
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS setwise_live_series (series text PRIMARY KEY, token text NOT NULL)",
     """CREATE TABLE IF NOT EXISTS setwise_live_pairs (
-        series text NOT NULL, u text COLLATE "C" NOT NULL, g text COLLATE "C" NOT NULL, period integer NOT NULL,
-        PRIMARY KEY (series, u, g))""",
+        series text NOT NULL, u text COLLATE "C" NOT NULL, g text COLLATE "C" NOT NULL, period integer NOT NULL)""",
+    # A hash index takes texts of any length. A B-tree refuses those above about 2,700 bytes, so that a single row with
+    # a long text would make every update fail.
+    "CREATE INDEX IF NOT EXISTS setwise_live_pairs_user ON setwise_live_pairs USING hash (u)",
     """CREATE TABLE IF NOT EXISTS setwise_live_batches (
         series text NOT NULL, start integer NOT NULL, body text NOT NULL, PRIMARY KEY (series, start))""",
 )
+
+_HAS_KEY = """
+    SELECT 1 FROM pg_constraint WHERE conname = 'setwise_live_pairs_pkey' AND conrelid = 'setwise_live_pairs'::regclass
+"""
+"""Query that finds the B-tree key which earlier versions put on the pairs."""
+
+_DIGEST = "\x01sha256:"
 
 _OTHERS_WITH_RIGHTS = """
     SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
@@ -71,6 +81,7 @@ class PostgresqlState(SeriesState):
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('setwise_live', 0))")
             for statement in _TABLES:
                 connection.execute(statement)
+            _drop_earlier_key(connection)
             for (role,) in connection.execute(_OTHERS_WITH_RIGHTS).fetchall():
                 connection.execute(
                     f"REVOKE ALL ON setwise_live_series, setwise_live_pairs, setwise_live_batches FROM {role}"
@@ -98,20 +109,22 @@ class PostgresqlState(SeriesState):
         public: Sequence[str | int],
     ) -> Batch:
         rows, label_of = text_candidates(candidates)
+        labels = {_storable(group): group for group in rows.column("g").unique().to_pylist()}
         with self._transaction() as connection:
             locked = connection.execute(
                 "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 1))", (self._name,)
             ).fetchone()
             if locked != (True,):
                 raise busy(self._name)
+            _drop_earlier_key(connection)
             connection.execute(
                 'CREATE TEMPORARY TABLE candidates (u text COLLATE "C", g text COLLATE "C", day text COLLATE "C", '
                 "period integer) ON COMMIT DROP"
             )
             with connection.cursor().copy("COPY candidates (u, g, day, period) FROM STDIN") as copy:
                 for record in rows.select(["u", "g", "day", "period"]).to_batches():
-                    for line in zip(*(column.to_pylist() for column in record.columns), strict=True):
-                        copy.write_row(line)
+                    for user, group, *rest in zip(*(column.to_pylist() for column in record.columns), strict=True):
+                        copy.write_row((_storable(user), _storable(group), *rest))
             own_pairs = "(SELECT u, g FROM setwise_live_pairs WHERE series = %(series)s)"
             new = SELECTION.format(
                 candidates="candidates",
@@ -128,7 +141,7 @@ class PostgresqlState(SeriesState):
                 "GROUP BY g, period",
                 named,
             ).fetchall()
-            counts = [(label_of(group), int(period), int(count)) for group, period, count in counted]
+            counts = [(label_of(labels[group]), int(period), int(count)) for group, period, count in counted]
             batch = counted_batch(before, counts, first, until, draw, public)
             connection.execute(
                 "INSERT INTO setwise_live_batches VALUES (%s, %s, %s)", (self._name, first, batch.written())
@@ -167,3 +180,25 @@ class PostgresqlState(SeriesState):
         except psycopg.Error:
             pass
         raise engine_error
+
+
+def _storable(text: str) -> str:
+    """Return the text under which a user or a group called `text` is stored: `text` itself, or a digest of it.
+
+    PostgreSQL cannot store the character NUL, so a text with it becomes a marked SHA-256 digest. A text that begins
+    like such a digest becomes one too, so that different texts stay different.
+    """
+    if "\0" not in text and not text.startswith(_DIGEST):
+        return text
+    return _DIGEST + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _drop_earlier_key(connection: "psycopg.Connection[Any]") -> None:
+    """Replace the B-tree key of the pairs by the hash index, if an earlier version has created the tables.
+
+    Nothing relies on the key: an advisory lock lets one update of a series run at a time, and the key of the batches
+    refuses a second count of a period.
+    """
+    if connection.execute(_HAS_KEY).fetchone() is not None:
+        connection.execute("ALTER TABLE setwise_live_pairs DROP CONSTRAINT setwise_live_pairs_pkey")
+        connection.execute(_TABLES[2])

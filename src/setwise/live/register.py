@@ -1,0 +1,75 @@
+"""The ledger's register of live series: the terms under which each was opened, and which of them were closed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from setwise.errors import NameTaken
+from setwise.ledger.ledger import Ledger
+from setwise.live.terms import SeriesTerms, plan_drawn
+from setwise.mechanisms.running_totals import RunningTotals
+
+OPENED = "live.opened"
+CLOSED = "live.closed"
+"""The audit actions under which the ledger's register records that a series was opened or closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The record of an opened series in the ledger's register: who pays, where the private state is, and the terms.
+
+    `account` is the name of the account that pays, and `own_account` says whether it was opened for this series alone.
+    The private state is the data holder's store of counted users and noise; `state` is its address without a password.
+    `delta` is the delta of the promise, which the series' own budget or the paying account has. `sigma` is the noise
+    scale divided by the sensitivity, and `failure` the probability that the threshold shows a group of one user alone
+    (None for public groups).
+    """
+
+    account: str
+    own_account: bool
+    state: str
+    delta: float
+    sigma: float
+    failure: float | None
+    terms: SeriesTerms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the series' opening as a dict of JSON values, as the ledger's audit log keeps it."""
+        names = ("account", "own_account", "state", "delta", "sigma", "failure")
+        return {**{name: getattr(self, name) for name in names}, "terms": self.terms.to_dict()}
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> "Opening":
+        """Return the series' opening from `written`, the dict of JSON values that `to_dict` returned."""
+        return cls(**{**written, "terms": SeriesTerms.from_dict(written["terms"])})
+
+    @property
+    def totals(self) -> RunningTotals:
+        """The mechanism (`RunningTotals`) that makes the series' noise, from its terms, `sigma` and `failure`."""
+        return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
+
+
+def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
+    """Return every series of the ledger by name: its opening, and whether it was closed.
+
+    If the audit log has several openings of a name, the first one counts.
+    """
+    series_by_name: dict[str, tuple[Opening, bool]] = {}
+    for record in ledger.acts(actions=(OPENED, CLOSED)):
+        event = record.event
+        if event.action == OPENED and event.subject not in series_by_name:
+            series_by_name[event.subject] = (Opening.from_dict(event.details), False)
+        elif event.action == CLOSED and event.subject in series_by_name:
+            series_by_name[event.subject] = (series_by_name[event.subject][0], True)
+    return series_by_name
+
+
+def is_recorded(ledger: Ledger, opening: Opening) -> bool:
+    """Return whether the ledger's register has this `opening` of a series already.
+
+    Raises `NameTaken` if another series, or a closed one, has the name in the terms of `opening`.
+    """
+    existing = openings_of(ledger).get(opening.terms.name)
+    if existing is not None and existing != (opening, False):
+        raise NameTaken(f"a series is called {opening.terms.name!r} already: take another name")
+    return existing is not None
