@@ -334,9 +334,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def answer(target: Target, _: float | None) -> Bracket:
         """Return the bracket for `target`: the lowest upper end and the highest lower end over all splits of the uses.
 
-        `target` asks for a delta or an epsilon, and a split divides the bounded-range uses into small epsilons
-        (replaced by one Gaussian) and large ones (on a grid). If the bracket is wide, a further split with more uses on
-        the grid is tried.
+        `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
+        bounded-range uses into small epsilons (replaced by one Gaussian) and large ones (on a grid). If the bracket is
+        wide, a further split with more uses on the grid is tried.
 
         Raises: `Unattainable` if no upper bound is finite.
         """

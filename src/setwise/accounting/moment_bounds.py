@@ -74,6 +74,8 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     def answer(target: Target, _: float | None) -> Bracket:
         """Return [0, upper end] for the delta or epsilon of `target` by basic composition, the sum of largest losses.
 
+        The second argument, a wanted width of the bracket, is ignored.
+
         Raises: `Unattainable` if `target` asks for the epsilon at a delta below the probability of outright failure.
         """
         if target.wanted == "delta":

@@ -446,8 +446,8 @@ class Ledger:
         """Check the ledger against the signed head in the file `last_head`, and put its last signed head into the file.
 
         A signed head records where every account's chain of entries ended, signed with `key`, perhaps by another
-        process. If there is no file yet, the last head in the ledger is kept if it was signed `within` that time before
-        now.
+        process. If there is no file yet, the last head in the ledger must have been signed `within` that time before
+        now; None refuses.
 
         Raises `StoreFailed` if the ledger does not have the kept head, or fails a check of its signatures and entries.
         """

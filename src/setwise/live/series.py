@@ -169,8 +169,8 @@ class LiveSeries:
 
         The private state is the data holder's store of counted users and noise. `by` is the person who closes the
         series, for the audit log. `engine` is the address of the server that has the state, if it needs a password, and
-        `state` the address of the state if it was moved. If an earlier closing was stopped, closing again deletes the
-        state.
+        `state` the address of the state if it was moved; None takes the recorded address. If an earlier closing was
+        stopped, closing again deletes the state.
 
         Raises `InvalidParameter` if the series was closed before and has no state any more, or if the state at that
         address belongs to another series.

@@ -1,4 +1,4 @@
-"""The terms of a series (what it counts, for how long and for which purpose), and the noise that its budget allows."""
+"""The terms of a live series (what it counts, how long and for which purpose), and the noise its budget allows."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -162,8 +162,8 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
     """Return the mechanism (`RunningTotals`) of a series with these `terms` that costs one Gaussian use of `sigma`.
 
     `sigma` is the noise scale divided by the sensitivity. If groups are private, the threshold that hides small groups
-    costs one more use, which fails with probability `failure`. Raises `InvalidParameter` if private groups have no
-    `failure`, or public groups have one.
+    costs one more use, which fails with probability `failure`; for public groups `failure` is None. Raises
+    `InvalidParameter` if private groups have no `failure`, or public groups have one.
     """
     if (failure is None) != (terms.domain is not None):
         raise InvalidParameter(

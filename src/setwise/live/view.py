@@ -106,7 +106,10 @@ class SeriesView:
         return tuple(sorted(shown, key=lambda line: (-line.values[place], str(line.item)))[:k])
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
-        """Return the view restricted to the `k` largest groups of a period (see `top`), the largest first."""
+        """Return the view restricted to the `k` largest groups of a period, the largest first.
+
+        `period` is the first day of the period; None takes the last one.
+        """
         return replace(self, lines=self.top(k, period))
 
     def to_dict(self) -> "SeriesValuesRecord":

@@ -531,7 +531,7 @@ def _above(
 ) -> Release:
     """Return a release of the `labels` whose `noisy` counts exceed `threshold`, highest first.
 
-    It is marked complete if there is no `limit`, or if fewer than `limit` labels exceed the threshold. `mechanism`
+    The release is marked complete if `limit` is None, or if fewer than `limit` labels exceed the threshold. `mechanism`
     gives the noise and the privacy cost.
     """
     passed = np.flatnonzero(noisy > threshold)

@@ -337,9 +337,9 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining planned uses the next round spends: one of them, or all.
 
-        A round that spends only one use leaves the others to a further round. That pays off if it finds so many groups
-        that their users have clearly more weight for their other groups in the further round. Whether it will is
-        guessed from the released numbers in `state`.
+        A round that spends only one use leaves the others to a further round. A further round pays off if this round
+        finds many groups, because users then give the weight of those groups to their other groups. The released
+        numbers in `state` are used to guess whether it will.
         """
         remaining = len(_SHAPES) - sum(state.uses)
         if state.uses:

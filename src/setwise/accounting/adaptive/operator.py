@@ -147,9 +147,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """The privacy profile of the mechanisms that an analyst uses last; the recursion adds earlier mechanisms to it.
+    """The privacy profile of the mechanisms that an analyst uses last, to which a recursion adds earlier mechanisms.
 
-    `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
+    `profile` is delta as a function of epsilon, on a grid. `variance` is the variance of the privacy loss of these last
+    mechanisms, and `support` their largest loss.
     """
 
     profile: Profile

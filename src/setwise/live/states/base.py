@@ -153,7 +153,7 @@ def counted_batch(
 
 
 class SeriesState(ABC):
-    """The private state of one series (counted pairs of user and group, and noise), stored in one database.
+    """The private state of one live series (counted pairs of user and group, and noise), stored in one database.
 
     Every method that writes is one transaction.
     """

@@ -1,4 +1,4 @@
-"""Open the private state of a series by its address: a file, or the database that has the data."""
+"""Open the private state of a live series by its address: a file, or the database that has the data."""
 
 import re
 from pathlib import Path

@@ -46,7 +46,7 @@ class MarkerFiles(Protocol):
     """
 
     def create(self) -> None:
-        """Create the folder of the private state, readable for its owner alone, unless it exists."""
+        """Create the folder of a live series' private state, readable for its owner alone, unless it exists."""
         ...
 
     def read_all(self) -> dict[str, str]:
@@ -54,7 +54,10 @@ class MarkerFiles(Protocol):
         ...
 
     def write_new(self, name: str, text: str) -> bool:
-        """Write `text` to the marker file `name` unless it exists; return whether this call has written it."""
+        """Write `text` to the marker file `name` unless the file exists; return whether this call has written it.
+
+        A marker is a small file that makes one update of the private state valid.
+        """
         ...
 
     def delete(self) -> None:
@@ -73,7 +76,7 @@ class LocalFiles:
         self._markers = self._folder / "markers"
 
     def create(self) -> None:
-        """Create the folder of the private state on this machine, readable for its owner alone, unless it exists."""
+        """Create the folder of a live series' private state on this machine, for its owner alone, unless it exists."""
         self._folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         self._markers.mkdir(mode=_OWNER_ONLY, exist_ok=True)
 
@@ -125,7 +128,10 @@ class HadoopFiles:
         self._storage = path.getFileSystem(session._jsc.hadoopConfiguration())
 
     def create(self) -> None:
-        """Create the folder of the private state on Hadoop's storage, unless it exists; only its owner can read it."""
+        """Create the folder of a live series' private state on Hadoop's storage, unless it exists.
+
+        Only its owner can read it.
+        """
         self._storage.mkdirs(self._path("markers"))
         permission = self._java.org.apache.hadoop.fs.permission.FsPermission(f"{_OWNER_ONLY:o}")
         self._storage.setPermission(self._path(""), permission)

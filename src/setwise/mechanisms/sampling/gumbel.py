@@ -268,8 +268,8 @@ def _doubtful(
 ) -> list[ExactKey]:
     """Return the candidates for the first `k` places whose noisy scores cannot be told apart yet, and their rivals.
 
-    `keys` are sorted by upper bound, highest first; `bounds` has the (lower, upper) bounds by the candidates' index.
-    Two candidates cannot be told apart if their bounds overlap.
+    `keys` are sorted by upper bound, highest first. `bounds` has the (lower, upper) bounds of the noisy scores by the
+    candidates' index; None stands for no bound. Two candidates cannot be told apart if their bounds overlap.
     """
     doubtful: dict[int, ExactKey] = {}
     for place, key in enumerate(keys[:k]):
