@@ -272,7 +272,7 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarantee, int]]:
-    """Return the uses in `linear` without two-point laws, as (guarantee, count).
+    """Return `linear`, uses with fixed dominating pairs as (noise, count), without two-point laws.
 
     A `TwoPointLaw` is an example of a loss distribution, not a guarantee, and serves lower bounds only.
     """
@@ -451,8 +451,8 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs, the classified uses `kinds`.
 
-    They are for batches without a closed form: several bounded-range epsilons, or other losses that are not multiples
-    of one unit. `effort` says how narrow a bracket must be.
+    A batch is chosen up front. The bounds are for batches without a closed form: several bounded-range epsilons, or
+    other losses that are not multiples of one unit. `effort` says how narrow a bracket must be.
     """
     from setwise.accounting.methods import batch_mixture
 

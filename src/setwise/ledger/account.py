@@ -420,7 +420,7 @@ class Account:
         return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return the number of entries in the account's chain: charges, settlements, slices and releases."""
+        """Return the number of entries in the account's chain: charges, settlements, releases and slice moves."""
         with self._store.reading() as connection:
             return account_counters(connection, self._account_id).entries
 
@@ -468,7 +468,7 @@ class Account:
         return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
 
     def count_more(self, uses: Sequence[Use]) -> int:
-        """Return how many more charges of `uses` the account and its cap could pay one after another, at most 2^20.
+        """Return how many more charges of `uses` the account and its dataset's cap could pay in turn, at most 2^20.
 
         The charges are priced together as one charge of many uses. That is never cheaper than one by one, so at least
         the returned number of charges fits.
@@ -493,7 +493,7 @@ class Account:
         return min(low, _MOST_COUNTED)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
+        """Return a sentence about what is missing to pay for `uses` now, or None if it and the dataset's cap can pay.
 
         Charges nothing. Raises `InvalidParameter` for a use that is not registered, if the account pays for registered
         uses only.
@@ -568,7 +568,7 @@ class Account:
         )
 
     def _balances(self, connection: Connection, period: str) -> _Balances:
-        """Return the balances of the account and its cap in `period`, all read in the same transaction."""
+        """Return the balances of the account and its dataset's cap in `period`, read in the same transaction."""
         cap: CapBalance | dict[str, int] | None = None
         if isinstance(self._cap, SharedCap):
             cap = self._cap.balance(connection)
@@ -578,7 +578,7 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence on why an account and its cap with these `balances` cannot pay for `uses`, or None."""
+        """Return a sentence on why `balances`, of the account and its cap, cannot pay for `uses`; None if they can."""
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period

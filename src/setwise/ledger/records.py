@@ -178,10 +178,10 @@ def release_key(charge_key: str, part: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry of the ledger (charge, settlement, slice or release) in its place in an account's chain of hashes.
+    """An entry of the ledger (charge, settlement, release or slice move) at its place in an account's chain of hashes.
 
-    `contents` says what it records, `position` counts from 1, `at` is the timestamp in microseconds since 1970, and
-    `previous` and `hash` are the hashes of the entry before and of this one.
+    `contents` says what the entry records, `position` counts from 1, `at` is the timestamp in microseconds since 1970,
+    and `previous` and `hash` are the hashes of the entry before and of this entry.
     """
 
     contents: Contents

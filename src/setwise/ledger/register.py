@@ -72,7 +72,7 @@ class Record:
 
     @property
     def moment(self) -> datetime:
-        """The UTC time at which this record was appended to the register."""
+        """The UTC time at which this record was appended to the register (openings and audit events)."""
         return moment_of(self.at)
 
     @property

@@ -97,9 +97,10 @@ class CapTotals:
 
     @classmethod
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
-        """Return the budget of a cap whose answers are together (epsilon, delta)-DP.
+        """Return the budget of a cap such that all answers it pays for are together (epsilon, delta)-DP.
 
-        `failure_share` of delta is set aside for outright failures. Raises `InvalidParameter` for an unknown `keep`.
+        The share `failure_share` of delta is set aside for outright failures. `keep` says how the cap can be paid: from
+        a "wallet", by the "sum" of epsilons, or "either". Raises `InvalidParameter` for another `keep`.
         """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
@@ -154,9 +155,9 @@ class CapTotals:
     def accepts(self, uses: Sequence[Use], held: Mapping[str, int], paid: Mapping[str, int], rule: Rule) -> bool:
         """Return whether `paid` units are the price of `uses` under `rule`, from a slice that had `held` units.
 
-        `paid` and `held` are keyed by balance name; `rule` is the Gaussian wallet, the sum of epsilons, or both. A
-        wallet payment may differ from the price here by rounding, because the entry may have been written on another
-        platform.
+        A slice is the part of the cap that is reserved for one account. `paid` and `held` are keyed by balance name;
+        `rule` is the Gaussian wallet, the sum of epsilons, or both. A wallet payment may differ from the price here by
+        rounding, because the entry may have been written on another platform.
         """
         costs, wallet = self._costs(uses), paid.get(WALLET, 0)
         if any(paid.get(balance_name, 0) != costs.fixed(rule).get(balance_name, 0) for balance_name in (FAILURE, SUM)):
@@ -181,9 +182,10 @@ class CapTotals:
     ) -> dict[str, int]:
         """Return the units to move from the unallocated part `free` of the cap into a slice, per balance name.
 
-        They let a slice that has `held` units pay for `uses` at a good price, and for more uses like them. `rule` says
-        whether payment is from the Gaussian wallet, by the sum of epsilons, or both. Fewer units are returned if fewer
-        are free; `pay` then says whether they are enough.
+        A slice is the part of the cap that is reserved for one account. The units let a slice that has `held` units pay
+        for `uses` at a good price, and for more uses like them. `rule` says whether payment is from the Gaussian
+        wallet, by the sum of epsilons, or both. Fewer units are returned if fewer are free; `pay` then says whether
+        they are enough.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -201,8 +203,9 @@ class CapTotals:
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
         """Return the smallest slice of the cap that can pay for `uses`, in units per balance name.
 
-        `rule` says whether payment is from the Gaussian wallet, by the sum of epsilons, or both. An amount above 2^60,
-        the size of a whole balance, means that no slice can pay.
+        A slice is the part of the cap that is reserved for one account. `rule` says whether payment is from the
+        Gaussian wallet, by the sum of epsilons, or both. An amount above 2^60, the size of a whole balance, means that
+        no slice can pay.
         """
         costs = self._costs(uses)
         wanted = costs.fixed(rule)
@@ -226,7 +229,8 @@ class CapTotals:
     def shortage(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> str | None:
         """Return a sentence about what the cap lacks to pay for `uses`, or None if it can pay.
 
-        `left` has the cap's remaining units per balance name, and `rule` says by which payment rules it may pay.
+        `left` has the cap's remaining units per balance name, and `rule` says whether it may pay from the Gaussian
+        wallet, by the sum of epsilons, or both.
         """
         if self.rule_for(uses, left, rule) is not None:
             return None

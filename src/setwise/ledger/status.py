@@ -112,7 +112,7 @@ class AccountStatus:
 
     @property
     def delta(self) -> float:
-        """The delta at which the account's promised epsilon, and its odometer, hold."""
+        """The delta at which the account's promised epsilon holds, and its odometer (the epsilon drawn so far)."""
         return self.terms.delta
 
     @property
@@ -170,7 +170,8 @@ class AccountStatus:
     def loss_so_far(self) -> float:
         """The epsilon at `delta` of everything that the account has paid for, as one number.
 
-        It is the upper end of the odometer, or of the promised epsilon if that is less.
+        It is the upper end of `odometer`, a bound on the epsilon drawn so far, or of the promised epsilon if that is
+        less.
         """
         return min(self.odometer.upper, self.epsilon.upper)
 

@@ -303,8 +303,8 @@ def entry_movements(
     """Return the balance changes that the entry `contents` of an account makes; a release makes none.
 
     `holder` is the account's register number, and `terms` are its terms. `cap` is the budget of its zCDP cap, or None.
-    `spent` has the units spent before, per balance name, on which prices may depend. If a charge is paid to the cap
-    from the account's slice, that payment is not included.
+    `spent` has the units spent before, per balance name, on which prices may depend. If the account pays the cap from a
+    slice (its reserved part of the cap), that payment is not included.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
@@ -438,9 +438,9 @@ _RULES = {
 
 
 def failure_share_of(rule: str, given: float | None) -> float:
-    """Return the share of delta for outright failures: `given`, or the default of the accounting rule if it is None.
+    """Return the share of delta for outright failures: `given`, or the default of the accounting `rule` if it is None.
 
-    Raises `InvalidParameter` for an unknown rule.
+    `rule` is "wallet", "zcdp" or "menu". Raises `InvalidParameter` for another rule.
     """
     if rule not in _RULES:
         raise InvalidParameter(f"rule must be wallet, menu or zcdp, not {rule!r}")

@@ -450,7 +450,7 @@ def open_live(
 
 
 def _absolute_address(address: str) -> str:
-    """Return the address of a private state with an absolute path, so that it is found from any working directory."""
+    """Return the `address` of a series' private state with an absolute path, to be found from any working directory."""
     from pathlib import Path
 
     return str(Path(address).absolute()) if is_file(address) else address

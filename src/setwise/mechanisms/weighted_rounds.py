@@ -96,9 +96,10 @@ def user_weight(groups: int) -> int:
 
 
 def user_share(groups: int) -> int:
-    """Return floor(2^14 / groups): the number that a user with so many groups adds to a survey for each of the groups.
+    """Return floor(2^14 / groups): the number that a user adds to a survey for each of their groups.
 
-    The sum over all users and their groups, divided by 2^14, is about the number of users.
+    A user has so many `groups`. Before the rounds that find groups, the survey releases the noisy sum of these numbers
+    over all users and their groups; divided by 2^14, it is about the number of users.
     """
     return USER_UNIT // positive_integer("groups", groups)
 
@@ -230,7 +231,10 @@ class WeightedRounds:
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of the survey and all rounds together, as mechanism uses, whatever rounds find."""
+        """Return the privacy cost, as mechanism uses, of all rounds and of the survey of users before them.
+
+        The cost is the same whatever the rounds find.
+        """
         gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
         failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
         return (*gaussians, failure)
@@ -295,8 +299,9 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the part, from 0 to 1, of the rounds' planned privacy cost that they spend; counts get the other part.
 
-        The survey's numbers in `state` decide: the fewer groups users have on average, the less the rounds spend. The
-        part is 1 if no counts follow, or if there are so few users that noise hides their number.
+        The noisy numbers of the survey before the rounds, in `state`, decide: the fewer groups users have on average,
+        the less the rounds spend. The part is 1 if no counts follow, or if there are so few users that noise hides
+        their number.
         """
         if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
             return Fraction(1)
@@ -315,10 +320,10 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound for counting the groups that were found: `contributions`, or less.
 
-        It is less if users have few groups: about twice a user's average number of groups. That average is the one
-        which the survey in `state` estimates, raised by three standard deviations of the survey's noise. The result
-        depends on released numbers alone. It is `contributions` if there are so few users that noise hides their
-        number, or if there was no survey.
+        It is less if users have few groups: about twice a user's average number of groups. The survey before the rounds
+        has estimated that average, which is in `state`; it is raised by three standard deviations of the survey's
+        noise. The result depends on released numbers alone. It is `contributions` if there are so few users that noise
+        hides their number, or if there was no survey.
         """
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
             return self.contributions

@@ -559,10 +559,10 @@ class RandomizedResponseStep:
 
 
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
-    """Return an array start_1, end_1, start_2, end_2, ... of cell indices, as `np.ufunc.reduceat` expects them.
+    """Return grid cell indices start_1, end_1, start_2, end_2, ... of overlapping blocks, for `np.ufunc.reduceat`.
 
-    They delimit `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`.
-    Each block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
+    There are `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`. Each
+    block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
     """
     pairs = np.arange(0, 2 * blocks) // 2 * block
     pairs[1::2] += block

@@ -412,8 +412,8 @@ class Atoms:
         `inner` is the privacy loss of the other mechanisms. The delta is E[delta_inner(x - L)], where delta_inner is
         the delta of `inner` as a function of epsilon, and L is distributed like this object.
         """
-        # Positions are rounded, and next to the largest loss that matters. So the upper end is read a little further
-        # left and the lower end a little further right.
+        # The positions x - L are rounded, which matters next to the largest loss. So the upper bound is read a little
+        # further left, and the lower bound a little further right.
         moved = np.where(self.loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(self.loss)))
         if not moved.any():
             value, error = inner.delta(x - self.loss)

@@ -175,12 +175,16 @@ class Saddle:
         return height, mean, variance
 
     def for_loss(self, loss: float) -> float:
-        """Return the exponential tilt, of either sign, under which the total privacy loss has a mean near `loss`."""
+        """Return the tilt, of either sign, under which the total privacy loss has a mean near `loss`.
+
+        A tilt weights the probability of a loss L by exp(tilt L).
+        """
 
         def residual(tilt: float) -> tuple[float, float]:
             """Return `loss` minus the mean of the total loss under `tilt`, and the derivative of that mean by the tilt.
 
-            `loss` is the argument of `for_loss`. The derivative is the variance of the total loss under the tilt.
+            `loss` is the argument of `for_loss`. The derivative is the variance of the total loss under the tilt, the
+            weight exp(tilt L) on each loss L.
             """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
@@ -231,8 +235,9 @@ class Saddle:
     def epsilon(self, delta: float) -> float:
         """Return approximately the epsilon at which the total loss has this `delta`, by the saddle-point approximation.
 
-        The approximation gives log delta at the mean loss under a tilt that suits `delta`. From there log delta falls
-        by the tilt per unit of epsilon, so one linear step leads to the epsilon; an inexact tilt does little harm.
+        A tilt weights each loss L by exp(tilt L). The approximation gives log delta at the mean loss under a tilt that
+        suits `delta`. From there log delta falls by the tilt per unit of epsilon, so one linear step leads to the
+        epsilon; an inexact tilt does little harm.
         """
         tilt = self.for_delta(delta)
         height, mean, variance = self.at(tilt)
@@ -277,9 +282,9 @@ class Saddle:
     def _largest(self) -> float:
         """Largest exponential tilt that is used: `CONFIG.largest` divided by the smallest deviation of one use's loss.
 
-        Under this tilt every loss is at its largest value. The deviation is the standard deviation; for a bounded-range
-        use it is half its epsilon. A loss that hardly varies counts as having a deviation of a thousandth of a lattice
-        step.
+        Under this tilt, the weight exp(tilt L) on each loss L, practically every loss is at its largest value. The
+        deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly varies
+        counts as having a deviation of a thousandth of a lattice step.
         """
         deviations = [epsilon / 2 for epsilon, _ in self.ranges]
         if self.parts:
@@ -291,8 +296,9 @@ class Saddle:
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
 
-        The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection. The
-        largest useful tilt is returned if the condition is still true there.
+        A tilt weights each loss L by exp(tilt L). The smallest tilt is enclosed by multiplying or dividing `guess` by
+        `CONFIG.apart`, and then found by bisection. The largest useful tilt is returned if the condition is still true
+        there.
         """
         largest = self._largest
         high = min(max(guess, 1e-9), largest)
@@ -350,8 +356,8 @@ def _with_few_values(known: KnownNoise) -> KnownNoise:
     """Return noise with nearly the privacy loss of the noise `known`, but few enough losses to be tabulated quickly.
 
     Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
-    above `CONFIG.most_values`, continuous Laplace noise is returned instead. It is good enough to choose a tilt, but
-    its delta is not a bound. Other noise is returned unchanged.
+    above `CONFIG.most_values`, continuous Laplace noise is returned instead. Its loss is close enough to choose an
+    exponential tilt by, but its delta is not a bound. Other noise is returned unchanged.
     """
     if isinstance(known, DiscreteLaplace) and known.sensitivity > CONFIG.most_values:
         return Laplace(scale=known.scale / known.sensitivity)
@@ -361,7 +367,7 @@ def _with_few_values(known: KnownNoise) -> KnownNoise:
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return the tilt at which the function `residual` is 0, by a few Newton steps from `tilt`.
 
-    `residual` maps a tilt to its value and to minus its derivative. None if the steps do not converge.
+    `residual` maps a tilt to (value, minus derivative of the value by the tilt). None if the steps do not converge.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

@@ -57,7 +57,7 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
             gaussians = up(gaussians + count * use.price(0.0) * (1.0 + 4.0 * UNIT))
         elif use.price(0.0) > 0.0:
             counts[use] = counts.get(use, 0) + count
-    # The largest price last was the worst order in every case tried, so it sets the costs and levels. No proof
+    # Using the largest price last was the worst order in every case tried, so it sets costs and levels. No proof
     # depends on that.
     draws = sorted(counts.items(), key=lambda draw: draw[0].price(0.0), reverse=True)
     levels = [0.0]

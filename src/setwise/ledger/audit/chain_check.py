@@ -162,7 +162,7 @@ class ChainCheck:
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, found: list[Movement]) -> None:
-        """Record the faults in the contents of `entry`: rules of its kind, list of its balance changes, and prices.
+        """Record the faults in the contents of `entry`: what its kind allows, its balance changes, and its prices.
 
         `found` are the balance changes that the database has for the entry. The changes that the entry should have made
         are added to the tally of units spent.
@@ -268,7 +268,8 @@ class ChainCheck:
         """Return the balance changes that an entry should have, given the entries before it.
 
         `found` are the changes that the database has. They are used only for a charge that is paid from a slice (the
-        account's reserved part of the dataset's cap), to see by which rule it was paid.
+        account's reserved part of the dataset's cap), to see whether it was paid from the Gaussian wallet, by the sum
+        of epsilons, or both.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):

@@ -146,7 +146,8 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
 
-        They are changes in `period`, except those of the account's slice of a cap, because a slice has no periods.
+        They are changes in `period`, except those of the account's slice (its reserved part of the dataset's cap),
+        because a slice has no periods.
         """
         slices = set(SLICES.values())
         return [

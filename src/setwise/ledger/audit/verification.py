@@ -51,7 +51,7 @@ class Anchor:
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the anchor as the JSON object that `parse` reads."""
+        """Return the anchor (where every hash chain ended) as the JSON object that `parse` reads."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod

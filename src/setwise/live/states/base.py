@@ -208,7 +208,7 @@ class SeriesState(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connections to the database that stores the private state."""
+        """Close the connections to the database that stores the private state of the series."""
 
 
 SELECTION = """

@@ -50,7 +50,10 @@ class MarkerFiles(Protocol):
         ...
 
     def read_all(self) -> dict[str, str]:
-        """Return the text of every marker file by its name; empty if the folder does not exist."""
+        """Return the text of every marker file by its name; empty if the folder does not exist.
+
+        A marker is a small file that makes one update of the private state valid.
+        """
         ...
 
     def write_new(self, name: str, text: str) -> bool:
@@ -155,7 +158,7 @@ class HadoopFiles:
             stream.hsync()
         finally:
             stream.close()
-        # Not every storage refuses by itself; the test before renaming leaves those a gap of a moment.
+        # Some storages rename over an existing file. For those the test before helps, except in the moment between.
         written = not self._storage.exists(final) and bool(self._storage.rename(unfinished, final))
         if not written:
             self._storage.delete(unfinished, False)
