@@ -493,7 +493,7 @@ class Account:
         return min(low, _MOST_COUNTED)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return a sentence about what is missing to pay for `uses` now, or None if it and the dataset's cap can pay.
+        """Return a sentence on what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
         Charges nothing. Raises `InvalidParameter` for a use that is not registered, if the account pays for registered
         uses only.

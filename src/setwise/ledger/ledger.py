@@ -167,8 +167,8 @@ class Ledger:
         `rule` "wallet", uses are paid from a Gaussian wallet, or admitted while their largest losses add up to at most
         epsilon. Under "zcdp", their zCDP parameters add up: that admits fewer uses, but also uses of which only the
         zCDP guarantee is known. Under "menu", only uses are taken that are no worse than one of the pure or
-        bounded-range uses in `menu`, which is fixed here; of one size, as many are admitted as if they were registered.
-        `analyst`, `dataset` and `unit` are as in `open_setwise`.
+        bounded-range uses in `menu`, which is fixed here; of equal uses, as many are admitted as if they were
+        registered. `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
 

@@ -107,9 +107,10 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the units that a slice entry moves, keyed by balance name, from `text`, the JSON of `write_amounts`.
+    """Return units by balance name from `text`, the JSON text that `write_amounts` wrote into a slice entry.
 
-    Raises `ValueError` for JSON of another form, or for an amount of 0.
+    A slice entry moves units between a dataset's cap and the slice of an account, its reserved part of the cap. Raises
+    `ValueError` for JSON of another form, or for an amount of 0.
     """
     amounts = json.loads(text)
     if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):

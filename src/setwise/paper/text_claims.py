@@ -358,9 +358,10 @@ def _one_range() -> Claim:
 
 
 def _union() -> Claim:
-    """Return the correction of a proof that conditions on the union of good events; it must be their intersection.
+    """Return the correction of a proof of the paper that conditions on the union of good events.
 
-    A good event is that one use does not fail. Shown for two uses that each reveal everything with probability 0.1.
+    It must be their intersection; a good event is that one use does not fail. Shown for two uses that each reveal
+    everything with probability 0.1.
     """
     failure, uses = 0.1, 2
     return Claim(

@@ -294,12 +294,12 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
 
-        The unit of a use is a number of which all its losses are multiples. If one step divides the units of all uses,
-        no loss with a unit is rounded; the step is then at most `coarser` times the largest step that the tolerance
-        allows. The upper bound on delta uses `coarser` = 1 and the lower bound a factor above 1, because no promise
-        depends on the lower bound. If no useful step divides all units, every loss is rounded; any `coarser` above 1
-        then selects a step `CONFIG.lower_finer` times smaller, because the lower bound rounds losses down, with an
-        error in proportion to the step.
+        `coarser` is 1 for the upper bound on delta, and above 1 for the lower bound. The unit of a use is a number of
+        which all its losses are multiples. If one step divides the units of all uses, these losses are lattice points.
+        The step is then at most `coarser` times the largest step that the tolerance allows; it may be larger for the
+        lower bound, because no promise depends on that. If no useful step divides all units, every loss is rounded. The
+        step for the lower bound is then `CONFIG.lower_finer` times smaller, because rounding losses down has an error
+        in proportion to the step.
         """
         if self._common_unit() is None:
             rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)
