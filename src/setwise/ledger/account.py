@@ -468,7 +468,7 @@ class Account:
         return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
 
     def count_more(self, uses: Sequence[Use]) -> int:
-        """Return how many more charges of `uses` the account and its dataset's cap could pay in turn, at most 2^20.
+        """Return how many more charges of `uses` the account and its cap could pay one after another, at most 2^20.
 
         The charges are priced together as one charge of many uses. That is never cheaper than one by one, so at least
         the returned number of charges fits.

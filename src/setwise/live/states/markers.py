@@ -34,7 +34,7 @@ TOKEN = -1
 
 
 class MarkedState(SeriesState):
-    """A private state in a database without transactions over several tables.
+    """The private state of the series `name` in a database without transactions over several tables.
 
     An update stores its pairs of user and group under a random attempt number. They become valid when one record, the
     marker, is written that names the attempt and has its counts and noise. Subclasses store pairs and markers.

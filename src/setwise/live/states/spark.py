@@ -120,8 +120,8 @@ class LocalFiles:
 class HadoopFiles:
     """The folder of a private state on HDFS, or on another storage that Spark reads through Hadoop.
 
-    It gives access to the marker files in the folder; a marker is a small file that makes one update of the state
-    valid.
+    The Spark `session` gives access to that storage. The object reads and writes the marker files in the folder; a
+    marker is a small file that makes one update of the state valid.
     """
 
     def __init__(self, session: SparkSession, folder: str) -> None:
