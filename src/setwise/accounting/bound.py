@@ -34,11 +34,11 @@ class Bound:
     `method` and `statement` name the computation and its proof in results. If `tight` is True, some analyst attains the
     lower ends of the bound's brackets; the lower ends of other bounds carry no information.
 
-    Bounds are evaluated one after another until a bracket is narrow enough. The width at which to stop, relative to the
-    bracket's upper end, is `enough` unless it is None; otherwise it is `Effort.width` for a `preliminary` bound (a
-    quick one, which a better one follows) and `Effort.enough` for any other bound. `registered`, which only some bounds
-    of privacy filters have, is the pair (method, statement) that results name in place of `method` and `statement` if
-    all parameters of the uses are fixed in advance.
+    Bounds are evaluated one after another until a bracket is narrow enough. `enough` is the width, relative to the
+    bracket's upper end, at which to stop after this bound. If it is None, that width is `Effort.width` for a
+    `preliminary` bound (a quick one, which a better one follows), and `Effort.enough` for any other. `registered` is
+    None, or a pair that replaces (method, statement) in results if all parameters of the uses are fixed in advance;
+    only bounds of privacy filters have such a pair.
     """
 
     method: str

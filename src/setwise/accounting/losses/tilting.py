@@ -267,7 +267,7 @@ class Saddle:
 
     @cached_property
     def _variance(self) -> float:
-        """Variance of the total privacy loss without a tilt, but at least 1e-300."""
+        """Variance of the total privacy loss under its own probabilities (without a tilt), but at least 1e-300."""
         return max(self.at(0.0)[2], 1e-300)
 
     def moderate(self, tilt: float) -> float:

@@ -164,12 +164,11 @@ class BatchMixture:
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
         """Return a simpler batch with at least this batch's delta, of at most `CONFIG.most_fixed` distinct epsilons.
 
-        Branch and bound over boxes of parameters would take too long with more epsilons. The groups that add most to
-        the variance of the loss are kept. The other groups and the mechanisms with fixed dominating pairs are replaced
-        by an upper bound: the privacy profile of an adaptive analyst who uses them in one fixed order (see
-        `upper_bound_order`). It is computed on a grid that is accurate at about `epsilon`, with losses L weighted by
-        exp(`tilt` L). If this batch has few enough epsilons, `responses`, which stands for the batch itself, is
-        returned unchanged.
+        With more epsilons, branch and bound over boxes of parameters would take too long; a batch with fewer is
+        returned unchanged, as `responses`, the object that stands for it. The groups that add most to the variance of
+        the loss are kept. The other groups and the mechanisms with fixed dominating pairs are replaced by an upper
+        bound: the privacy profile of an adaptive analyst who uses them in one fixed order (see `upper_bound_order`).
+        That profile is computed on a grid that is accurate at about `epsilon`, with losses L weighted by exp(`tilt` L).
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
         fixed, adapted = by_weight[: CONFIG.most_fixed], sorted(by_weight[CONFIG.most_fixed :], reverse=True)

@@ -1,9 +1,10 @@
-"""Figure `new:worst-answer`: the parameter t of an adaptive adversary's first bounded-range mechanism, of two or three.
+"""Figure `new:worst-answer`: the worst parameter t of the first of two or three bounded-range mechanisms.
 
-The worst bounded-range mechanism is generalized randomized response with some parameter t, which has the losses t and t
-- epsilon. For the first of two mechanisms, also after one pure-DP mechanism, the worst t is a weighted sum of epsilon
-and the overall epsilon, as the paper found; it asks whether this continues. It does not (docs/paper/open-questions.md):
-for the first of three, exp(t/3) is a root of a quartic. Computed in plain floats, as evidence; certified numerics are
+The mechanisms are chosen adaptively, and worst means the largest delta. The worst bounded-range mechanism is
+generalized randomized response with some parameter t, which has the losses t and t - epsilon. For the first of two
+mechanisms, also after one pure-DP mechanism, the paper finds that the worst t is a weighted sum of epsilon and the
+overall epsilon, and asks whether this is so with more mechanisms. It is not (docs/paper/open-questions.md): for the
+first of three, exp(t/3) is a root of a quartic. The numbers here are plain floats, as evidence; certified numerics are
 in `setwise.accounting.adaptive`.
 """
 
