@@ -153,8 +153,8 @@ def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
 def _gain(item: MenuItem, tilt: float) -> float:
     """Return the gain of a menu `item`: log E[exp(tilt L)] of the worst privacy loss L that its guarantee allows.
 
-    If the privacy profile of later uses falls with epsilon like exp(-tilt epsilon), one use of the item before them
-    raises the logarithm of the profile by at most this number.
+    If the privacy profile of later uses falls with the overall epsilon x like exp(-tilt x), one use of the item before
+    them raises the logarithm of the profile by at most this number.
     """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)

@@ -242,8 +242,8 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
     `groups` are bounded-range mechanisms as (epsilon, count). A state is the vector of remaining counts. If there would
     be too many vectors, a state is a sum of prices instead (see `DrawOrders`). The maximum is then only an upper bound
     on delta, because impossible orders are allowed too. The prices are chosen so that the bound is close if privacy
-    profiles fall with epsilon like exp(-`tilt` epsilon). To have fewer groups, epsilons may then also be rounded up,
-    which is safe because a-bounded range implies b-bounded range for a <= b.
+    profiles fall with the overall epsilon x like exp(-`tilt` x). To have fewer groups, epsilons may then also be
+    rounded up, which is safe because a-bounded range implies b-bounded range for a <= b.
     """
     merged = merge_groups(groups)
     if len(merged) == 1 or _states(merged) <= CONFIG.most_states:
@@ -287,9 +287,9 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
 def draw_gain(epsilon: float, tilt: float) -> float:
     """Return log E[exp(tilt L)], where L is the loss of the worst epsilon-bounded-range mechanism.
 
-    Worst means that E[exp(tilt L)] is largest. If the privacy profile of later mechanisms falls like exp(-tilt x) with
-    the epsilon x, one use of an epsilon-bounded-range mechanism before them multiplies the profile by at most this
-    largest E[exp(tilt L)].
+    Worst means that E[exp(tilt L)] is largest. If the privacy profile of later mechanisms falls with the overall
+    epsilon x like exp(-tilt x), one use of an epsilon-bounded-range mechanism before them multiplies the profile by at
+    most this largest E[exp(tilt L)].
     """
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)

@@ -175,8 +175,8 @@ class Optimum:
         `attempt` maps a `Trial`, the fineness and length of one grid, to a certified bracket for delta or epsilon. The
         relative width of that bracket is about `sharpness` divided by the squared number of grid cells across the
         smallest epsilon. `width` is the relative width that the caller wants, or None for the default. `tilt`, the rate
-        at which privacy profiles are expected to fall with epsilon, is needed to estimate the work. `floor` is a known
-        lower bound on the delta or epsilon, or None.
+        at which privacy profiles are expected to fall with the overall epsilon, is needed to estimate the work. `floor`
+        is a known lower bound on the delta or epsilon, or None.
         """
         return refine(
             attempt,
@@ -194,10 +194,10 @@ class Optimum:
 
         The delta is a lower bound on the optimal delta, and a good one with many bounded-range uses, because adapting
         to earlier answers then gains little. The analyst uses randomized response with the same parameter t for all
-        bounded-range mechanisms. A few t are tried, near the one that would be worst if privacy profiles fell with
-        epsilon like exp(-`tilt` epsilon), and the t with the largest delta is taken. The function exists only if there
-        are at least `CONFIG.many_uses` bounded-range uses of one epsilon, all in the last stage, after at most one
-        stage of fixed dominating pairs whose losses can be enumerated.
+        bounded-range mechanisms. A few t are tried, near the one that would be worst if privacy profiles fell with the
+        overall epsilon x like exp(-`tilt` x), and the t with the largest delta is taken. The function exists only if
+        there are at least `CONFIG.many_uses` bounded-range uses of one epsilon, all in the last stage, after at most
+        one stage of fixed dominating pairs whose losses can be enumerated.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
@@ -259,8 +259,8 @@ class Optimum:
 
         `groups` are the bounded-range mechanisms of the stage as (epsilon, count). The states serve the upper bound:
         epsilons below `_least` are rounded up to it, and if there would be too many vectors of remaining counts, the
-        states are sums of prices (see `DrawOrders`). Prices are chosen for privacy profiles that fall with epsilon like
-        exp(-`tilt` epsilon).
+        states are sums of prices (see `DrawOrders`). Prices are chosen for privacy profiles that fall with the overall
+        epsilon x like exp(-`tilt` x).
         """
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
@@ -270,7 +270,7 @@ class Optimum:
 
         It is not if some epsilon is rounded up, or if the states of the dynamic program are sums of prices (see
         `DrawOrders`) instead of vectors of remaining counts. `tilt` is the rate at which privacy profiles are expected
-        to fall with epsilon; prices are chosen for it.
+        to fall with the overall epsilon; prices are chosen for this rate.
         """
         return all(
             self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
@@ -280,8 +280,8 @@ class Optimum:
         """Return the estimated work of one run on a grid with `cells` cells across the smallest epsilon.
 
         The unit of work is one grid point in one application of an operator. Infinite if the largest epsilon would span
-        more than `RefinementConfig.most_cells` cells. `tilt` is the decay rate of privacy profiles for which prices of
-        uses are chosen.
+        more than `RefinementConfig.most_cells` cells. `tilt` is the rate at which privacy profiles are expected to fall
+        with the overall epsilon; prices of uses are chosen for this rate.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:

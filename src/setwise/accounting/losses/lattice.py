@@ -407,7 +407,7 @@ class Atoms:
         )
 
     def average(self, inner: Loss, x: float) -> Bracket:
-        """Return a bracket for the delta, at epsilon = `x`, of mechanisms with this privacy loss composed with others.
+        """Return a bracket for the delta at epsilon `x` of mechanisms with this privacy loss composed with others.
 
         `inner` is the privacy loss of the other mechanisms. The delta is E[delta_inner(x - L)], where delta_inner is
         the delta of `inner` as a function of epsilon, and L is distributed like this object.

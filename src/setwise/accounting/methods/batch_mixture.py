@@ -223,7 +223,7 @@ class _Responses:
     atoms: Atoms = NOTHING
 
     def at(self, choice: Choice, x: float) -> Bracket:
-        """Return a bracket for the batch's delta at epsilon = `x` if each group has the parameter t in `choice`.
+        """Return a bracket for the batch's delta at overall epsilon `x` if each group has the parameter t in `choice`.
 
         A bounded-range mechanism is then generalized randomized response, with log likelihood ratios t and t - epsilon.
         """
@@ -234,7 +234,7 @@ class _Responses:
         return Bracket(min(lower.lower, upper.upper), upper.upper)
 
     def over(self, first: Choice, last: Choice, x: float) -> float:
-        """Return an upper bound on delta at epsilon = `x` over all choices of parameters t in a box.
+        """Return an upper bound on delta at overall epsilon `x` over all choices of parameters t in a box.
 
         `first` has the lowest and `last` the highest t of each group in the box. Over the box, each randomized response
         is dominated by one fixed pair of distributions.
@@ -243,10 +243,10 @@ class _Responses:
         return self._atoms(last, low).average(self.above, x).upper
 
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
-        """Return an upper bound on the batch's delta at epsilon = `x` over all parameters t of randomized responses.
+        """Return an upper bound on the batch's delta at overall epsilon `x` over all parameters t of the responses.
 
-        A box has an interval of t for each group. The box with the largest bound on delta is split, until no box has a
-        bound above the delta `target`, or `most` splits were made.
+        Each group of randomized responses has one t. A box has an interval of t for each group. The box with the
+        largest bound on delta is split, until no box has a bound above the delta `target`, or `most` splits were made.
         """
         most = min(most, max(CONFIG.fewest_boxes, int(CONFIG.most_work / outcome_count(self.groups))))
         start = tuple(0.0 for _ in self.groups)

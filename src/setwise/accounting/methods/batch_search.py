@@ -84,9 +84,9 @@ class BatchSearch:
         """Return the parameters t of the randomized responses from which to climb at the overall epsilon `x`.
 
         They are those with the largest delta among a coarse scan and two further candidates. The first candidate has
-        the largest delta if the delta of the other mechanisms falls with epsilon like exp(-`tilt` epsilon). The second
-        candidate has each t the same amount below its own epsilon; it is good if x is close to the largest loss of the
-        batch.
+        the largest delta if the delta of the other mechanisms falls with the overall epsilon y like exp(-`tilt` y). The
+        second candidate has each t the same amount below its own epsilon; it is good if x is close to the largest loss
+        of the batch.
         """
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
         short = (self.largest - x) / (1 + sum(count for _, count in self.groups))
@@ -94,10 +94,10 @@ class BatchSearch:
         return max([usual, last, *self._scan()], key=lambda choice: self.at(choice, x).lower)
 
     def hill_climb(self, x: float, choice: Choice) -> Choice:
-        """Return parameters t of randomized responses with a larger delta at epsilon `x`, by climbing from `choice`.
+        """Return parameters t of randomized responses with a larger delta than `choice`, found by climbing from it.
 
-        There is one t per group of equal mechanisms. If the batch has too many joint outcomes, `choice` is returned
-        unchanged.
+        Delta is at the overall epsilon `x`, and there is one t per group of equal mechanisms. If the batch has too many
+        joint outcomes, `choice` is returned unchanged.
         """
         if outcome_count(self.groups) > CONFIG.most_outcomes:
             return choice
@@ -129,10 +129,10 @@ class BatchSearch:
         return list(itertools.product(*([share * epsilon for share in shares] for epsilon, _ in self.groups)))
 
     def _neighbour(self, x: float, choice: Choice, step: float, best: float) -> tuple[Choice, float] | None:
-        """Return (parameters, delta) of a neighbour of `choice` whose delta at epsilon `x` is above `best`, or None.
+        """Return (parameters, delta) of a neighbour of `choice` whose delta is above `best`, or None.
 
-        `choice` has the parameter t of each group of randomized responses. A neighbour has one t moved by the share
-        `step` of its epsilon.
+        `choice` has the parameter t of each group of randomized responses, and delta is at the overall epsilon `x`. A
+        neighbour has one t moved by the share `step` of its epsilon.
         """
         for index, (epsilon, _) in enumerate(self.groups):
             for move in (-step * epsilon, step * epsilon):
@@ -147,8 +147,8 @@ class BatchSearch:
         """Return (bracket, parameters) for the worst randomized responses found: their epsilon at `delta`, and their t.
 
         There is one t per group. The bracket is for the smallest epsilon at which these responses have at most `delta`.
-        `guess` is a first value for epsilon. The first parameters are those that are worst if delta falls with epsilon
-        like exp(-`tilt` epsilon).
+        `guess` is a first value for this overall epsilon. The first parameters are those that are worst if delta falls
+        with the overall epsilon y like exp(-`tilt` y).
         """
         choice = self.start(guess, tilt)
         best = epsilon_at(delta, partial(self.at, choice), guess)
@@ -161,7 +161,7 @@ class BatchSearch:
         return best, choice
 
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
-        """Return approximately the rate at which log delta falls from the epsilon `x` to the larger epsilon `further`.
+        """Return approximately how fast log delta falls from the overall epsilon `x` to the larger one `further`.
 
         The randomized responses have the parameters t in `choice`. The rate is per unit of epsilon and at least
         `CONFIG.slowest`.

@@ -69,8 +69,8 @@ class NoLoss:
 class BatchBoundedRange:
     """A batch, chosen up front: `count` epsilon-bounded-range mechanisms, and other mechanisms beside them.
 
-    `beside` is the distribution of the total privacy loss of the other mechanisms, and `failure` a bracket for the
-    probability that some mechanism fails outright.
+    `epsilon` is the parameter of each bounded-range mechanism. `beside` is the distribution of the total privacy loss
+    of the other mechanisms, and `failure` a bracket for the probability that some mechanism fails outright.
 
     Requires: all losses in `beside` are equal modulo epsilon (see `shared_offset`).
     """
@@ -89,18 +89,20 @@ class BatchBoundedRange:
         return either_fails(self.failure, self._worst(epsilon))
 
     def at(self, t: float, x: float) -> Bracket:
-        """Return a bracket for delta at epsilon = `x` if all bounded-range mechanisms of the batch have parameter `t`.
+        """Return a bracket for delta at overall epsilon `x` if all bounded-range mechanisms have the parameter `t`.
 
-        With parameter t a mechanism is generalized randomized response with log likelihood ratios t and t - epsilon.
+        With parameter t an epsilon-bounded-range mechanism is generalized randomized response with log likelihood
+        ratios t and t - epsilon.
         """
         return self._pair(t, t - self.epsilon, x)
 
     def candidates(self, x: float) -> Floats:
-        """Return, ascending, the parameters t in (0, epsilon) at which delta at epsilon = `x` can have a local maximum.
+        """Return, ascending, the t in (0, epsilon) at which delta at overall epsilon `x` can have a local maximum.
 
-        t is the parameter that all n = `count` bounded-range mechanisms of the batch share. Let L be the total privacy
-        loss of the other mechanisms, whose possible values are in `beside`. The candidates are the t for which (n + 1)
-        t is x - L plus a whole multiple of epsilon. All L give the same t, because they are equal modulo epsilon.
+        t is the parameter that all n = `count` epsilon-bounded-range mechanisms of the batch share. Let L be the total
+        privacy loss of the other mechanisms, whose possible values are in `beside`. The candidates are the t for which
+        (n + 1) t is x - L plus a whole multiple of epsilon. All L give the same t, because they are equal modulo
+        epsilon.
         """
         start = x - float(self.beside.loss[0])
         first = math.floor(-start / self.epsilon) - 1
@@ -109,7 +111,7 @@ class BatchBoundedRange:
         return points[(points > 0.0) & (points < self.epsilon)]
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
-        """Return delta at epsilon = `x` if a two-outcome mechanism replaces each bounded-range mechanism of the batch.
+        """Return delta at overall epsilon `x` if a two-outcome mechanism replaces each bounded-range mechanism.
 
         The log likelihood ratios of its two outcomes are `high` and `low`.
         """
@@ -118,7 +120,7 @@ class BatchBoundedRange:
         return self.beside.average(two_point_loss(high, low, self.count, CONFIG.smallest_ratio), x)
 
     def _worst(self, x: float) -> Bracket:
-        """Return a bracket for the largest delta of the batch at epsilon = `x`, given no outright failure.
+        """Return a bracket for the largest delta of the batch at overall epsilon `x`, given no outright failure.
 
         The maximum is over the parameter t that all randomized responses of the batch share.
         """
@@ -130,7 +132,8 @@ class BatchBoundedRange:
         def evaluate(t: float) -> Bracket:
             """Return the bracket for delta if all randomized responses of the batch have the parameter `t`.
 
-            Delta is at the epsilon `x` of the enclosing call. Each bracket is stored, so that no t is evaluated twice.
+            Delta is at the overall epsilon `x` of the enclosing call. Each bracket is stored, so that no t is evaluated
+            twice.
             """
             if t not in seen:
                 seen[t] = self.at(t, x)
@@ -146,9 +149,11 @@ class BatchBoundedRange:
     def _first_blocks(self, peak: float) -> list[tuple[float, float]]:
         """Return the interval [0, epsilon] of the parameter t, cut into blocks (low, high) around `peak`.
 
-        `peak` is the best t found. The further a block is from the peak, the longer it may be. Its length is about the
-        square of its distance from the peak, both as shares of epsilon; blocks of this length can usually be shown to
-        have a smaller delta than the peak. The block around the peak is longer and is evaluated point by point.
+        t is the parameter of the randomized responses that stand for epsilon-bounded-range mechanisms, and `peak` the t
+        with the largest delta found so far. The further a block is from the peak, the longer it may be. Its length is
+        about the square of its distance from the peak, both as shares of epsilon; blocks of this length can usually be
+        shown to have a smaller delta than the peak. The block around the peak is longer and is evaluated point by
+        point.
         """
         start = self.epsilon / math.sqrt(2.0 * self.count + 2.0)
         edges = [0.0, self.epsilon]
@@ -162,7 +167,7 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at epsilon = `x` over the parameters t that no call of `evaluate` has decided.
+        """Return an upper bound on delta at overall epsilon `x`, over the t that no call of `evaluate` has decided.
 
         t is the parameter that all randomized responses of the batch share. Its interval is cut into blocks, and the
         block with the largest bound is split first. `points` are all t at which delta can have a local maximum. If few
