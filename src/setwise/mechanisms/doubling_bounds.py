@@ -1,7 +1,8 @@
 """Bounds for clipping values, found privately from noisy counts of values in bins.
 
-A bin is an interval of values. Bin 0 holds the zeros; the bins 1 to 60 hold positive values, each up to twice the end
-of the bin before, from 2^-19 to 2^40; the bins -1 to -60 hold their negatives.
+A bin is an interval of values. Bin b from 1 to 60 holds the values above 2^(b - 21) and at most 2^(b - 20), and bin 60
+all larger values too. Bin -b holds their negatives, and bin 0 the values of at most 2^-20 in absolute value, which
+count as 0.
 """
 
 from dataclasses import dataclass

@@ -45,10 +45,10 @@ _DIVIDED_UNITS, _FINEST_DIVIDED_SHARE, _MOST_USERS = 128, 10**4, 2**31
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
     """Return the score of each cell of a grid: the negative of its distance in rank from the quantile `at` = a/b.
 
-    `cells` holds the number of values in each cell, and n is their sum. The quantile has the rank at * n. The values of
-    a cell have the ranks from the number of values below the cell to that number plus the cell's own. The distance is
-    from the quantile's rank to the nearest of these, and 0 for the cell that contains the quantile. Scores are in units
-    of 1/b values.
+    `cells` holds the number of values in each cell, and n is the number of all values. The quantile has the rank at *
+    n. A cell with m values, above k values in lower cells, has the ranks k to k + m. Its distance is from the
+    quantile's rank to the nearest of these ranks, and 0 if the quantile's rank is one of them. Scores are in units of
+    1/b values.
 
     >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
     [-7, -5, -1, 0]
@@ -84,11 +84,11 @@ class GridQuantiles:
     """Picks quantiles of values as cells of a grid: one quantile for each of `shares`, such as 1/2 for the median.
 
     The grid has `cells` cells. A single quantile is a cell picked by the exponential mechanism, whose score is minus
-    the distance in rank. With several quantiles, a position at which to cut the grid is picked for the middle one in
-    the same way. The cut divides the values into two slices, and the quantiles below and above are picked from their
-    slice in the same way, level by level. The values of the cell that is cut are divided between both slices in the
-    ratio of the cut. So a user adds one value in all to the slices of a level, and a level costs one
-    `epsilon`-bounded-range use. Only the picked cells are released, and they are in order.
+    the distance in rank. Of several quantiles, the middle one comes first: the exponential mechanism picks a position
+    at which the grid is cut. The cut divides the values into two slices; the quantiles below are picked from the lower
+    slice and those above from the upper slice, each slice being cut again, level by level. The values of the cell that
+    is cut are divided between both slices in the ratio of the cut. So a user adds one value in all to the slices of a
+    level, and a level costs one `epsilon`-bounded-range use. Only the picked cells are released, and they are in order.
 
     If `weight` is above 1, a user may divide that many units among several cells, which count together as one value.
     Counts and scores are then in these units.

@@ -149,11 +149,12 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 class ErrorEstimate:
     """The expected error of a release, known from the parameters and the exact law of the noise before data is read.
 
-    `expected_error` is E|noise| of a count. `radius` is how far the confidence interval of a count extends below a
-    noisy count (one far above a threshold); it extends as far above, or less far if only the highest counts of a known
-    domain are released. A label whose count exceeds its rivals (or 0, for a fixed threshold) by `detectable` is
-    released with probability `confidence`. With that probability no picked label's count is more than `shortfall` below
-    the best label not picked yet. All are in units of a count, and None if the mechanism has no such number.
+    `expected_error` is E|noise| of a count. `radius` is how far the confidence interval of a count extends below the
+    noisy count, if that is far above any threshold. Above the noisy count the interval extends as far, or less far if
+    only the highest counts of a known domain are released. A label whose count exceeds its rivals (or 0, for a fixed
+    threshold) by `detectable` is released with probability `confidence`. With that probability no picked label's count
+    is more than `shortfall` below the best label not picked yet. All are in units of a count, and None if the mechanism
+    has no such number.
     """
 
     confidence: Fraction

@@ -189,7 +189,7 @@ def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTotals:
-    """The mechanism of a series over T periods: one release per period, which together cost one Gaussian use.
+    """The mechanism that releases counts of groups over T periods, once per period, for the cost of one Gaussian use.
 
     A release is a weighted sum of the counts of the present and earlier periods, plus noise. The T `coefficients` are
     these weights, in units of 2^-`bits`. `sigma` is the parameter of the Gaussian use that is charged: the noise scale
@@ -235,7 +235,7 @@ class RunningTotals:
         participations: int = 1,
         failure: float | None = None,
     ) -> "RunningTotals":
-        """Return the mechanism of a series whose releases weight earlier periods as `shape` says.
+        """Return the mechanism for `periods` periods whose releases weight earlier periods as `shape` says.
 
         If `shape` is None, it is the best one for totals. `sigma` is the noise scale divided by the l2-sensitivity; a
         user adds to at most `contributions` groups in at most `participations` periods. `failure` is the probability
@@ -273,7 +273,7 @@ class RunningTotals:
         return math.ldexp(self.noise_scale, -self.bits)
 
     def uses(self) -> tuple[Use, ...]:
-        """Return the privacy cost of the whole series, as mechanism uses (guarantees with counts).
+        """Return the privacy cost of the releases of all periods, as mechanism uses (guarantees with counts).
 
         They are one Gaussian use, and if groups are private, a use that only fails outright, with probability
         `failure`.
@@ -369,10 +369,10 @@ class RunningTotals:
     def thresholds(self) -> NDArray[np.float64]:
         """Return for every period the estimate, in users, above which a private group is shown.
 
-        A group that one user alone has exceeds it with probability at most failure (1 - TV) / (Delta T), where TV is
-        the total variation distance of the Gaussian use, Delta is `contributions` and T the number of periods. So the
-        Delta groups of a user in all T periods together cost one outright failure of probability `failure`, in addition
-        to the Gaussian use.
+        The estimate of a group that one user alone has exceeds this threshold with probability at most failure (1 - TV)
+        / (Delta T), where TV is the total variation distance of the Gaussian use, Delta is `contributions` and T the
+        number of periods. So the Delta groups of a user in all T periods together cost one outright failure of
+        probability `failure`, in addition to the Gaussian use.
 
         Theorem: docs/running-totals.md, Theorem 2.
         Raises: `InvalidParameter` if the groups are public.
@@ -460,7 +460,7 @@ def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) 
 
 
 def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int, participations: int) -> int:
-    """Return the smallest whole noise scale at which a whole series costs one Gaussian use of parameter `sigma`.
+    """Return the smallest whole noise scale at which the releases of all periods cost one Gaussian use of `sigma`.
 
     `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. A user adds to
     at most `contributions` groups in at most `participations` periods. The noise scale is sigma times the square root

@@ -130,7 +130,9 @@ class StatisticRelease(ABC):
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
         """Return this statistic with the noise `counts` on its sums, or with exponential picks of epsilon `pick`.
 
-        Raises: `InvalidParameter` if the one that the statistic needs is None.
+        A statistic needs only one of the two arguments; the other is ignored.
+
+        Raises: `InvalidParameter` if the argument that the statistic needs is None.
         """
 
     def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:

@@ -200,9 +200,9 @@ class NoisyMean(NoisySums):
     def interval_reach(self, number: int, confidence: Fraction) -> float:
         """Return an upper bound on the distance from a mean to the ends of its interval.
 
-        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. An end
-        theta of it satisfies number * |theta - mean| = explained(theta), where explained(theta) bounds the noise in sum
-        - theta * number. That bound is largest at the largest theta.
+        `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. Let
+        explained(theta) bound the noise in the sum minus theta * number. An end theta of the interval satisfies number
+        * |theta - mean| = explained(theta), and explained is largest at the largest theta.
         """
         return self.ratio(confidence).explained(float(self.reach)) / number
 
@@ -363,7 +363,8 @@ class OneQuantile(StatisticRelease):
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Return the privacy cost for one group: a bounded-range guarantee for each level at which cells are picked.
 
-        One level picks one quantile in each slice of the values, so several quantiles take few levels.
+        One level picks one quantile in each slice (the values between two earlier picks), so several quantiles take few
+        levels.
         """
         return (self.quantiles.guarantee,) * self.quantiles.levels
 
@@ -509,7 +510,7 @@ class GroupStatistics:
 
         `table` holds the exact values, and the intervals have this `confidence`.
 
-        Raises: `InvalidParameter` if groups are found in rounds, which must run before.
+        Raises: `InvalidParameter` if groups are found in rounds; the caller must run the rounds first and use `over`.
         """
         if isinstance(self.discovery, WeightedRounds):
             raise InvalidParameter("groups are found in rounds first: run them, and release over the groups found")

@@ -105,8 +105,8 @@ class SharedGaussianNoise:
         """Approximate variance of one count's noise, without the 1/12 that rounding to whole numbers adds to any noise.
 
         The noise is (own part + common part) / denominator, rounded. Both parts were rounded before, which adds 1/12 to
-        the variance of each, in units of 1/denominator squared. Rounding the quotient adds about 1/12 more, which is
-        not included: a little more if there are ties, and a little less if there are none.
+        the variance of each, in units of 1/denominator squared. Rounding the quotient adds about another 1/12 (slightly
+        more if ties are possible, slightly less if not); this is left out.
         """
         ties = Fraction(1, 6) if self.denominator % 2 == 0 else Fraction(-1, 12)
         return self.sigma**2 + (Fraction(1, 6) + ties) / self.denominator**2
