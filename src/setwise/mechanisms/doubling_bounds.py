@@ -185,10 +185,10 @@ class DoublingBounds:
     def _occupied(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
         """Return the numbers, -60 to 60, of the first and the last bin that count as occupied (as having values).
 
-        `noisy` has the noisy number of values in each bin. Occupied are first the bins above `threshold` (or the bin
-        with the highest number if there is none), then bins with values of about the same size above `near_threshold`.
-        From the first and the last occupied bin the search goes outwards, as long as the next bin is above
-        `neighbour_threshold`.
+        `noisy` has the noisy number of values in each bin. A bin counts as occupied if its number is above `threshold`;
+        if no number is, the bin with the highest number does. Bins that hold values of about the same size then need
+        only `near_threshold`. Last, the search goes outwards from the first and the last occupied bin, as long as the
+        next number is above `neighbour_threshold`.
         """
         standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
         occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()

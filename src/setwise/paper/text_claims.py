@@ -31,7 +31,7 @@ def claims() -> tuple[Claim, ...]:
 
 
 def _introduction() -> tuple[Claim, ...]:
-    """Return the checks of the introduction, which compares how bounded-range uses and pure-DP uses compose."""
+    """Return the checks of the paper's introduction, which compares how bounded-range uses and pure-DP uses compose."""
     budget = compose([f"pure:{_EPSILON}x100"]).epsilon(_DELTA).upper
     uses_that_fit = bisect_right(range(501), budget, key=lambda count: _ranges(count) if count else 0.0) - 1
     batch = compose([f"bounded-range:{_EPSILON}x100"], "batch").epsilon(_DELTA).upper

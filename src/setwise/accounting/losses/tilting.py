@@ -248,13 +248,13 @@ class Saddle:
         )
 
     def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
-        """Return the logarithm of the factor by which Chernoff's bound exceeds the delta at epsilon = m.
+        """Return log(C / d): the logarithm of Chernoff's bound C divided by the estimated delta d, both at epsilon = m.
 
-        m and `variance` are the mean and variance of the loss under the `tilt`. Chernoff's bound is exp(K - tilt m)
-        with K = log E[exp(tilt loss)]. The inverse of the factor is the average of exp(-tilt x) - exp(-(tilt + 1) x),
-        where x > 0 is the excess of the loss over m under the tilt. For a normal loss this average has a closed form.
-        If most losses are at their largest value, the loss takes few values, and the average for a uniform x is used
-        instead, but at most 1.
+        m and `variance` are the mean and variance of the loss under the `tilt`, the weight exp(tilt L) on each loss L.
+        Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x) -
+        exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If most
+        losses are at their largest value, the loss takes few values, and the average for a uniform x is used instead,
+        but at most 1.
         """
         start = max(tilt, 0.0)
         deviation = math.sqrt(variance)

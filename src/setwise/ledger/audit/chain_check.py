@@ -162,7 +162,7 @@ class ChainCheck:
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, found: list[Movement]) -> None:
-        """Record the faults in the contents of `entry`: what its kind allows, its balance changes, and its prices.
+        """Record the faults of `entry`: broken rules of its kind, wrong balance changes, and wrong prices.
 
         `found` are the balance changes that the database has for the entry. The changes that the entry should have made
         are added to the tally of units spent.
