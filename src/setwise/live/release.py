@@ -85,7 +85,7 @@ def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """The released numbers of a series: `noisy` has a row for each group and a column for each period.
+    """The released numbers of a live series: `noisy` has a row for each group and a column for each period.
 
     `labels` are the groups, in the order in which they were first shown. `periods` are the first days of the periods,
     as YYYY-MM-DD, and `shown_from` has for each group the number of the period that first showed it.

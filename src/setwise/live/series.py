@@ -270,7 +270,10 @@ class LiveSeries:
         return history
 
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
-        """Return whether the counts and noise of `history` give the last of the texts that were `released`."""
+        """Return whether the last of the texts `released` can be computed again from the counts and noise in `history`.
+
+        If not, the releases came from another private state than this one.
+        """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:
             (text,) = release_texts(self.totals, _truncate(history, len(released)), dates, public, released[:-1])
@@ -493,10 +496,10 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
 
 
 def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
-    """Return the account of the series `opening` that brings its own budget, and open it in the `ledger` if needed.
+    """Return the account that belongs to one series alone, and open it in the `ledger` if it does not exist yet.
 
-    Exactly the uses that the series costs are registered with the account. Raises `InvalidParameter` if the accounts or
-    the cap of `dataset` protect another unit of privacy than the series.
+    `opening` is the record of the series. Exactly the uses that the series costs are registered with the account.
+    Raises `InvalidParameter` if the accounts or the cap of `dataset` protect another unit of privacy than the series.
     """
     ledger.check_pays(account=opening.account, dataset=dataset, known_as=dataset)
     with suppress(AccountExists):  # an earlier call that was stopped may have opened the account

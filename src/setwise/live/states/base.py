@@ -1,4 +1,4 @@
-"""The private state of a series: which pairs of user and group were counted, and the noise of every release.
+"""The private state of a live series: which pairs of user and group were counted, and the noise of every release.
 
 The state belongs to the data holder. It is as private as the table: it never enters the ledger or an answer. Its pairs
 keep a user from being counted twice, and its noise lets an update that was stopped release the same numbers again.

@@ -1,4 +1,4 @@
-"""The private state of a series in tables of the ClickHouse database that has the data.
+"""The private state of a live series (counted users and noise) in tables of the ClickHouse database with the data.
 
 ClickHouse has no transactions over several tables, so updates become valid by markers (`markers.py`). A marker is one
 row, which ClickHouse inserts as a whole. Every insertion of a marker has a deduplication token with the number of the

@@ -1,4 +1,4 @@
-"""The private state of a series in a DuckDB file that only its owner can read."""
+"""The private state of a live series (counted users and noise) in a DuckDB file that only its owner can read."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""The private state of a series in tables of the PostgreSQL database that has the data."""
+"""The private state of a live series (counted users and noise) in tables of the PostgreSQL database with the data."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The private state of a series in Parquet files that Spark writes and reads, beside its other tables.
+"""The private state of a live series (counted users and noise) in Parquet files that Spark writes and reads.
 
 Spark has no transactions over several tables, so updates become valid by markers (`markers.py`). The pairs of user and
 group of each attempt are a folder of Parquet files. A marker is a small file: it is written under another name, synced,

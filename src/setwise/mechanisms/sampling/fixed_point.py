@@ -65,7 +65,7 @@ class FixedInterval(NamedTuple):
     def raised(self, units: int) -> "FixedInterval":
         """Return this interval with its upper end raised by `units`.
 
-        A series that is cut off uses this to cover the terms that it leaves out.
+        An infinite sum that is cut off is raised in this way, to cover the terms that are left out.
         """
         return FixedInterval(self.low, self.high + units)
 
