@@ -66,7 +66,7 @@ def test_items_windows_tops_csv_and_pictures(live, tmp_path):
     assert len(top["series"]) == 1
     rows = list(csv.DictReader(io.StringIO(live("show", "reach", "--csv").stdout)))
     assert len(rows) == 20
-    assert set(rows[0]) == {"period", "item", "value", "low", "high"}
+    assert set(rows[0]) == {"period", "item", "value", "low", "high", "measure"}
     assert live("show", "reach", "--plot", "reach.svg", "--json").returncode == 0
     assert (tmp_path / "reach.svg").read_text().startswith("<?xml")
 

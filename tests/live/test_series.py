@@ -481,8 +481,12 @@ def test_the_view_is_json_and_csv(opened):
     assert found["periods"] == [day(0), day(1)]
     assert [set(line) for line in found["series"]] == [{"item", "values", "intervals"}] * 2
     lines = view.to_csv().splitlines()
-    assert lines[0] == "period,item,value,low,high"
+    assert lines[0] == "period,item,value,low,high,measure"
     assert len(lines) == 5
+    measure = "users from the first period up to each period. Of each user at most 2 items count, the first in order"
+    assert all(
+        measure in line and line.endswith('Each user is protected, with all of their rows"') for line in lines[1:]
+    )
 
 
 @pytest.mark.parametrize("items", [2, 9])

@@ -49,7 +49,7 @@ def test_a_series_is_written_with_the_answers(folder):
     (folder / "report.toml").write_text(REPORT.format(series="reach"))
     ran = run_report(read_report("report.toml"), key="first", ledger="setwise.db")
     assert list(ran.answers) == ["visitors"]
-    assert (folder / "reach.csv").read_text().startswith("period,item,value,low,high\n2026-01-01,x,")
+    assert (folder / "reach.csv").read_text().startswith("period,item,value,low,high,measure\n2026-01-01,x,")
     assert len(json.loads((folder / "reach.json").read_text())["periods"]) == 3
 
 

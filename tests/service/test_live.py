@@ -108,7 +108,7 @@ def test_the_life_of_a_series_over_the_client(visitors: Team, ada):
     assert f"<caption>{day}</caption>" in browser.get(f"/live/reach?on={day}").text
     assert browser.get("/live/reach?on=2025-12-31").status_code == 404
     assert browser.get("/live").text.count("/live/reach") >= 1
-    assert browser.get("/live/reach/series.csv").text.startswith("period,item,value,low,high\n")
+    assert browser.get("/live/reach/series.csv").text.startswith("period,item,value,low,high,measure\n")
     picture = browser.get("/live/reach/series.svg?window=7")
     assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
     assert browser.get("/accounts/ada-total").status_code == 200

@@ -39,6 +39,7 @@ from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation, columns_computed_with
 from setwise.analytics.schema import Schema
 from setwise.analytics.tables.domain import fitted_null_item, read_domain
+from setwise.analytics.units import check_payer_unit
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.ledger.records import check_text
 from setwise.ledger.status import AccountStatus
@@ -146,7 +147,11 @@ class Session(Askable):
         self.close()
 
     def paid_by(self, account: AccountPayer) -> "Session":
-        """Return a session on the same table whose questions are charged to `account`."""
+        """Return a session on the same table whose questions are charged to `account`.
+
+        Raises `InvalidParameter` if the account protects another unit of privacy than the session.
+        """
+        check_payer_unit(account.unit, self._unit, self.schema)
         return Session(
             self._engine,
             user=self._user,
@@ -170,6 +175,16 @@ class Session(Askable):
         for joined in list(self._joins.values()):
             joined.cancel()
         self._engine.cancel()
+
+    @property
+    def unit(self) -> str:
+        """The unit of privacy that the session's answers protect: "user", or a part of a user such as "user,day"."""
+        return self._unit
+
+    @property
+    def protected_column(self) -> str:
+        """The column that tells units of privacy apart: the user column, or for parts of users one derived from it."""
+        return self._user
 
     @property
     def schema(self) -> Schema:

@@ -100,6 +100,8 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
 
 
 def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
+    from setwise.reports.outputs import joint_promise
+
     if as_json:
         plans = zip(report.questions, priced.totals, priced.plans, strict=True)
         print_json(
@@ -112,7 +114,10 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
             }
         )
         return
-    rows = [("together", f"epsilon {rounded_up(priced.promise.upper, 4)} at delta {report.delta:g}, set-wise")]
+    rows = [
+        ("promise", joint_promise(report, priced)),
+        ("together", f"epsilon {rounded_up(priced.promise.upper, 4)} at delta {report.delta:g}, set-wise"),
+    ]
     for question, total, plan in zip(report.questions, priced.totals, priced.plans, strict=True):
         radius = plan.error.radius
         within = "" if radius is None else f"; counts within ±{radius:,}"
@@ -123,13 +128,14 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
 
 
 def _show(ran: "ReportRun", *, as_json: bool) -> None:
-    from setwise.reports.outputs import without_password
+    from setwise.reports.outputs import joint_promise, without_password
 
     if as_json:
         print_json(ran.to_dict())
         return
     rows = [
-        ("promise", f"epsilon {rounded_up(ran.priced.promise.upper, 4)} at delta {ran.report.delta:g} for all together")
+        ("promise", joint_promise(ran.report, ran.priced)),
+        ("cost", f"epsilon {rounded_up(ran.priced.promise.upper, 4)} at delta {ran.report.delta:g} for all together"),
     ]
     places = {question.name: ", ".join(map(without_password, question.to)) or "-" for question in ran.report.questions}
     rows += [(name, f"{len(answer)} rows to {places[name]}") for name, answer in ran.answers.items()]

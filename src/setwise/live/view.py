@@ -143,13 +143,17 @@ class SeriesView:
         return json.dumps(self.to_dict())
 
     def to_csv(self) -> str:
-        """Return CSV text with one line for each group and period: period, item, value, low, high."""
+        """Return CSV text with one line for each group and period: period, item, value, low, high, measure.
+
+        The measure says what is counted, what bounding leaves out, and which unit of privacy is protected.
+        """
+        measure = f"{self.measure}. {self.left_out} {self.promise().partition('. ')[0]}"
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["period", "item", "value", "low", "high"])
+        writer.writerow(["period", "item", "value", "low", "high", "measure"])
         for line in self.lines:
             for period, value, (low, high) in zip(self.periods, line.values, line.intervals, strict=True):
-                writer.writerow([period, line.item, value, low, high])
+                writer.writerow([period, line.item, value, low, high, measure])
         return text.getvalue()
 
 
@@ -211,17 +215,19 @@ def view_of(
 
 
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
-    """Return a phrase for people: how far, in users, the numbers of a series may be from the truth, at 95% confidence.
+    """Return a phrase for people: how far the numbers of a series may be from the truth, at 95% confidence.
 
-    `terms` say what the series counts, and `totals` is its noise mechanism. For private groups, the phrase adds the
-    number of users from which a group is likely to be shown.
+    Distances are in users, or in user-days if days of users are protected. `terms` say what the series counts, and
+    `totals` is its noise mechanism. For private groups, the phrase adds the number of users from which a group is
+    likely to be shown.
     """
-    radius = math.ceil(totals.radii(CONFIDENCE)[-1])
-    words = f"totals within {radius:,} users of the truth in every period, 95 times in 100"
+    radius, counted = math.ceil(totals.radii(CONFIDENCE)[-1]), "users" if terms.unit == Unit.USER else "user-days"
+    words = f"totals within {radius:,} {counted} of the truth in every period, 95 times in 100"
     if terms.window is not None:
         words += f"; windows of {terms.window} within {math.ceil(totals.radii(CONFIDENCE, terms.window)[-1]):,}"
     elif terms.purpose == "periods":
-        words = f"single periods within {math.ceil(totals.radii(CONFIDENCE, 1)[-1]):,} users, 95 times in 100; {words}"
+        single = math.ceil(totals.radii(CONFIDENCE, 1)[-1])
+        words = f"single periods within {single:,} {counted}, 95 times in 100; {words}"
     if totals.failure is not None:
-        words += f"; an item is shown from about {math.ceil(totals.thresholds()[-1]):,} users on"
+        words += f"; an item is shown from about {math.ceil(totals.thresholds()[-1]):,} {counted} on"
     return words

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from setwise.accounting.notation import rounded_up
+from setwise.accounting.notation import promise_for_unit, rounded_up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning.pricing import Priced
 from setwise.analytics.present.html import MOST_ROWS, numbers_html
@@ -238,17 +238,24 @@ def report_page(report: Report, key: str, priced: Priced, answers: Mapping[str, 
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{_STYLE}</style></head><body><header><h1>{title}</h1>"
-        f"<p>{escape(_promise(report, priced))}</p><p>Run {escape(key)}.</p></header>{sections}</body></html>\n"
+        f"<p>Every number here has noise added. {escape(joint_promise(report, priced))} "
+        f"{escape(_formal_promise(report, priced))}</p><p>Run {escape(key)}.</p></header>{sections}</body></html>\n"
     )
 
 
-def _promise(report: Report, priced: Priced) -> str:
-    upper = priced.promise.upper
+def joint_promise(report: Report, priced: Priced) -> str:
+    """Return the promise of all answers of `report` together in words, which say first which unit is protected."""
+    return promise_for_unit(report.unit, priced.promise.upper, report.delta)
+
+
+def _formal_promise(report: Report, priced: Priced) -> str:
+    """Return a sentence with the epsilon and delta of all answers of `report` together, and the theorem they rest on.
+
+    `priced` has the joint price of the questions.
+    """
     return (
-        "Every number here has noise added, so that the page reads almost the same whether or not any one person's "
-        f"rows are in the table. Formally: all answers together are ({rounded_up(upper, 4)}, {report.delta:g})-"
-        f"differentially private, in any order of the questions ({priced.promise.method}, "
-        f"{priced.promise.statement})."
+        f"Formally: all answers together are ({rounded_up(priced.promise.upper, 4)}, {report.delta:g})-differentially "
+        f"private, in any order of the questions ({priced.promise.method}, {priced.promise.statement})."
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from setwise.accounting.checks import check_delta, check_number
+from setwise.accounting.notation import USER, check_unit
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.catalog import READING, Catalog, read_catalog
 from setwise.analytics.engines.connect import JoinableTables, Location, location_of
@@ -28,6 +29,7 @@ _REPORT = (
     "name",
     "table",
     "user",
+    "unit",
     "epsilon",
     "delta",
     "ledger",
@@ -109,6 +111,7 @@ class LiveOutput:
 class Report:
     """A parsed report: questions about one `table` with the user column `user`, under one (`epsilon`, `delta`).
 
+    `unit` is the unit of privacy that all answers together protect: "user", or a part of a user such as "user,day".
     `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the
     ledger and `dataset` the name of the table's data set there; each is None if the report does not name it. `known_as`
     are the names under which the ledger knows the report's private tables: the data set, or else their own names.
@@ -129,6 +132,7 @@ class Report:
     html: str | None = None
     json: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = USER
     live: tuple[LiveOutput, ...] = ()
 
 
@@ -146,7 +150,9 @@ def read_report(path: str | Path) -> Report:
     _check_words(found, _REPORT, "a report")
     catalog = read_catalog(found["catalog"]) if isinstance(found.get("catalog"), str) else None
     if catalog is not None and "table" in found:
-        found.setdefault("user", catalog.table(str(found["table"])).user)
+        entry = catalog.table(str(found["table"]))
+        found.setdefault("user", entry.user)
+        found["unit"] = entry.unit if found.get("unit", USER) == USER else found["unit"]
         found["public"] = {**catalog.public, **found.get("public", {})}
         found["private"] = {**catalog.private_beside(str(found["table"])), **found.get("private", {})}
     for needed in ("table", "user", "epsilon", "delta", "questions"):
@@ -166,6 +172,7 @@ def read_report(path: str | Path) -> Report:
         name=name,
         table=found["table"],
         user=found["user"],
+        unit=check_unit(found.get("unit", USER)),
         epsilon=_positive("epsilon", found["epsilon"]),
         delta=check_delta(found["delta"]),
         questions=questions,

@@ -16,7 +16,15 @@ from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
 from setwise.live.series import find_live
-from setwise.reports.outputs import Answered, check_destination, report_page, write_answer, write_series, write_whole
+from setwise.reports.outputs import (
+    Answered,
+    check_destination,
+    joint_promise,
+    report_page,
+    write_answer,
+    write_series,
+    write_whole,
+)
 from setwise.reports.report import Report, ReportQuestion
 
 Step = Callable[[str], None]
@@ -44,6 +52,8 @@ class ReportRun:
             "key": self.key,
             **self.priced.promise.to_dict(),
             "delta": self.report.delta,
+            "unit": self.report.unit,
+            "promise": joint_promise(self.report, self.priced),
             "answers": {name: answer.to_dict() for name, answer in self.answers.items()},
         }
 
@@ -101,7 +111,7 @@ QuestionSessions: TypeAlias = list[tuple[Session, ReportQuestion]]
 
 @contextmanager
 def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
-    with open_table(report.table, user=report.user, **report.options) as session:
+    with open_table(report.table, user=report.user, unit=report.unit, **report.options) as session:
         yield [_parse_question(question, session, report) for question in report.questions]
 
 
@@ -125,7 +135,8 @@ def _parse_question(question: ReportQuestion, session: Session, report: Report) 
 def _price_questions(report: Report, asked: QuestionSessions) -> Priced:
     questions = [question for _, question in asked]
     schemas = [session.schema for session, _ in asked]
-    return price(questions, user=report.user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
+    user = asked[0][0].protected_column
+    return price(questions, user=user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
 
 
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
@@ -142,7 +153,7 @@ def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Accoun
     try:
         account = ledger.account(name)
     except UnknownAccount:
-        ledger.open_setwise(name, priced.uses, delta=report.delta, dataset=dataset)
+        ledger.open_setwise(name, priced.uses, delta=report.delta, dataset=dataset, unit=report.unit)
         return ledger.account(name)
     if (account.terms.uses, account.terms.dataset) != (priced.uses, dataset):
         registered = ", ".join(format_use(use) for use in account.terms.uses)
