@@ -18,9 +18,11 @@ from setwise.accounting.brackets import Effort, Interaction
 from setwise.accounting.calibrate import largest_count, parse_plan, smallest_noise
 from setwise.accounting.classified_uses import classify
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import Gaussian, PureDP, Use
+from setwise.accounting.guarantees import DiscreteLaplace, Gaussian, PureDP, Use
+from setwise.accounting.losses.dominating_pairs import tabulate_loss
+from setwise.accounting.methods import gaussian_majorant
 from setwise.accounting.notation import as_uses
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, Unattainable
 
 
 def pure_beside_gaussian(epsilon, count, sigma, total):
@@ -236,3 +238,47 @@ def test_a_count_up_to_the_limit_is_found_without_trying_a_larger_one(epsilon):
 
     assert largest_count(plan, epsilon=1.0, delta=1e-6, most=20).value == 20
     assert max(tried) <= 20
+
+
+def test_a_batch_keeps_no_more_uses_on_the_grid_than_its_own_bound_needs(monkeypatch):
+    """A batch of eleven sizes took 33 s: a finer split for the adaptive optimum, above its own bound anyway."""
+    asked = []
+    splits_of = gaussian_majorant.splits_of
+
+    def recorded(groups, variance, *, thorough=False):
+        asked.append(thorough)
+        return splits_of(groups, variance, thorough=thorough)
+
+    monkeypatch.setattr(gaussian_majorant, "splits_of", recorded)
+    answer = compose([f"bounded-range:{0.1 * 1.15**size:.4f}x5" for size in range(7)], "batch").epsilon(1e-6)
+    assert asked
+    assert not any(asked)
+    assert answer.width < 0.01 * answer.upper
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda: tabulate_loss(Gaussian(sigma=1e-6), 1e-3).upper,
+        lambda: tabulate_loss(PureDP(epsilon=500.0), 1e-9).upper,
+        lambda: tabulate_loss(PureDP(epsilon=500.0), 1e-300).lower,
+        lambda: tabulate_loss(DiscreteLaplace(scale=1e12, sensitivity=10**12), 1.0),
+    ],
+    ids=["little Gaussian noise", "distant losses", "losses beyond all integers", "a large sensitivity"],
+)
+def test_tables_that_would_fill_the_memory_are_refused(table):
+    with pytest.raises(Unattainable, match="would need a table"):
+        table()
+
+
+def test_much_noise_beside_hardly_any_is_answered_from_sums():
+    """A table of the smaller noise in steps of the larger one would have 10^8 points; it was allocated."""
+    answer = compose(["zcdp:1000x1000000", "laplace:7x5"], "batch").epsilon(1e-30)
+    assert 1e9 < answer.lower <= answer.upper < 1.001e9
+
+
+def test_the_smallest_delta_raises_no_warning():
+    uses = ["laplace:2039294262.391964x5", "cdp:0.009597108035561663,0.36381392742307694x9253", "cdp:0.0154,0.00422"]
+    with np.errstate(over="raise"):
+        answer = compose(uses, "ordered").epsilon(5e-324)
+    assert 0.0 < answer.lower <= answer.upper < 1500.0

@@ -336,7 +336,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
         `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
         bounded-range uses into small epsilons (replaced by one Gaussian) and large ones (on a grid). If the bracket is
-        wide, a further split with more uses on the grid is tried.
+        wide, a further split with more uses on the grid is tried, but not for a batch.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -364,7 +364,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         bracket = narrowed(Bracket(ask(lower_bound(kinds)).lower, math.inf), splits)
         if bracket.upper == math.inf:
             raise Unattainable("no bound by one Gaussian is known for these uses; add noise, or compose fewer uses")
-        if bracket.relative_width > gaussian_majorant.CONFIG.wide:
+        # A batch has a tighter bound of its own, so a finer split takes time and changes nothing there.
+        worth_more = interaction is not Interaction.BATCH and effort.pricing
+        if worth_more and bracket.relative_width > gaussian_majorant.CONFIG.wide:
             finer = gaussian_majorant.splits_of(kinds.ranges, variance, thorough=True)[-1]
             if finer.large != splits[-1].large:
                 bracket = narrowed(bracket, [finer])

@@ -23,13 +23,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, probability
+from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
 _Number = TypeVar("_Number", float, Floats)
@@ -44,9 +45,29 @@ _SMALLEST_MASS = 1e-280
 correct digits."""
 
 
+_MOST_POINTS = 2**25
+"""Largest number of lattice points in one table: 256 MiB of floats, eight times what the largest transform takes."""
+
+
 def multiples(step: float, first: int, count: int) -> Floats:
-    """Return `count` multiples of `step`: first * step, (first + 1) * step, and so on."""
+    """Return `count` multiples of `step`: first * step, (first + 1) * step, and so on.
+
+    Raises: `Unattainable` if there would be more than `_MOST_POINTS`.
+    """
+    _check_points(count)
     return np.arange(first, first + count, dtype=np.float64) * step
+
+
+def _check_points(count: float) -> None:
+    """Raise `Unattainable` if a table of `count` lattice points would be too large.
+
+    Noise that is very small beside other noise, or very large, needs so many points that they would fill the memory.
+    """
+    if not count <= _MOST_POINTS:
+        raise Unattainable(
+            f"the privacy losses of these uses would need a table of {count:.3g} points, more than {_MOST_POINTS}; "
+            "compose uses with very little noise apart from those with very much noise"
+        )
 
 
 def common_unit(values: Sequence[float]) -> float | None:
@@ -153,8 +174,9 @@ def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, re
     # a step away are moved down on their own, so that they do not enlarge the common shift.
     far = below > 0.51 * step
     steps_down = np.where(far, np.ceil(below / step), 0.0).astype(np.int64)
-    mass = np.zeros(p.size + int(steps_down.max(initial=0)))
     offset = int(steps_down.max(initial=0))
+    _check_points(p.size + offset)
+    mass = np.zeros(p.size + offset)
     np.add.at(mass, np.arange(p.size) - steps_down + offset, p)
     shift = max(0.0, float(np.where(far, 0.0, below).max(initial=0.0))) + slack
     return LossLattice(step, first - offset, mass, shift, infinite, relative_error + 64 * UNIT)
@@ -178,7 +200,10 @@ def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, i
 
     `index` has the number of the lattice point of each entry of `p` and `q`, which are added up separately. Returns
     (step, number of the lowest point, sums of p, sums of q), with sums for every point from the lowest to the highest.
+
+    Raises: `Unattainable` if there would be more than `_MOST_POINTS` points.
     """
+    _check_points(float(index.max() - index.min()) + 1.0)
     whole = index.astype(np.int64)
     first = int(whole.min())
     p_sums, q_sums = (np.bincount(whole - first, weights).astype(np.float64) for weights in (p, q))
@@ -245,7 +270,8 @@ class LatticeTail:
         value = np.where(index >= 0, self.base[at] - np.expm1(-distance) * decayed, 0.0)
         slack = self.slack(np.abs(x))
         clear = self.top - x < -slack  # x lies above every loss, whatever the rounding
-        misplaced = np.where(clear, 0.0, decayed * slack)
+        with np.errstate(over="ignore"):  # the error may be infinite where x is as large as floats get
+            misplaced = np.where(clear, 0.0, decayed * slack)
         error = value * self.rounding + misplaced + self.dropped
         return value, error
 
@@ -431,11 +457,13 @@ NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
 """The privacy loss of no mechanism: 0 with probability 1."""
 
 
+@lru_cache(maxsize=2048)
 def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) -> Atoms:
     """Return the distribution of the total privacy loss of `count` equal mechanisms with two outcomes, enumerated.
 
     The log likelihood ratios of the outcomes are `high` > 0 > `low`. Probabilities below `smallest_ratio` times that of
-    the most likely sum are left out.
+    the most likely sum are left out. Results are cached, because branch and bound over boxes of parameters asks for the
+    same losses again and again; callers do not change the arrays.
     """
     if count == 1:
         odds = odds_of_low(high, low)
