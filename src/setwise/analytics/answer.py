@@ -54,10 +54,13 @@ class Exportable(ABC):
 
     @abstractmethod
     def unreliable_columns(self) -> list[list[str]]:
-        """Return, for each row, the names of the columns in which the row's number may be mostly noise, in order."""
+        """Return, for each row of the answer, the names of the columns whose number in that row may be mostly noise.
+
+        The rows, and the names within a row, are in the order of the answer.
+        """
 
     def row_measures(self) -> list[str]:
-        """Return for each row a text that says what its numbers measure, and which of them may be mostly noise."""
+        """Return a text for each row of the answer: what its numbers measure, and which of them may be mostly noise."""
         measure = self._exported()[2]
         return [
             f"{measure}; {' and '.join(names)} of this row {'is' if len(names) == 1 else 'are'} unreliable: noise may "
@@ -104,7 +107,7 @@ class Exportable(ABC):
         return frame
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the answer's columns as CSV text with a header line; write it to the file `path` too, if one is given.
+        """Return the answer's columns as CSV text with a header line; also write it to the file `path`, unless None.
 
         One more column, `measure`, says in every row what was counted, bounded and clipped, and which numbers of the
         row may be mostly noise.
@@ -133,8 +136,8 @@ class PrivateAnswer(Exportable):
 
     It shows as a table in a notebook and converts to Arrow, pandas and Polars.
 
-    - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure. `items` are what
-      was released, each a label with its numbers, and `mechanism` names the mechanism that released them.
+    - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure. `items` are the
+      released groups, each a label with its numbers, and `mechanism` names the mechanism that released them.
     - `epsilon` is a bracket (lower, upper): the question is promised to cost at most the upper end, at `delta`, if the
       analyst chooses only what `interaction` allows. `method` and `statement` name the computation and the theorem.
     - `spent` lists the uses (a guarantee such as "pure:0.1", and how often) that the question really made.
@@ -142,10 +145,11 @@ class PrivateAnswer(Exportable):
       does, and `hint` which parameters would have shown more items.
     - `why` says how the mechanism was chosen.
     - `interval_note` says what the intervals promise at `confidence`, and why some intervals are wider than others.
-    - `alone` is the (epsilon, delta) of this answer by itself, where an account states its promise at another delta.
+    - `alone` is the (epsilon, delta) of this answer by itself, if an account pays and states `epsilon` at another
+      delta; otherwise None.
     - `replayed` is True if the answer was stored before, so that nothing was charged for it now.
-    - `groups` names the group columns if there are several, and `statistics` names the estimates of each item unless
-      the item has a single count.
+    - `groups` names the group columns if there are several, and is empty otherwise. `statistics` names the estimates of
+      each item, and is empty if an item has a single count.
     - `found` holds what a private search found, by name: the bounds of each column whose bounds the question left open,
       the contribution bound, and the `rounds` in which private groups were found.
     - `left_out` says which rows the numbers do not include because contributions are bounded.
@@ -368,7 +372,8 @@ class PrivateAnswer(Exportable):
     def plot(self, path: str | Path | None = None) -> "Picture":
         """Return a picture of the items as bars with their intervals, which notebooks show.
 
-        Writes it to the file `path` (.png or .svg) if one is given. `picture.figure` is the matplotlib figure.
+        Writes the picture to the file `path` (.png or .svg) unless that is None. `picture.figure` is the matplotlib
+        figure.
         """
         from setwise.analytics.present.plot import plot_answer
 
@@ -480,9 +485,9 @@ def _ends(lower: str, upper: str, intervals: Sequence[tuple[float, float] | None
 
 
 def _arrow_kind(values: Sequence[Any], otherwise: "pyarrow.DataType") -> "pyarrow.DataType":
-    """Return the Arrow type of a column: float if any value is a float, else integer or text by its first value.
+    """Return the Arrow type of a column with the given `values`: float if one is a float, else integer or text.
 
-    Returns `otherwise` if the column has no value that is not None.
+    If no value is a float, the first value that is not None decides. Returns `otherwise` if all values are None.
     """
     import pyarrow as pa
 
@@ -493,12 +498,12 @@ def _arrow_kind(values: Sequence[Any], otherwise: "pyarrow.DataType") -> "pyarro
 
 
 def in_words(label: Label) -> str:
-    """Return a group's label as text for people; values of several group columns are separated by commas."""
+    """Return a group's `label` as text for people; the values of several group columns are separated by commas."""
     return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def number(value: float) -> str:
-    """Return a number as text: whole numbers in full, others with four digits, or with one decimal from 1,000 on.
+    """Return `value` as text: a whole number in full, others with four digits, or with one decimal from 1,000 on.
 
     >>> number(1234567), number(12.0), number(1234.25), number(3.14159), number(2**60 + 1)
     ('1,234,567', '12', '1,234.2', '3.142', '1,152,921,504,606,846,977')

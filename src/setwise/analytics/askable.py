@@ -43,7 +43,8 @@ class Askable(ABC):
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Plan and charge `query`, read the table, and return the noisy answer.
 
-        The question is charged to `budget`. Asking again under the same `key` returns the stored answer at no cost.
+        The question is charged to `budget`. Asking again under the same `key` returns the stored answer at no cost;
+        None makes a new key.
         """
 
     @abstractmethod
@@ -79,8 +80,8 @@ class Askable(ABC):
         `item` is the column, or the columns, whose values are the items. `per_item` is how much one user may add to one
         item: a number of rows, or of units of the integer column `value`; without it every user counts once. `epsilon`
         and `delta` are the budget of this question, and `contributions` is the most items that one user counts towards.
-        The other keyword arguments are those of `Grouping` and `BudgetWords`. Asking again under the same `key` returns
-        the same answer at no cost.
+        The other keyword arguments, `words`, are those of `Grouping` and `BudgetWords`. Asking again under the same
+        `key` returns the same answer at no cost; without a key every call is a new question.
         """
         return self._ask("top-k", words, key, item=item, k=k, per_item=per_item, value=value)
 
@@ -93,9 +94,10 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return how many users, rows or units every item has; the arguments are those of `top_k`.
+        """Return how many users, rows or units every item has; arguments are as in `top_k`.
 
-        If the items are not public (no `domain`), `contributions` must be given, and items with few users are left out.
+        It counts users, rows if `per_item` is given, or units of the column `value`. If the items are not public (no
+        `domain`), `contributions` must be given, and items with few users are left out.
         """
         return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 
@@ -109,8 +111,8 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return how many users the table has, or how many rows with at most `per_user` rows of each user.
 
-        `where` keeps the rows that satisfy a condition. Asking again under the same `key` returns the same answer at no
-        cost.
+        `where` keeps the rows that satisfy a condition; None keeps all rows. `words` state the budget (see
+        `BudgetWords`). Asking again under the same `key` returns the same answer at no cost.
         """
         return self._ask("count", words, key, per_user=per_user, where=where)
 
@@ -131,7 +133,7 @@ class Askable(ABC):
 
         With `item` it returns the sum of every item. Values that are not whole numbers are rounded to multiples of
         `step`, which is a thousandth of high - low if left out. `bounds="auto"` finds the bounds privately with a tenth
-        of epsilon. `key` and the other keyword arguments are those of `top_k`.
+        of epsilon. `key` and the other keyword arguments, `words`, are those of `top_k`.
         """
         asked: dict[str, Any] = {"value": value, "clip": clip, "low": low, "high": high, "step": step, "bounds": bounds}
         return self._ask("sum", words, key, item=item, **asked)
@@ -152,7 +154,8 @@ class Askable(ABC):
         """Return the mean of the column `value` over users, with each user's own mean clipped to `low` .. `high`.
 
         With `per_user` it is the mean over rows instead: each value is clipped, and at most `per_user` rows of a user
-        count. With `item` it returns the mean of every item. The other arguments are those of `sum`.
+        count. With `item` it returns the mean of every item. `step`, `bounds`, `key` and the other keyword arguments,
+        `words`, are as in `sum`.
         """
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
         asked["bounds"] = bounds
@@ -174,8 +177,8 @@ class Askable(ABC):
         """Return the value of the column `value` below which the share `at` of users lie: a quantile.
 
         The quantile is picked from the grid from `low` to `high` in steps of `step`. `at` may be a list of shares,
-        which returns one quantile for each. With `item` it returns the quantiles of every item. The other arguments are
-        those of `sum`.
+        which returns one quantile for each. With `item` it returns the quantiles of every item. `bounds`, `key` and the
+        other keyword arguments, `words`, are as in `sum`.
         """
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "at": at, "step": step, "bounds": bounds}
         return self._ask("quantile", words, key, item=item, **asked)
@@ -192,7 +195,7 @@ class Askable(ABC):
         """Return the number of distinct values in the column `value`, of which every user keeps at most `per_user`.
 
         A user with more distinct values keeps a random choice of them; `per_user` is 10 if left out. With `item` it
-        returns the number for every item. The other arguments are those of `top_k`.
+        returns the number for every item. `key` and the other keyword arguments, `words`, are as in `top_k`.
         """
         return self._ask("distinct", words, key, item=item, value=value, per_user=per_user)
 
@@ -211,7 +214,8 @@ class Askable(ABC):
         """Return the variance of the column `value` over rows, with each value clipped to `low` .. `high`.
 
         At most `per_user` rows of a user count in a group; without `per_user` every user weighs as much as one row.
-        With `item` it returns the variance of every item. The other arguments are those of `sum`.
+        With `item` it returns the variance of every item. `bounds`, `key` and the other keyword arguments, `words`, are
+        as in `sum`.
         """
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("variance", words, key, item=item, **asked)
@@ -228,7 +232,7 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the standard deviation of the column `value` over rows; the arguments are those of `variance`."""
+        """Return the standard deviation of the column `value` over rows; all arguments are those of `variance`."""
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("stddev", words, key, item=item, **asked)
 
@@ -239,10 +243,11 @@ class Askable(ABC):
         key: str | None,
         **asked: Any,  # noqa: ANN401 - checked by the query
     ) -> PrivateAnswer:
-        """Build a query and its budget from the keyword arguments `asked` and `words`, ask it, and return its answer.
+        """Build a query from `asked` and `words` and a budget from `words`, ask the query, and return its answer.
 
-        `kind` is the name of the query's shape, such as "top-k" or "mean". Asking again under the same `key` returns
-        the same answer at no cost.
+        `kind` is the name of the query's shape, such as "top-k" or "mean". `asked` has the arguments that this shape
+        has of its own, and `words` those about groups and budget. Asking again under the same `key` returns the same
+        answer at no cost; None makes a new key.
         Raises: `InvalidParameter` for a keyword argument that the query does not have.
         """
         asked, spent = split_budget(asked | words)

@@ -75,7 +75,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A recurring part of time: with the unit month, January of all years is one group, so that there are 12 groups."""
+    """A recurring part of time: with the `unit` month, January of all years is one group, so there are 12 groups."""
 
     unit: TimeUnit
 
@@ -155,7 +155,7 @@ def parse_group(text: str) -> Group:
 
 
 def group_of(text: str, schema: Schema) -> Group:
-    """Return the group that `text` names in a table with the columns `schema`.
+    """Return the group that `text`, such as "age" or "age by 10", names in a table with the columns of `schema`.
 
     A column of exactly that name takes precedence, so that a column "age by 10" is not read as bins of a column "age".
     """

@@ -28,9 +28,9 @@ _DEFAULT_QUESTIONS = 10
 def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
-    It is `DEFAULT_DELTA`, or a tenth of the failure probability that the account with these `terms` allows in all if
-    that is less, so that ten such questions fit. It depends on the terms alone, which do not change, so that a question
-    that is asked again under its key is the same question. `terms` is None if no account pays.
+    If an account pays, `terms` are its terms; None if no account pays. The delta is `DEFAULT_DELTA`, or a tenth of the
+    failure probability that the account allows in all if that is smaller, so that ten such questions fit. The delta
+    depends on the terms alone, which never change, so a retry of a question has the same delta as the question itself.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA
@@ -137,13 +137,13 @@ AskedBudget: TypeAlias = Budget | Within
 
 
 class BudgetWords(TypedDict, total=False):
-    """Keyword arguments that state what a question may spend.
+    """Keyword arguments that state what a question may spend; None is the same as leaving the argument out.
 
-    `epsilon` and `delta` are the budget of this question; beside them, `counts` is "none", "laplace", "gaussian" or
-    "best", and `mechanism` overrides the planner's choice. `within` asks for an accuracy (see `Within`). If an account
-    pays, `discover` is the guarantee that each pick by the exponential mechanism draws ("bounded-range:0.1"), `counts`
-    the one that each noisy count draws ("pure:0.1"), and `delta` the delta of the threshold that hides groups with few
-    users.
+    `epsilon` and `delta` are the budget of this question; beside them, `counts` is the noise of released counts
+    ("none", "laplace", "gaussian" or "best"), and `mechanism` names a mechanism that replaces the planner's choice.
+    `within` asks for an accuracy (see `Within`). If an account pays with registered uses, `discover` is the guarantee
+    that each pick by the exponential mechanism draws ("bounded-range:0.1"), `counts` the one that each noisy count
+    draws ("pure:0.1"), and `delta` the delta of the threshold that hides groups with few users.
     """
 
     epsilon: float | None

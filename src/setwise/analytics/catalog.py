@@ -45,8 +45,8 @@ class Declaration:
     """The public facts that a catalog declares about a private table.
 
     `bounds` holds (low, high) by column, `rows_per_user` the most rows of a user, `contributions` the contribution
-    bound in groups per user (or "auto"), and `domains` the public group keys by column. None means that nothing is
-    declared.
+    bound in groups per user (or "auto"), and `domains` the public group keys by column. `rows_per_user` and
+    `contributions` are None if the catalog declares none.
     """
 
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -61,9 +61,10 @@ NOTHING_DECLARED = Declaration()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogTable:
-    """A private table of a catalog: its source, its user column, its unit of privacy, and facts about it.
+    """A private table of a catalog: its `source`, its column `user` that tells users apart, and its `unit` of privacy.
 
-    `options` are keyword arguments of `setwise.open` for reading it, and `declared` are the public facts about it.
+    `options` are keyword arguments of `setwise.open` for reading the table, and `declared` are the public facts about
+    it.
     """
 
     source: str
@@ -75,7 +76,7 @@ class CatalogTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """A catalog of tables: its private tables by name, and the sources of its public tables by name."""
+    """A catalog: `tables` has its private tables by name, and `public` the sources of its public tables by name."""
 
     tables: Mapping[str, CatalogTable] = field(default_factory=dict)
     public: Mapping[str, str] = field(default_factory=dict)
@@ -124,9 +125,10 @@ def read_catalog(path: str | Path) -> Catalog:
 
 
 def parse_catalog(text: str, folder: Path | None = None, *, reads_files: bool = True) -> Catalog:
-    """Return the catalog that the TOML text states; relative sources are taken from `folder`, if it is given.
+    """Return the catalog that the TOML text `text` states; relative sources are taken from `folder` unless it is None.
 
-    With `reads_files` False, group keys must be listed in the text: a service must not open files that a text names.
+    With `reads_files` False, public group keys must be listed in `text` itself, not in a file that it names: a service
+    must not open such a file.
     Raises: `InvalidParameter`, saying what is wrong, if the text is not a catalog.
     """
     try:
@@ -226,7 +228,7 @@ def _source(name: str, words: Mapping[str, Any]) -> str:
 def _resolve_source(source: str, folder: Path | None) -> str:
     """Return the relative path `source` as a path that starts with `folder`, the folder of the catalog file.
 
-    An address or an absolute path is returned unchanged.
+    An address or an absolute path is returned unchanged, and so is any `source` if `folder` is None.
     """
     if folder is None or "://" in source or Path(source).is_absolute():
         return source
@@ -237,7 +239,7 @@ def _resolve_source(source: str, folder: Path | None) -> str:
 def _check_words(found: Mapping[str, Any], known: Iterable[str], place: str) -> None:
     """Raise `InvalidParameter` if the TOML table `found` has an entry whose name is not in `known`.
 
-    `place` says in the message which TOML table it is.
+    `place` is the name of that TOML table in the error message.
     """
     listed = tuple(known)
     for word in found:

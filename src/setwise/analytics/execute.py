@@ -68,9 +68,9 @@ class Reader(Protocol):
         ...
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups with the highest exact counts, highest first.
+        """Return the `most` groups with the highest exact counts, highest first; labels break ties in code point order.
 
-        Ties are in code point order of the labels.
+        Contributions are bounded before the count, as `aggregation` says.
         """
         ...
 
@@ -83,7 +83,10 @@ class Reader(Protocol):
         ...
 
     def group_weights(self, aggregation: Aggregation) -> AbstractContextManager[RoundReader]:
-        """Return a context manager for one search for private groups; it yields the `RoundReader` of all its rounds."""
+        """Return a context manager for one search for private groups; it yields the `RoundReader` of all its rounds.
+
+        `aggregation` says which groups and rows are read.
+        """
         ...
 
 
@@ -110,7 +113,7 @@ def execute(
     searches: SearchMemory,
     unit: str = USER,
 ) -> tuple[str, bool]:
-    """Charge the plan, run it and store its outcome; return the stored answer, and whether it was stored before.
+    """Charge the plan `planned`, run it and store its outcome; return (stored answer, whether it was stored before).
 
     This is the only place where private rows are read, so it also decides what a caller can see of a failure
     afterwards. The outcome of a charge is the answer or the refusal `AnswerWithheld`, and is stored under `key` before
@@ -161,7 +164,8 @@ def execute_parts(
     `whole` is the plan of the statement: the merged uses of its parts, and what they are promised to cost together. All
     parameters are fixed before the first part runs, so the uses compose set-wise (as a fixed collection whose order may
     depend on answers), although later rows depend on earlier answers. Returns the stored answer, which holds the
-    answers of the parts, and whether it was stored before. `unit` is as in `execute`. Raises what `execute` raises.
+    answers of the parts, and whether it was stored before. `payer`, `request`, `randomness`, `searches` and `unit` are
+    as in `execute`. Raises what `execute` raises.
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -208,10 +212,10 @@ ComputeAnswer: TypeAlias = "Callable[[Receipt, _EngineFailures], tuple[PrivateAn
 def _charge_and_settle(
     uses: Sequence[Use], payer: Payer, key: str, request: str, compute: ComputeAnswer, searches: SearchMemory
 ) -> tuple[str, bool]:
-    """Charge `uses` to `payer`, compute the answer by calling `compute`, and store it or a refusal under `key`.
+    """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
-    `request` is the text that identifies the request. Returns the text of the stored answer, and whether it was stored
-    before. `searches` forgets the charge at the end.
+    `request` is the text that identifies the request. Returns (text of the stored answer, whether it was stored
+    before). At the end, `searches` forgets the values that were drawn for this charge.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -229,10 +233,9 @@ def _charge_and_settle(
 
 
 def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
-    """Compute the answer for the charge `receipt` by calling `compute`; return its text to be stored, and the refund.
+    """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
 
-    The refund lists the uses that are given back to the account.
-
+    The text is the answer or a refusal, and the refund lists the uses that are given back to the account.
     Raises: what an engine raises, and nothing else. Any other error, for example while planning with bounds that a
     search found, may have been caused by private rows, so it becomes a refusal, which is stored in place of the answer.
     """
@@ -276,7 +279,7 @@ class _EngineFailures:
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """Remember an engine's error that is raised inside the `with` block, and let it propagate."""
+        """Return a context manager that remembers an engine's error raised inside its block, and lets it propagate."""
         try:
             yield
         except (EngineFailed, UnsuitableTable, UnknownColumn) as error:
@@ -317,11 +320,12 @@ def _answer_planned(
     searches: SearchMemory,
     part: str = "",
 ) -> PrivateAnswer:
-    """Run the plan `planned`, which was charged, and return its answer; `reader` reads the rows.
+    """Run the plan `planned`, which was charged, and return its answer.
 
-    Bounds and private groups that the plan leaves to a search are found first. `searches` remembers them for the charge
-    `receipt`, so that a retry does not draw them anew. `part` names this plan if a statement has several, because the
-    searches of each are remembered separately.
+    `reader` reads the rows, and `randomness` is the source of the noise. Bounds and private groups that the plan leaves
+    to a search are found first. `searches` remembers them for the charge `receipt`, so that a retry does not draw them
+    anew. `part` names this plan if a statement has several plans, whose searches are remembered separately; ""
+    otherwise.
     """
     search = planned.search
     if search is None:
@@ -351,8 +355,8 @@ def _discover_groups(
     """Run `rounds`, in which the plan `planned` finds private groups, and return the groups that were found.
 
     Each round reads rows through `reader` in a way that depends on the noise of earlier rounds. A retry under the same
-    charge must not draw that noise again, so `searches` remembers each round for the charge `receipt`. `part` names
-    this plan if a statement has several.
+    charge must not draw that noise again, so `searches` remembers each round for the charge `receipt`. `randomness` is
+    the source of the noise, and `part` is as in `_answer_planned`.
     """
     state = Discovery()
     with reader.group_weights(planned.aggregation.for_discovery()) as weights:
@@ -368,7 +372,11 @@ def _discover_groups(
 def _measure_groups(
     planned: ExecutablePlan, rounds: WeightedRounds, discovery: Discovery, reader: Reader, randomness: Randomness
 ) -> PrivateAnswer:
-    """Return the answer about the groups in `discovery`, which rounds have found; if there are none, no row is read."""
+    """Return the answer of the plan `planned` about the groups in `discovery`, which `rounds` have found.
+
+    `reader` reads the rows of these groups, and `randomness` is the source of the noise. If no group was found, the
+    answer is empty and no row is read.
+    """
     measuring = planned.over(discovery) if discovery.labels else planned
     answer = _release_answer(measuring, reader, randomness) if discovery.labels else _answer(planned, (), (), True, "")
     stated, kept = planned.query.contributions, measuring.query.contributions
@@ -394,7 +402,7 @@ def _measure_groups(
 
 
 def _rounds_in_words(discovery: Discovery) -> str:
-    """Return a text that says how many groups each round of the search for private groups found."""
+    """Return a text that says how many groups each round of the search recorded in `discovery` found."""
     numbers = [f"{groups:,}" for groups in discovery.found]
     if len(numbers) == 1:
         return f"{numbers[0]} groups were found in one round"
@@ -404,7 +412,8 @@ def _rounds_in_words(discovery: Discovery) -> str:
 def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
     """Read the groups that the mechanism of `planned` needs through `reader`, add noise, and return the answer.
 
-    The plan must have neither a search for bounds nor rounds that find groups: these have been run before.
+    `randomness` is the source of the noise. The plan must have neither a search for bounds nor rounds that find groups:
+    these have been run before.
     """
     query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
     assert not isinstance(mechanism, DiscoveredCounts | WeightedRounds)  # `over` has replaced them
@@ -518,9 +527,10 @@ def _answer(
 
 
 def _label(query: Query, label: Label) -> Label:
-    """Return the label that an item has in the answer: the given `label`, or a name for the only group of a query.
+    """Return the label that an item of `query` has in the answer: the given `label`, or a name for the only group.
 
-    The only group of a query without groups is called "users", "events" or the column of a sum, or `EVERYTHING`.
+    The only group of a query without group columns is called "users" or "events" for a count, by the name of the column
+    for a sum, and `EVERYTHING` for other statistics.
     """
     if query.item is not None or label != EVERYTHING:
         return label

@@ -79,9 +79,10 @@ def request_text(
 def identify_source(source: Source, engine: str = "duckdb", table: str | None = None) -> str:
     """Return a text that identifies the data that `source` refers to, so that two requests can be compared.
 
-    `engine` and `table` are those of `open_engine`. Two spellings of the same file or server table give equal texts.
-    Symbolic links and relative paths are resolved, and the password in an address is left out. All tables in memory
-    give "memory", so only the name that the caller gives them tells them apart.
+    `engine` is the name of an engine or the address of a server, and `table` is the table inside a database file, or
+    None. Two spellings of the same file or server table give equal texts. Symbolic links and relative paths are
+    resolved, and the password in an address is left out. All tables in memory give "memory", so only the name that the
+    caller gives them tells them apart.
 
     >>> identify_source("shop", "postgresql://ada:secret@host/sales")
     'postgresql://ada@host/sales shop'

@@ -17,9 +17,9 @@ class Measure:
 
     With `peak`, the user adds the greatest of these numbers over all their groups to each of the groups.
 
-    A user adds nothing if all their values of the column are null or not numbers. The engine returns the sum over
-    users, or, with `in_cells`, how many users add each whole number. `doubling` replaces the number by the index of x
-    among bins whose ends double (`DoublingBounds`).
+    A user adds nothing if all their values of the column are null or not numbers. The engine returns the sum of these
+    numbers over users, or, with `in_cells`, how many users add each whole number. `doubling` replaces the number by the
+    index of x among bins whose ends double (`DoublingBounds`).
 
     With `rows`, every value is clipped by itself, and a user adds the mean of their values times the number of their
     values, of which at most `rows` count; the engine then also returns that number of values instead of the number of

@@ -95,8 +95,9 @@ def open(  # noqa: A001 - it is called as setwise.open
       same name replay each other's answers under the same key of an account. If `name` is left out, the table is
       identified by what `source` resolves to; a table in memory is called by its `dataset`, or else "source".
 
-    `progress` is called with the share of rows that was read. `randomness` is the operating system's; only tests give
-    another source.
+    `progress` is called with the share of rows that was read. `randomness` is the source of noise, the operating
+    system's if it is None; only tests give another. `csv_options` are the fields of `csv` as keyword arguments of their
+    own.
 
     Raises: `InvalidParameter` if arguments are missing or contradict each other; `UnsuitableTable` if the source
     cannot be read as a table.
@@ -187,8 +188,8 @@ def open(  # noqa: A001 - it is called as setwise.open
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
     """Return the steps that add the column which identifies the units of privacy, such as each day of a user.
 
-    `unit` is the unit of privacy. There are no steps if it is the user, whose column exists already. `schema` has the
-    columns of the table.
+    `user` is the user column, `unit` the unit of privacy, and `schema` has the columns of the table. There are no steps
+    if the unit is the whole user, whose column exists already. `account` is the account that pays, or None.
     Raises: `InvalidParameter` if the `account` protects another unit, or the table has no such units.
     """
     if account is not None:
@@ -197,9 +198,10 @@ def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Sche
 
 
 def _csv_words(csv: CsvKeywords | CsvOptions | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CSV options that differ from their defaults, as a dictionary.
+    """Return the CSV options that differ from their defaults, as a dictionary from the name of an option to its value.
 
-    They are given either in the argument `csv` of `setwise.open`, or as `keywords`, its other keyword arguments.
+    They are given either in the argument `csv` of `setwise.open`, or, if that is None, as `keywords`, its other keyword
+    arguments.
     Raises: `InvalidParameter` for an unknown option, or if options are given in both forms.
     """
     if isinstance(csv, CsvOptions):

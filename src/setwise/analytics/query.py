@@ -43,7 +43,7 @@ Contributions: TypeAlias = int | Literal["auto"]
 
 
 class Reach(TypedDict, total=False):
-    """Keyword arguments that limit the groups of a query.
+    """Keyword arguments that limit the groups of a query; None is the same as leaving the argument out.
 
     `contributions` is the most groups that one user counts towards, and `domain` lists the group keys if they are
     public.
@@ -54,7 +54,7 @@ class Reach(TypedDict, total=False):
 
 
 class Grouping(Reach, total=False):
-    """Keyword arguments about the groups of a query.
+    """Keyword arguments about the groups of a query; None is the same as leaving the argument out.
 
     `contributions` is the most items that one user counts towards; leave it out if a user may count towards any number,
     or write "auto" to have the bound found with a tenth of epsilon. `domain` lists the items if they are public.
@@ -157,7 +157,7 @@ class Query:
 
         With `per_item` items are ranked by rows, and with `value` by the sum of that integer column; one user adds at
         most `per_item` to an item. `item` is the column whose values are the items, or several columns, and `grouping`
-        are the keys of `Grouping`.
+        are the keyword arguments of `Grouping`. If both `per_item` and `value` are None, items are ranked by users.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, k=k, statistics=statistics, **_checked("top-k", grouping))  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ class Query:
         """Return the query for how many users each value of the column `item` has, or how many rows, or which sum.
 
         With `per_item` it counts rows, and with `value` it adds up that column; one user adds at most `per_item` to an
-        item.
+        item. If both are None, it counts users. `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, statistics=statistics, **_checked("histogram", grouping))  # type: ignore[arg-type]
@@ -178,7 +178,7 @@ class Query:
     def count(cls, *, per_user: int | None = None, where: str | None = None) -> "Query":
         """Return the query for the number of users, or of rows if `per_user` bounds the rows of each user.
 
-        `where` is the filter of the rows that count.
+        `where` is a condition on the rows that count; None counts all rows.
         """
         if per_user is not None:
             positive_integer("per_user", per_user)
@@ -200,7 +200,8 @@ class Query:
         """Return the query for the sum of the column `value`, with each user's own sum clipped to bounds.
 
         The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`. A user's sum is
-        rounded to a multiple of `step`. With `item` there is one sum for each of its values.
+        rounded to a multiple of `step`. With `item`, a column or several, there is one sum for each of its values.
+        `grouping` are the keyword arguments of `Grouping`. Arguments that are None count as left out.
         Raises: `InvalidParameter` if no bounds are given, or both `clip` and `low` or `high`.
         """
         if clip is not None and (low is not None or high is not None):
@@ -228,7 +229,8 @@ class Query:
 
         The users' means are clipped to `low` .. `high`, or to bounds that are found privately with `bounds="auto"`.
         With `per_user` the mean is over clipped rows, of which at most `per_user` of each user count. Values are
-        rounded to multiples of `step`. With `item` there is one mean for each of its values.
+        rounded to multiples of `step`. With `item`, a column or several, there is one mean for each of its values.
+        `grouping` are the keyword arguments of `Grouping`. Arguments that are None count as left out.
         """
         mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)
         return cls(item=item, statistics=(mean,), **_checked("mean", grouping))  # type: ignore[arg-type]
@@ -249,7 +251,9 @@ class Query:
         """Return the query for quantiles: the values below which the shares `at` of users lie.
 
         They are quantiles of the column `value`, picked from a grid from `low` to `high` in steps of `step`;
-        `bounds="auto"` finds the ends of the grid privately. With `item` there are quantiles for each of its values.
+        `bounds="auto"` finds the ends of the grid privately. With `item`, a column or several, there are quantiles for
+        each of its values. `grouping` are the keyword arguments of `Grouping`. Arguments that are None count as left
+        out.
 
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
         ['1/4', '1/2']
@@ -316,8 +320,9 @@ class Query:
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
         """Return the query with the data set's bounds filled in where the query states none of its own.
 
-        `contributions` is the bound on the groups of a user, and `per_item` the bound on what one user adds to a group.
-        A query without groups is returned unchanged, because these bounds do not apply to it.
+        `contributions` is the bound on the groups of a user, and `per_item` the bound on what one user adds to a group;
+        None if the data set has no such bound. A query without groups is returned unchanged, because these bounds do
+        not apply to it.
         """
         if self.item is None:
             return self
@@ -382,8 +387,11 @@ def _general(
     k: int | None = None,
     **grouping: Unpack[Grouping],
 ) -> Query:
-    """Return the query for `statistics`, a list of mappings: each has the kind under "statistic", and its parameters.
+    """Return the query for `statistics` of each group of rows with equal values in the column or columns `item`.
 
+    Each mapping in `statistics` has the kind of a statistic under "statistic", and its parameters. If `item` is None,
+    all rows form one group. With `k` the answer holds the k highest groups; None returns all. `grouping` are the
+    keyword arguments of `Grouping`.
     Raises: `InvalidParameter` if `statistics` is not a list or names an unknown statistic.
     """
     if not isinstance(statistics, list | tuple):
@@ -399,11 +407,11 @@ def _general(
 
 
 def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
-    """Return a function that builds a query for one statistic of the given class from keyword arguments.
+    """Return a function that builds a query for one statistic of the class `statistic` from keyword arguments.
 
-    These are the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
-    `Grouping`. The function's signature lists them, because the command line and the reader of JSON take the names from
-    it.
+    The keyword arguments are the parameters of the statistic, with `value` in place of `column`, then `item` and the
+    keys of `Grouping`. The function's signature lists them, because the command line and the reader of JSON take the
+    names from it.
     """
     parameters = {"value" if name == "column" else name: word for name, word in parameters_of(statistic).items()}
     grouped: dict[str, Any] = {"item": Columns | None, **get_type_hints(Grouping)}
@@ -413,9 +421,10 @@ def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
     ]
 
     def make(**words: Any) -> Query:  # noqa: ANN401 - checked by the statistic and the query
-        """Return the query for one kind of statistic of a column, from the keyword arguments `words`.
+        """Return the query for one statistic, of the class `statistic` of the enclosing call, from keyword arguments.
 
-        The signature of this function, set by `_shape_of`, lists the arguments.
+        `words` has the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
+        `Grouping`.
         """
         given = {name: words.pop(name) for name in parameters if name in words}
         given["column"] = given.pop("value")
@@ -437,7 +446,7 @@ SHAPES: dict[str, Callable[..., Query]] = {
 
 
 def statistic_name(statistic: Statistic) -> str:
-    """Return the name of the column that holds the statistic in an answer.
+    """Return the name of the answer's column that holds `statistic`.
 
     >>> statistic_name(Count()), statistic_name(Quantile(column="age", low=0, high=99, at=0.9))
     ('users', 'quantile_0.9_age')

@@ -69,7 +69,7 @@ JoinedOpener: TypeAlias = Callable[[str, Sequence[Join], Derivation], Engine]
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """State that a session on a table shares with the sessions on joins of that table.
+    """State that a session on a table shares with the sessions on that table joined to others.
 
     `one_off` records the questions that bring their own budget, so that the questions of all these sessions are added
     up together. `searches` remembers bounds that were found for a charge until its outcome is stored.
@@ -259,9 +259,9 @@ class Session(Askable):
     def _check_person_in(self, joins: Sequence[Join], derivation: Derivation) -> None:
         """Raise `InvalidParameter` if `joins` or `derivation` read the user column and the unit is a part of a user.
 
-        The unit is that of privacy, such as one day of a user. A computed column, or a table joined by users, could
-        single out a user, as a filter does. The column of the units counts as the user column, because its text
-        contains the user.
+        The unit is the unit of privacy, such as one day of a user, so that users as a whole are not protected. A
+        computed column, or a table joined on the user column, could then single out a user. The derived column that
+        identifies the units counts as the user column, because its values contain the user.
         """
         if self._person is None:
             return
@@ -281,7 +281,7 @@ class Session(Askable):
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Plan and charge `query`, read the table, and return the noisy answer.
 
-        Asking again under the same `key` returns the stored answer at no cost.
+        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
 
         Ensures: every error in the request is raised before anything is charged. After the charge there is one
         outcome, the answer or `AnswerWithheld`, and asking again under the same key returns that outcome.
@@ -363,8 +363,9 @@ class Session(Askable):
         that it was opened with (`name` or `dataset`), or else "source". The budget is stated in the clause ``WITH
         DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or as keyword arguments, and so is the contribution
         bound (`max_groups_contributed`). Bounds that are not given are found with a tenth of epsilon, and a delta that
-        is needed and not given is that of `default_delta`. `called` is one more name of the table after FROM. Asking
-        again under the same `key` returns the stored answer at no cost.
+        is needed and not given is that of `default_delta`. `words` are these keyword arguments. `called` is one more
+        name of the table after FROM, or None. Asking again under the same `key` returns the stored answer at no cost;
+        None makes a new key.
 
         Raises: `InvalidParameter`, naming everything that is not supported.
         """
@@ -377,7 +378,7 @@ class Session(Askable):
         """Return how a SQL SELECT, `text`, would be answered and what it would cost; nothing is charged.
 
         The keyword EXPLAIN before the SELECT may be left out. `called` is one more name that the table may have after
-        FROM, and `words` are keyword arguments such as epsilon=.
+        FROM, or None, and `words` are keyword arguments such as epsilon=.
         """
         return self.ask_sql(text, words, called).plan()
 
@@ -385,7 +386,8 @@ class Session(Askable):
         """Return the SQL statement `text`, parsed, with its budget and a session for each SELECT over private rows.
 
         `words` are keyword arguments such as epsilon= and contributions=, and `called` is one more name that the table
-        may have after FROM. Everything that is wrong with the statement is raised here, before anything is charged.
+        may have after FROM, or None. Everything that is wrong with the statement is raised here, before anything is
+        charged.
         """
         from setwise.analytics.sql.aggregates import DeclaredBounds
         from setwise.analytics.sql.parser import TableFacts, parse_sql
@@ -442,8 +444,8 @@ class Session(Askable):
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Run the SELECTs of a statement that aggregate private rows (`parts`), and return their answers as one answer.
 
-        They are charged once under `key`, at the cost of the plan `whole`. `request` is the text that identifies the
-        statement.
+        All parts are charged once under `key` (None makes a new key), at the cost of the plan `whole`. `request` is the
+        text that identifies the statement.
         """
         stored, replayed = execute_parts(
             parts,
@@ -489,8 +491,9 @@ class Session(Askable):
 
         `destination` is a directory for files, or the name of a table for other engines; `setwise.open` opens it like
         any other source until the original table changes. Nothing is released, so nothing is charged, and the stored
-        result is as private as the table. `item` and `value` are columns, `where` is a filter, and `null_item` is the
-        label for rows without an item.
+        result is as private as the table. `item` is the column whose values are the items, and `value` a column that
+        later questions may sum, or None. `where` is a condition on the rows that are stored; None stores all rows.
+        `null_item` is the label for rows without an item; if it is None, these rows are left out.
         """
         schema = self._engine.describe()
         kept = None if where is None else parse_filter(where, schema)
@@ -547,13 +550,13 @@ class Session(Askable):
     def guarantee(self, delta: float, interaction: str | None = None) -> CertifiedBound:
         """Return the certified cost, as an epsilon at the overall `delta`, of all questions so far together.
 
-        `interaction` says what the analyst chose after seeing answers. By default it is "adaptive" (the questions and
-        their budgets), which an odometer, a bound that may be read at any time, covers. An analyst who fixed all uses
-        (guarantees with parameters such as epsilon) before the first answer may claim "batch" (the questions were fixed
-        too), "ordered" (the order of the uses was fixed, the questions were not) or "setwise" (neither was), which have
-        lower bounds. The plain sum of the questions' budgets holds in every case and is returned if it is lower. If an
-        odometer is computed as well, each of the two gets half of `delta`. With an account, the result is the account's
-        own promise.
+        `interaction` says what the analyst chose after seeing answers. By default (None) it is "adaptive" (the
+        questions and their budgets), which an odometer, a bound that may be read at any time, covers. An analyst who
+        fixed all uses (guarantees with parameters such as epsilon) before the first answer may claim "batch" (the
+        questions were fixed too), "ordered" (the order of the uses was fixed, the questions were not) or "setwise"
+        (neither was), which have lower bounds. The plain sum of the questions' budgets holds in every case and is
+        returned if it is lower. If an odometer is computed as well, each of the two gets half of `delta`. With an
+        account, the result is the account's own promise.
         Raises: `InvalidParameter` if nothing was asked yet.
         """
         if self._account is not None:

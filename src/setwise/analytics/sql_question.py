@@ -50,7 +50,10 @@ class QuerySession(Protocol):
         ...
 
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
-        """Plan `query`, charge it to `budget` under `key`, read the rows, and return the noisy answer."""
+        """Plan `query`, charge it to `budget` under `key`, read the rows, and return the noisy answer.
+
+        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
+        """
         ...
 
 
@@ -68,8 +71,8 @@ class StatementSession(Protocol):
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Run the SELECTs `parts` of a statement, charged once under `key`, and return their answers as one answer.
 
-        `whole` is the plan of the statement, which has the cost of all parts, and `request` the text that identifies
-        it.
+        `key` is None for a new key. `whole` is the plan of the statement, which has the cost of all parts, and
+        `request` the text that identifies the statement.
         """
         ...
 
@@ -80,8 +83,8 @@ class SqlQuestion:
 
     `session` is the session on the table of the statement, and `user` its user column. `sessions` has one session for
     each SELECT that aggregates private rows, on the rows that it reads. If a condition of a SELECT needs a value that
-    another SELECT releases first, that value counts as 0 until then, for planning. `public` are the public tables, by
-    name, that are joined to released (noisy) rows.
+    another SELECT releases first, planning assumes 0 for that value. `public` are the public tables, by name, that are
+    joined to released (noisy) rows.
     """
 
     statement: Statement
@@ -104,7 +107,7 @@ class SqlQuestion:
     def ask(self, key: str | None = None) -> SqlAnswer:
         """Charge and run the SELECTs that aggregate private rows, and return the result.
 
-        Asking again under the same `key` returns the stored answer at no cost.
+        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
         """
         if len(self.sessions) == 1:
             answer = self.sessions[0].ask(self.statement.query, self.budget, key=key)
@@ -130,7 +133,7 @@ class SqlQuestion:
     def _request(self, budgets: Sequence[Budget]) -> str:
         """Return the canonical text that identifies the statement in a ledger, so that a retry can be recognised.
 
-        `budgets` are what each SELECT that aggregates private rows may spend.
+        `budgets` has the budget of each SELECT that aggregates private rows, in order.
         """
         cores = zip(self.sessions, self.statement.cores, budgets, strict=True)
         return self.statement.request_text([session.request(core.query, budget) for session, core, budget in cores])

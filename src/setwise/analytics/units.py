@@ -24,9 +24,9 @@ def unit_column(user: str, unit: str) -> str:
 
 
 def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
-    """Return the steps that add, to a table, the column of the units of privacy `unit`, such as "user,day".
+    """Return the derivation steps that add, to a table, the column that identifies units of privacy.
 
-    `user` is the user column, and `schema` describes the table.
+    `unit` is the unit of privacy, such as "user,day", `user` is the user column, and `schema` describes the table.
     Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if the kind of the column in `unit` cannot
     form units.
     """
@@ -48,8 +48,8 @@ def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
 def is_same_unit(first: str, second: str, schema: Schema) -> bool:
     """Return whether the texts `first` and `second` name the same unit of privacy in a table with this `schema`.
 
-    In a table whose only column of times is "at", "user,day" and "user,at by day" are the same unit. A text that names
-    no unit of the table is only the same as an equal text.
+    In a table whose only column of times is "at", "user,day" and "user,at by day" are the same unit. If a text names no
+    unit of the table, such as "user,day" without a column of times, the result is True only if both texts are equal.
     """
     if first == second:
         return True
@@ -78,7 +78,7 @@ def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
 def _group(part: str, schema: Schema) -> Group:
     """Return the column or bins that `part`, the text after "user," in a unit of privacy, names.
 
-    A lone "day", "week" or "month" refers to the table's only column of times.
+    `schema` describes the table. A lone "day", "week" or "month" refers to the table's only column of times.
     Raises: `InvalidParameter` if the table has no column of times, or several.
     """
     if part in schema.names or part not in set(_STARTS):

@@ -223,7 +223,7 @@ def _moment(kind: Kind, text: str) -> datetime | None:
 
     `kind` is the kind of the column that the text is compared with. For a column of instants (times with a time zone)
     the result is in UTC, and a text without an offset is read as UTC. For a column of times without a time zone the
-    result has no time zone; the result is None if the text has an offset other than that of UTC.
+    result has no time zone: the offset Z or +00:00 is dropped, and with any other offset the result is None.
     """
     match = _MOMENT.fullmatch(text)
     if match is None or (kind is Kind.TIMESTAMP and match[3] not in (None, "Z", "+00:00")):
@@ -284,8 +284,8 @@ def parse_filter(text: str, schema: Schema, allowed: Collection[str] | None = No
     """Return the filter that `text` states about a table with the columns of `schema`.
 
     The text consists of comparisons `column = constant` (also <>, !=, <, <=, >, >=), `column IN (..)`, `column BETWEEN
-    a AND b`, `column LIKE 'pattern'`, `column IS NULL`, their negations, AND, OR, NOT and parentheses. If `allowed` is
-    given, only these columns may be named.
+    a AND b`, `column LIKE 'pattern'`, `column IS NULL`, their negations, AND, OR, NOT and parentheses. Only the columns
+    in `allowed` may be named; None allows all.
 
     Raises: `InvalidFilter` for text that is not a filter, `UnknownColumn` for a column that is not in `schema`.
 
@@ -343,7 +343,7 @@ class _Parser:
         return tuple(parts)
 
     def _negation(self) -> Expression:
-        """Read NOT with its condition, or an expression in parentheses, or one condition on a column, and return it.
+        """Read and return a condition: NOT with a condition, an expression in parentheses, or a condition on a column.
 
         Raises: `InvalidFilter` if the filter nests more than `DEEPEST` levels deep.
         """
@@ -424,7 +424,7 @@ class _Parser:
         return Membership(column, tuple(values))
 
     def _comparison(self, column: Column, operator: Operator, written: Token) -> Expression:
-        """Return the comparison of `column` with the constant in the token `written`.
+        """Return the comparison by `operator` of `column` with the constant in the token `written`.
 
         Raises: `InvalidFilter` if the constant is not of the column's kind, or if a boolean column is compared by
         order.

@@ -39,7 +39,7 @@ _COUNTED = "pure:E, gaussian:S or discrete-laplace:B"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountMechanism:
-    """The mechanism of a question that an account's registered uses pay for, and `name`, its name in the answer.
+    """The `mechanism` of a question that an account's registered uses pay for, and its `name` in the answer.
 
     `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered and charges). It has a
     pair only where the two are written differently: discrete Laplace noise is charged as `pure:E`, because it satisfies
@@ -126,10 +126,11 @@ def statistics_from_draws(
 
 
 def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism | None:
-    """Return the mechanism that finds groups by their numbers of users, paid for by `draws`; `bounds` are the query's.
+    """Return the mechanism that finds groups by their numbers of users, paid with the registered guarantees in `draws`.
 
-    Returns None if the domain is public and the query has no `k`, because every group of the domain is then released
-    and none has to be found. `status` is the account's status.
+    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays. Returns None if
+    the domain is public and the query has no `k`, because every group of the domain is then released and none has to be
+    found.
     Raises: `InvalidParameter` if the query asks for the top `k` groups and the draws have no `discover`.
     """
     by_users = replace(bounds, per_item=1)
@@ -144,7 +145,7 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _shared_noise(guarantee: Guarantee) -> Counts:
-    """Return noise whose scale is per unit of sensitivity, so that it satisfies `guarantee` for any statistic.
+    """Return noise that satisfies `guarantee`; its scale is per unit of sensitivity, so that any statistic can use it.
 
     A Laplace scale is enlarged by one part in 2^52, because scale * sensitivity is later rounded to a float, and the
     rounding may lower it by one part in 2^53.
@@ -176,8 +177,9 @@ def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatu
 def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
     """Return the mechanism of a histogram in which `draws.counts`, a registered guarantee, pays for each noisy count.
 
-    It pays once for each count that one user can change, of which `bounds` has the number. `status` is the account's
-    status.
+    The account is charged one use of `draws.counts` for each count that one user can change; `bounds` are the
+    contribution bounds, which limit the number of these counts. `status` is the status of the account, which has the
+    delta of the threshold that hides small groups if `draws` states none.
     Raises: `InvalidParameter` if the number of counts that a user can change is not bounded, or `draws.counts` is None.
     """
     changed = bounds.changeable

@@ -70,7 +70,7 @@ class FoundBounds:
     with the noisy numbers from which they were chosen. `contributions` is the contribution bound (groups per user), and
     `left_out` the noisy share of (user, group) pairs that it leaves out. Both are None if the query states its
     contribution bound. `rows` has for each of `Search.row_measures` the most rows of a user that count in a group, and
-    the share of rows that this leaves out in the group where a user has the most rows.
+    the share of rows that this bound leaves out, where only the group in which a user has the most rows is looked at.
     """
 
     bounds: tuple[tuple[Fraction, Fraction], ...] = ()
@@ -113,11 +113,11 @@ class Search:
         return merged((*bounds, *groups, *rows, Use(answer)))
 
     def aggregation(self, whole: Aggregation) -> Aggregation:
-        """Return the aggregation that the engine computes for this search for bounds.
+        """Return the request to the engine for the exact counts from which this search chooses bounds.
 
-        For each number whose bounds are open, it counts the users in bins of that number (such as 1 to 2, 2 to 4). Each
-        user counts in only one of their groups, chosen at random. `whole` is the aggregation of the query itself, whose
-        filter and user column are kept.
+        For each number whose bounds are open, the engine is to count the users in bins of that number (such as 1 to 2,
+        2 to 4). Each user counts in only one of their groups, chosen at random. `whole` is the aggregation of the query
+        itself, whose filter and user column are kept.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -125,9 +125,11 @@ class Search:
         return replace(whole, value=None, per_item=1, contributions=1, measures=tuple(measures), pooled=True)
 
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
-        """Return noisy bounds, chosen from the exact number of users in each bin of values, which `table` has.
+        """Choose bounds from exact counts in `table`, add noise to the choice, and return the noisy bounds.
 
-        A bound on a user's rows is at most `steps` rows. `randomness` is the source of the noise.
+        `table` has, for each number whose bounds are open, the number of users in each bin of that number, as
+        `aggregation` requests them. A bound on a user's rows is at most `steps` rows. `randomness` is the source of the
+        noise.
         """
         ranges = tuple(
             self.bounds.release(table.cells_of(number, EVERYTHING, 2 * DOUBLINGS + 1), randomness)
@@ -154,34 +156,39 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate the noise, in rows, that each row of the bound on a user's rows in a group adds to the answer.
+        """Estimate by how many rows the answer's noise grows if a user may have one more row in each group.
 
-        `contributions` is the most groups that a user counts towards. The rows that a bound leaves out are known for
-        the group where a user has most of them. In all groups of the user they are between these and `contributions`
-        times as many; the middle between both is assumed, so the noise of all groups is divided by that factor.
+        The estimate is compared with the rows that a bound leaves out, which are known only for the group where a user
+        has the most rows. `contributions` is the most groups that a user counts towards. Over all groups of a user,
+        between 1 and `contributions` times as many rows are left out; the middle of the two factors is assumed, and the
+        noise of all groups is divided by it, so that both numbers are about one group.
         """
         groups = (1 + min(contributions, self._groups_asked)) / 2
         return self._noise_at(contributions) / groups
 
     @property
     def _groups_asked(self) -> int:
-        """The number of groups that are asked for: k, the public groups, `READ_GROUPS`, or 1 without groups."""
+        """The number of groups that the query asks for.
+
+        It is `k` for a top k, else the number of public groups, `READ_GROUPS` if groups are private, or 1 without
+        groups.
+        """
         query = self.query
         return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))
 
     def _noise_at(self, bound: int) -> float:
-        """Estimate the answer's total noise, in (user, group) pairs, if at most `bound` groups of a user count.
+        """Estimate the answer's total noise, in (user, group) pairs, if a user counts towards at most `bound` groups.
 
-        It is the noise of one group's count times the number of groups that are asked for. The noise of a count is
-        proportional to the bound with Laplace noise, and to its square root with Gaussian noise; the smaller one is
-        taken.
+        The total is the noise of one group's count times the number of groups that the query asks for. The noise of a
+        count is proportional to `bound` with Laplace noise, and to its square root with Gaussian noise; the smaller
+        noise is taken.
         """
         epsilon, delta = float(self.remaining.epsilon), float(self.remaining.delta)
         gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf
         return self._groups_asked * min(bound, gaussian) / epsilon
 
     def bounded_query(self, found: FoundBounds, schema: Schema, steps: int) -> Query:
-        """Return the query with the bounds `found` by the search in place of the open ones.
+        """Return the search's query with its open bounds replaced by those in `found`, the result of the search.
 
         In a sum of integers, values are rounded so that the larger bound is at most `steps` rounding steps. `schema`
         describes the table.
@@ -208,8 +215,8 @@ when they are promised, and their sum must stay within the budget."""
 def search_for(query: Query, total: Total) -> Search | None:
     """Return the search for the bounds that `query` leaves open; None if the query states all its bounds.
 
-    The search and the answer together stay within the budget `total`. The search spends the share `SHARE` of the
-    epsilon.
+    `total` is the budget, as (epsilon, delta), of the search and the answer together. The search spends the share
+    `SHARE` of its epsilon.
     """
     every_measure = _searched_measures(query)
     measures = tuple(measure for measure in every_measure if measure.doubling)
@@ -231,7 +238,10 @@ def search_for(query: Query, total: Total) -> Search | None:
 
 
 def _searched_measures(query: Query) -> tuple[Measure, ...]:
-    """Return the measures (numbers of each user) from which a search finds the query's open bounds, each once."""
+    """Return the measures from which a search finds the open bounds of `query`, without duplicates.
+
+    A measure is a number of each user, such as the user's sum of a column.
+    """
     by_statistic = (statistic.search_measures() for statistic in query.statistics if statistic.is_auto)
     return tuple(dict.fromkeys(chain(*by_statistic)))
 
@@ -242,12 +252,13 @@ def has_open_bounds(query: Query) -> bool:
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
-    """Return a query that is at least as costly as any query with found bounds; it is planned before the charge.
+    """Return `query` with the costliest bounds that a search can find in place of its open bounds.
 
-    Its contribution bound is the largest that can be found. After the search, the larger bound of a sum is at most
-    `steps` rounding steps, and a count of rows includes at most `steps` rows of a user. Here both are `_STEPS_MARGIN`
-    times as many, so that the noise of any mechanism that is planned after the search can be sampled. Means and
-    quantiles have a fixed number of steps between low and high, so their cost does not depend on the bounds.
+    This query is planned before the charge: if its cost fits the budget, so does the cost of the query with any found
+    bounds. Its contribution bound is the largest that can be found. After the search, the larger bound of a sum is at
+    most `steps` rounding steps, and a count of rows includes at most `steps` rows of a user. Here both are
+    `_STEPS_MARGIN` times as many, so that the noise of any mechanism that is planned after the search can be sampled.
+    Means and quantiles have a fixed number of steps between low and high, so their cost does not depend on the bounds.
     """
     statistics = tuple(
         _costliest(statistic, _STEPS_MARGIN * steps) if statistic.is_auto else statistic
@@ -265,9 +276,9 @@ which a preview states the error of an answer whose bounds are still to be found
 
 
 def example_query(query: Query) -> tuple[Query, str]:
-    """Return the query with example bounds in place of the open ones, and a phrase that states these bounds.
+    """Return (`query` with example bounds in place of its open bounds, a phrase that states these example bounds).
 
-    A preview states the error for these bounds, because the real ones are found only after the charge.
+    A preview states the expected error for the example bounds, because the real bounds are found only after the charge.
     """
     assumed = []
     statistics = list(query.statistics)
@@ -325,9 +336,10 @@ def clipped_shares(query: Query, asked: Query, drawn: FoundBounds) -> dict[str, 
     """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
 
     `asked` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result of the
-    search. With probability 95% a share lies in its interval. A statistic over rows clips a user whose least or
-    greatest row lies outside its bounds. The search measured these two numbers of users separately, so the share of
-    clipped users is between the larger of their shares and the sum of both.
+    search. Each share comes with an interval that contains it with probability 95%. A statistic over rows clips a user
+    whose least row or greatest row lies outside the bounds. The search measured the share of users whose least row does
+    and the share whose greatest row does, and a user may be in both, so the share of clipped users is between the
+    larger of the two shares and their sum.
     """
     measures = [measure for measure in _searched_measures(asked) if measure.doubling]
     ranges = dict(zip(measures, drawn.ranges, strict=True)) if drawn.ranges else {}
@@ -367,10 +379,11 @@ class SearchMemory:
         self._drawn: dict[tuple[str, str, int], dict[str, object]] = {}
 
     def draw_once(self, receipt: Receipt, purpose: str, draw: Callable[[], DrawnValue]) -> DrawnValue:
-        """Return the value that was drawn before for this charge and `purpose`, or call `draw` and remember its value.
+        """Return the value remembered for this charge and `purpose`; if there is none, call `draw` and remember it.
 
-        `receipt` identifies the charge. `purpose` names one random draw of the question, such as its bounds; its values
-        always have the same type. If two threads draw at the same time, both get the value that was remembered first.
+        `receipt` identifies the charge. `purpose` names one random draw of the question, such as its bounds; all values
+        of one purpose have the same type. If two threads draw at the same time, both get the value that was remembered
+        first.
         """
         charge = (receipt.account, receipt.key, receipt.entry)
         with self._lock:
@@ -394,8 +407,8 @@ def _bounded(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema
 
     A sum also gets its rounding step. For a column of integers the step is 1, so that the sum is exact, unless the
     larger absolute bound would then be more than `steps` steps; the step is then that bound divided by `steps`. For
-    other columns, or bounds below 1, it is that bound divided by `COARSE_STEPS`. A count of rows includes at most
-    `steps` rows of each user. `schema` has the kind of the column.
+    other columns, or if the larger absolute bound is below 1, the step is that bound divided by `COARSE_STEPS`. A count
+    of rows includes at most `steps` rows of each user. `schema` has the kind of the column.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(low, min(high, Fraction(steps)))
@@ -419,8 +432,8 @@ def _costliest(statistic: Statistic, steps: int) -> Statistic:
 
 
 def _with_step(statistic: Statistic, step: Fraction) -> Statistic:
-    """Return a sum with the rounding step `step`; other statistics are returned unchanged.
+    """Return `statistic` with the rounding step `step` if it is a sum, and unchanged otherwise.
 
-    Other statistics choose their own step (`in_steps`).
+    Other statistics choose their own rounding step (`in_steps`).
     """
     return statistic.with_clip(replace(statistic.clipped, step=step)) if isinstance(statistic, Sum) else statistic

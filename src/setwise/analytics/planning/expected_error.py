@@ -1,4 +1,4 @@
-"""How large the errors of a query's statistics will be: mechanisms, expected errors, notes for people on intervals."""
+"""The expected error of a query's statistics, and sentences for people about intervals and unreliable estimates."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, UsersFo
 
 
 def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
-    """Return the mechanism that releases each statistic, in order; the planner chooses the noise scales later."""
+    """Return, for each of `statistics` in order, the mechanism that releases it; its noise scale is chosen later."""
     return [statistic.release(statistics) for statistic in statistics]
 
 
@@ -38,7 +38,7 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
 
 
 def statistics_note(query: Query, confidence: Fraction, number: str, *, in_rounds: bool = False) -> str:
-    """Return sentences about what the intervals of an answer promise, and which statistics have no interval.
+    """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
     `number` is the phrase for the number that an interval contains with probability `confidence`, such as "the exact
     number". If noisy numbers of users decide which groups are released, the intervals of these numbers hold only on
@@ -62,11 +62,11 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
 
 
 def with_reliability(query: Query, choice: GroupStatistics, release: GroupRelease) -> list[tuple[Estimate, ...]]:
-    """Return the estimates of every group in units of their columns; `unreliable` marks those that may be mostly noise.
+    """Return the estimates of each group in the units of their columns, with `unreliable` set where noise may dominate.
 
-    `release` has the estimates in rounding steps, as the mechanism `choice` released them. An estimate is judged by the
-    noise of its statistic and by the group's released number of users. That number is the count of users if it is among
-    the statistics, and otherwise the one that the mechanism that found the groups released.
+    `release` has the estimates of the statistics of `query` in rounding steps, as the mechanism `choice` released them.
+    An estimate is judged by the noise of its statistic and by the group's released number of users. That number is the
+    count of users if it is among the statistics, and otherwise the number that was released when the groups were found.
     """
     counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     groups = []
@@ -92,7 +92,7 @@ def reliability_note(groups: Sequence[Sequence[Estimate]]) -> str:
 
 
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
-    """Return a text that says how close each statistic of a query will be to its exact value; no row is read.
+    """Return a text that says how close each statistic of `query` will be to its exact value; no row is read.
 
     `choice` is the planned mechanism, with its noise scales.
     """

@@ -60,7 +60,7 @@ class Plan:
     chooses only what `interaction` allows. `method` and `statement` name the computation of epsilon and the theorem
     behind it. `why` says in a sentence between which mechanisms the planner chose. If an account pays for a question
     that states an epsilon, `delta` is the account's, and `alone` is the (epsilon, delta) of the uses at the question's
-    own delta.
+    own delta; otherwise `alone` is None.
     """
 
     mechanism: str
@@ -145,7 +145,7 @@ class ExecutablePlan:
     search: "BoundsSearch | None" = None
 
     def at_version(self, version: str) -> "ExecutablePlan":
-        """Return the same plan for another version of a lake table that has the same columns.
+        """Return the same plan for the version `version` of a lake table, which must have the same columns.
 
         A plan depends on the columns and not on the rows, so a service may reuse the plan of an earlier version.
         """
@@ -231,8 +231,9 @@ class ExecutablePlan:
 class BoundsSearch:
     """The `search` for bounds that runs before the answer, with the facts that planning the bounded query needs.
 
-    `aggregation` is what the engine computes for the search. `user` is the user column, and `schema` describes the
-    table. `steps` is the most rounding steps that the larger bound of a sum of integers may have.
+    `aggregation` is the request to the engine for the exact counts from which the search chooses bounds. `user` is the
+    user column, and `schema` describes the table. `steps` is the most rounding steps that the larger bound of a sum of
+    integers may have.
     """
 
     search: Search
@@ -317,10 +318,10 @@ def plan_query(
 
 
 def _check_encodable(query: Query) -> None:
-    """Raise `InvalidParameter` if a column name or the filter of the query holds text that UTF-8 cannot encode.
+    """Raise `InvalidParameter` if a column name or the filter of `query` contains text that UTF-8 cannot encode.
 
-    An unpaired surrogate is such text, which engines and ledgers cannot store. Labels were checked by
-    `distinct_labels`.
+    An unpaired surrogate is such text, which engines and ledgers cannot store. The labels of the query need no check
+    here, because `distinct_labels` has checked them.
     """
     check_text(canonical(replace(query, domain=None, k=None).to_dict()), "a question")
 
@@ -330,8 +331,9 @@ def _with_search(
 ) -> ExecutablePlan:
     """Return a plan that first searches for the query's open bounds, and then answers within the remaining budget.
 
-    `total` is the budget of both; the other arguments are those of `plan_query`. The whole remaining budget is charged
-    as one use, no matter which bounds are found.
+    `search` is the search, and `total` the budget of search and answer together. `user`, `schema`, `status` and `where`
+    (each of the last two may be None) are as in `plan_query`. The whole remaining budget is charged as one use, no
+    matter which bounds are found.
     Raises: the planner's error, if the query cannot be planned with the costliest bounds that the search may find.
     """
     costliest, steps = _plan_costliest(search, user, schema, where)
@@ -351,8 +353,8 @@ def _with_search(
 def _example_error(search: Search, user: str, schema: Schema, where: Filter | None) -> str:
     """Return a phrase with the error of the answer for example bounds, because the bounds are not known yet.
 
-    `search` is the search that will find the bounds; the other arguments are those of `plan_query`. Returns "" if a
-    query with these bounds cannot be planned.
+    `search` is the search that will find the bounds; `user`, `schema` and `where` (None if it is not parsed yet) are as
+    in `plan_query`. Returns "" if a query with these bounds cannot be planned.
     """
     example, assumed = example_query(search.query)
     try:
@@ -365,9 +367,9 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
 def _plan_costliest(search: Search, user: str, schema: Schema, where: Filter | None) -> tuple[ExecutablePlan, int]:
     """Return the plan of the costliest query that `search` can lead to, and the most rounding steps of its sums.
 
-    The second value is how many rounding steps the larger bound of a sum may have: `FINE_STEPS`, or `COARSE_STEPS` if
-    the planner raises `InvalidParameter` for `FINE_STEPS` because the noise scale, in steps, is too large to be
-    sampled.
+    `user`, `schema` and `where` (None if it is not parsed yet) are as in `plan_query`. The second value is how many
+    rounding steps the larger bound of a sum may have: `FINE_STEPS`, or `COARSE_STEPS` if the planner raises
+    `InvalidParameter` for `FINE_STEPS` because the noise scale, in steps, is too large to be sampled.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:
@@ -419,11 +421,11 @@ def promise_of(
 
 
 def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None = None) -> Aggregation:
-    """Return the aggregation that the engine computes for `query` over a table with the columns of `schema`.
+    """Return the aggregation for `query`: what the engine has to compute from a table with the columns of `schema`.
 
-    It is one count or sum per group if groups can be ranked by the query's statistic; otherwise it is the measures
-    (numbers that users add) of all statistics. `user` is the user column. `where` is the parsed filter; if it is None,
-    it is parsed here.
+    The aggregation asks for one count or sum per group if groups can be ranked by the query's statistic; otherwise it
+    asks for the measures (numbers that users add) of all statistics. `user` is the user column. `where` is the query's
+    filter, already parsed; if it is None, the filter is parsed here.
     """
     if where is None and query.where is not None:
         where = parse_filter(query.where, schema)
@@ -469,9 +471,9 @@ _UNSIGNED = ("UBIGINT", "UInt64")
 def _is_weighable(query: Query, schema: Schema) -> bool:
     """Return whether the private groups of `query` can be found in rounds (`WeightedRounds`).
 
-    They cannot if the query has no groups, if the table is a prepared one (which does not tell users apart), or if a
-    group column holds unsigned 64-bit integers: a round gets a list of the labels that were found before, and such a
-    list cannot hold every unsigned 64-bit integer.
+    `schema` describes the table. Groups cannot be found in rounds if the query has no groups, if the table is a
+    prepared one (which does not tell users apart), or if a group column holds unsigned 64-bit integers: a round gets a
+    list of the labels that were found before, and such a list cannot hold every unsigned 64-bit integer.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)
@@ -576,8 +578,8 @@ def _check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account of `status` registered at least as many uses of each guarantee as `uses` needs.
 
     A guarantee that was not registered is allowed only if the account has a wallet, a budget for uses that are not
-    known in advance. The check comes before the guarantee is composed, because composing is fast for the uses that an
-    account holds, but not for arbitrary uses in a request.
+    known in advance. This check must come before the cost of `uses` is computed: that computation is fast for uses that
+    an account has registered, but may be slow for arbitrary uses in a request.
     Raises: `InvalidParameter` for a guarantee that was not registered, `BudgetExhausted` for too many uses.
     """
     registered = status.terms.uses

@@ -34,7 +34,7 @@ them."""
 
 
 class WeightedQuery(Protocol):
-    """A query with a weight; the epsilons of several queries are in proportion to their weights."""
+    """A query with a weight; the epsilons of queries that are priced together are in proportion to their weights."""
 
     @property
     def query(self) -> Query:
@@ -97,9 +97,10 @@ _TOO_LITTLE = "these questions cannot keep epsilon = {epsilon:g} at delta = {del
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """One candidate in the search for the largest budgets of several queries: their budgets (`totals`) and `plans`.
+    """One candidate in the search for the largest budgets of several queries: a budget (`totals`) and a plan for each.
 
-    Each query's epsilon is `scale` times its weight. `source` makes the candidates of the same search for other scales.
+    Each query's epsilon is `scale` times its weight. `plans` are in the order of the queries. `source` makes the
+    candidates of the same search for other scales.
     """
 
     source: "_Drafts"
@@ -144,10 +145,10 @@ class _Drafts:
     ) -> _Draft:
         """Return the candidate with about the largest scale at which all queries together cost at most `epsilon`.
 
-        `price` is a function that computes that cost, an epsilon, from the uses and delta. The search starts at the
-        scale `first`, or, if that is None, at the scale where the epsilons of the queries add up to `epsilon`. It takes
-        each next scale as if the cost were proportional to the scale, and stops once the cost is between `_CLOSE *
-        epsilon` and `epsilon`.
+        `price` is a function that takes the merged uses of all queries and their delta, and returns their cost as an
+        epsilon. The search starts at the scale `first`, or, if that is None, at the scale where the epsilons of the
+        queries add up to `epsilon`. It takes each next scale as if the cost were proportional to the scale, and stops
+        once the cost is between `_CLOSE * epsilon` and `epsilon`.
         Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
         """
         best: _Draft | None = None
@@ -177,7 +178,8 @@ def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
 def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -> float:
     """Return the mean of log(expected error) over `plans`, weighted by the weights of the queries `questions`.
 
-    Queries whose error is not known are left out; 0 if none is known.
+    `plans` has one plan for each query, in order. A query whose expected error is not known is left out; the result is
+    0 if no expected error is known.
     """
     errors = [
         (each.weight, math.log(plan.error.expected_error))
@@ -189,7 +191,7 @@ def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -
 
 @dataclass(frozen=True, slots=True)
 class _EqualShare:
-    """The query of one of several SELECTs of a statement, with the weight 1, so that all have the same epsilon."""
+    """The `query` of one of several SELECTs of a statement; its `weight` is 1, so that all get the same epsilon."""
 
     query: Query
     weight: float = 1.0
@@ -230,9 +232,10 @@ def plan_together(
 
     The queries may run in any order, each after earlier answers (set-wise composition). `schemas` describes the table
     that each query reads, and `user` is the user column of all of them. `plan` is a function that takes the index of a
-    query and a budget, and returns its plan. `status` is that of the account that pays, or None. An (epsilon, delta)
-    budget is shared equally. If `budget` is an accuracy (`Within`), the intervals of every query satisfy it, and the
-    epsilon of all queries together is at most the limit of the accuracy.
+    query and a budget, and returns the plan of that query. `status` is the status of the account that pays, or None if
+    no account pays. If `budget` is an (epsilon, delta), all queries get the same epsilon. If `budget` is an accuracy
+    (`Within`), the intervals of every query satisfy it, and the epsilon of all queries together is at most the limit of
+    the accuracy.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than its limit.
     """
     budgets: Sequence[Budget]

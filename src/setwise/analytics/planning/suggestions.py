@@ -17,7 +17,7 @@ _WORTHWHILE = 0.75
 
 
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -> str:
-    """Return a sentence about the lead that an item needs to be shown, and about parameters that would lower it.
+    """Return a sentence that states the lead an item of `query` needs to be shown, and parameters that would lower it.
 
     The lead is how far an item's count must exceed the counts that are left out. `total` is the budget of the query.
     Each suggestion is planned as a question of its own, so its numbers are those that a preview would show. `weighable`

@@ -86,10 +86,10 @@ def _discovery_radius(mechanism: GroupStatistics) -> Fraction:
 
 
 def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
-    """Return the half-width `radius` of a plan's intervals as text, such as "±12 (that of means over 1,000 users)".
+    """Return the half-width `radius` of the intervals of the plan `executable` as text, such as "±12".
 
-    The note in parentheses says what the half-width refers to, for statistics whose half-width depends on the group or
-    is a rank; other plans have no note.
+    If the half-width depends on the group or is a rank, a note in parentheses says what it refers to, such as "(that of
+    means over 1,000 users)".
     """
     asked = {statistic.radius_unit for statistic in executable.query.statistics if statistic.radius_unit}
     units = dict.fromkeys(kind.radius_unit for kind in STATISTICS.values())  # in the order of the table
@@ -100,16 +100,17 @@ def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
 def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
     """Return the plan with the least epsilon, on a geometric grid of epsilons, whose intervals are narrow enough.
 
-    `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget. The search moves
-    from a guess by doubling steps until it has one epsilon that is enough and one that is not, and then bisects.
-    Raises: `Unattainable` if even `LARGEST_TOTAL` is not enough.
+    `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget. The search starts at
+    a guess and doubles its step until it has one epsilon that is large enough and one that is not, and then bisects
+    between them.
+    Raises: `Unattainable` if even the epsilon `LARGEST_TOTAL` is not large enough.
     """
 
     def plan_at(step: int) -> ExecutablePlan | None:
         """Return the plan for the epsilon with the index `step` on the geometric grid of epsilons.
 
-        None if the planned intervals are wider than `accuracy.within`, if the epsilon is out of range, or if there is
-        no plan.
+        Reads `accuracy` and `plan` of the enclosing call. None if the planned intervals are wider than
+        `accuracy.within`, if the epsilon is out of range, or if `plan` raises `Unattainable` for it.
         """
         if not _LEAST <= (epsilon := _epsilon(step)) <= LARGEST_TOTAL:
             return None

@@ -43,7 +43,7 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
 
 
 def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return the items of an answer in the order in which people read them.
+    """Return `items`, the items of the answer to `query`, in the order in which people read them.
 
     A top k stays in the order of its ranks. If the labels of all group columns are names, the order of `items` stays,
     too. Otherwise items are sorted by their group columns: numbers and times ascending, names in the order in which

@@ -51,7 +51,7 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
 
     If the answer has several quantiles of one column, each item gets one bar for each quantile, because all of them
     have the same unit. The name of the quantile is then the last cell of the label; `names` replaces the answer's names
-    of the quantiles.
+    of the quantiles, unless it is None.
     """
     if answer.kind == "quantile" and len(answer.statistics) > 1:
         whole = answer.labels == (EVERYTHING,)

@@ -326,7 +326,10 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
     """
 
     def named(columns: tuple[NamedExpression, ...]) -> tuple[NamedExpression, ...]:
-        """Return the named expressions `columns` with each `ReleasedValue` in them replaced by a constant."""
+        """Return the named expressions `columns` with each `ReleasedValue` in them replaced by its constant.
+
+        The constants are those in `values` of the enclosing call.
+        """
         return tuple(NamedExpression(each.name, with_released(each.expression, values)) for each in columns)
 
     match step:
@@ -489,7 +492,7 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
 
 
 def check_names(names: list[str]) -> None:
-    """Raise `InvalidParameter` if two columns of a derived table have the same name, ignoring case."""
+    """Raise `InvalidParameter` if two of `names`, the column names of a derived table, are equal, ignoring case."""
     lower = [name.lower() for name in names]
     for name in names:
         if lower.count(name.lower()) > 1:

@@ -133,7 +133,7 @@ class AggregateReader:
         """The statistics whose bounds the catalog declares."""
 
     def statistics(self, node: exp.Expr, alias: str | None = None) -> list[tuple[str, Statistic]]:
-        """Return the statistics of an aggregate call, as pairs (suffix, statistic).
+        """Return the statistics of the aggregate call `node`, as pairs (suffix, statistic).
 
         The suffix is added to the name of the result column. APPROX_QUANTILES(x, n) has n - 1 quantiles with the
         suffixes _1, _2, ..; any other call has one statistic with the suffix "". `alias` is the name of the result
@@ -262,7 +262,7 @@ class AggregateReader:
         return self._measured("PERCENTILE_CONT", [ordered.this], [], None, alias, at=share)
 
     def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
-        """Return (n, make) for the call APPROX_QUANTILES(x, n).
+        """Return (n, make) for `node`, the call APPROX_QUANTILES(x, n).
 
         `make` is a function that takes a share between 0 and 1 and returns the statistic for the quantile of x at that
         share.
@@ -282,7 +282,7 @@ class AggregateReader:
         return parts, lambda share: self._measured("PERCENTILE_CONT", arguments[:1], named, None, None, at=share)
 
     def _element(self, node: exp.Expr) -> Statistic:
-        """Return the quantile of an element such as APPROX_QUANTILES(x, 100)[OFFSET(50)], which is the median.
+        """Return the quantile that `node`, such as APPROX_QUANTILES(x, 100)[OFFSET(50)] (the median), stands for.
 
         Raises: `InvalidParameter` for the first and the last element: they are the least and the greatest value, which
         a single user decides.
@@ -425,10 +425,11 @@ def _counted_condition(expression: RowExpression) -> RowExpression | None:
 
 
 def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any] | None:
-    """Return the bounds of a CASE whose values are all constant numbers, such as 0 and 1; None for other expressions.
+    """Return the bounds of `expression` if it is a CASE whose values are all constant numbers, such as 0 and 1.
 
     All values lie within these bounds, so that nothing is clipped and no budget is spent on a search for bounds.
-    Returns None if `function` is SUM, because its bounds limit a user's own sum and not a single value.
+    Returns None for other expressions, and if `function`, the aggregate of the CASE, is SUM, because the bounds of SUM
+    limit a user's own sum and not a single value.
     """
     if function == "SUM" or not isinstance(expression, Case):
         return None

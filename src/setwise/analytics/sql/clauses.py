@@ -172,10 +172,10 @@ def _join(join: exp.Expr, name: str, alias: str, earlier: dict[str, str]) -> Joi
 
 
 def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key:
-    """Return the pair of columns (a `Key`) that an equality in ON compares; either may come first.
+    """Return the pair of columns (a `Key`) that `node`, an equality in ON, compares; either column may come first.
 
-    One is a column of the joined table `alias`, the other one of an earlier table; `earlier` maps their aliases to
-    names.
+    One column belongs to the joined table with the alias `alias`, the other to a table before it in FROM; `earlier`
+    maps the aliases of these earlier tables to their names.
     Raises: `InvalidParameter` for any other condition.
     """
     if type(node) is not exp.EQ:
@@ -225,7 +225,7 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
 def filter_text(node: exp.Expr) -> str:
-    """Return a condition of a SQL syntax tree as text of the filter language, in which `Query.where` is written.
+    """Return the SQL condition `node` as text of the filter language, in which `Query.where` is written.
 
     The kinds of columns and constants are checked later, when the filter is parsed for its table.
     Raises: `InvalidParameter` if the filter language cannot state the condition.
@@ -369,7 +369,10 @@ def read_group(node: exp.Expr) -> SelectedGroup | None:
 
 
 def _null_item(node: exp.Expr) -> Cell | None:
-    """Return the constant c of IFNULL(x, c), the label of nulls; None if c is neither text nor a whole number."""
+    """Return the label of nulls that `node`, the argument c of IFNULL(x, c), states.
+
+    None if c is neither a text constant nor a whole number.
+    """
     if type(node) is exp.Literal and node.is_string:
         return str(node.this)
     number = None if type(node.unnest()) not in (exp.Literal, exp.Neg) else number_of(node.unnest(), "IFNULL")
@@ -414,7 +417,7 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
 
 
 def _width(node: exp.Expr) -> Group | None:
-    """Return the bins of width w that the product FLOOR(x / w) * w stands for, where x is a column.
+    """Return the bins of width w that the product `node`, written FLOOR(x / w) * w with a column x, stands for.
 
     None for any other product.
     """
@@ -437,7 +440,7 @@ def _width(node: exp.Expr) -> Group | None:
 
 
 def _period(node: exp.Expr) -> Group | None:
-    """Return the group key, periods of time, that DATE_TRUNC(x, MONTH) and similar calls stand for.
+    """Return the group key, periods of time, that the call `node`, such as DATE_TRUNC(x, MONTH), stands for.
 
     None for weeks that begin on Sunday, because bins have only weeks that begin on Monday, and if x is not a column.
     Raises: `InvalidParameter` for an unknown unit.
@@ -454,7 +457,7 @@ def _period(node: exp.Expr) -> Group | None:
 
 
 def _part(node: exp.Expr) -> Group | None:
-    """Return the group key, parts of time such as months 1 to 12, that EXTRACT(MONTH FROM x) and the like stand for.
+    """Return the group key, parts of time such as months 1 to 12, that `node` (EXTRACT(MONTH FROM x)) stands for.
 
     None for a unit that bins do not have, and if x is not a column.
     """

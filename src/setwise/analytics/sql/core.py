@@ -35,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """A SELECT inside a statement that aggregates private rows: its `query`, and the rows that it reads (`source`).
+    """A SELECT that aggregates private rows, inside a statement: its `query`, and the rows that it reads (`source`).
 
     The noisy answer of the query becomes a table called `name`, over which the remaining part of the statement runs.
     `says_nothing_of_contributions` is True if neither the statement nor the catalog states a contribution bound (the
@@ -83,9 +83,9 @@ class Problems:
 
     @contextmanager
     def collect(self, node: exp.Expr | None = None) -> Iterator[None]:
-        """Context manager that records an error raised inside its `with` block and continues after the block.
+        """Return a context manager that records an error raised inside its block; execution continues after the block.
 
-        `node` is the syntax node that the error is about; it is marked as refused.
+        `node` is the syntax node that the error is about, which is marked as refused; None if there is no such node.
         """
         try:
             yield
@@ -100,10 +100,10 @@ class Problems:
 class Settings:
     """Facts that the SQL text of a statement may leave out.
 
-    `user` is the user column. `contributions` is the contribution bound; `contributions_source` says where it comes
-    from: "statement" (the SQL, or an argument given with it) or "catalog". `domain` are the public group keys of the
-    statement, and `domains` those that the catalog declares, by column. `declared` has the catalog's clipping bounds.
-    `today` is the value of CURRENT_DATE.
+    `user` is the user column. `contributions` is the contribution bound, None if none is stated; `contributions_source`
+    says where it comes from: "statement" (the SQL, or an argument given with it) or "catalog". `domain` are the public
+    group keys of the statement, None if they are private, and `domains` those that the catalog declares, by column.
+    `declared` has the catalog's clipping bounds. `today` is the value of CURRENT_DATE.
     """
 
     user: str

@@ -135,7 +135,7 @@ def _sql_text(tree: exp.Expr) -> Iterator[str]:
 
 
 def _rewrite_call(node: exp.Expr) -> None:
-    """Replace a call of a refused function by the nearest accepted call, in place; other calls stay unchanged."""
+    """Replace the function call `node`, if its function is refused, by the nearest accepted call, in place."""
     function = str(node.this).upper()
     arguments = node.expressions
     if function in _QUANTILES and arguments:
@@ -238,8 +238,8 @@ def _keep_countable(select: exp.Expr) -> None:
 def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
     """Yield the simplest suggestions: SQL texts that return the number of users of a table that the statement reads.
 
-    For each table, the first counts users by the plain columns of the statement's GROUP BY, if it has any, and the last
-    without groups. `user` is the user column.
+    `tree` is the syntax tree of the statement, and `user` the user column. For each table, the first text counts users
+    by the plain columns of the statement's GROUP BY, if it has any, and the last text counts them without groups.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]

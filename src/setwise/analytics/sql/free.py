@@ -142,9 +142,9 @@ def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
     `tree` is the syntax tree of this part, and the keys of `public` are the names of the public tables that it reads.
-    If `tree` is one SELECT, or several united with UNION ALL, hidden columns with the ends of their columns' intervals
-    are added to them, and to the subqueries and common table expressions from which they take released columns. A
-    statement with more than `_MOST_PRODUCTS` products and quotients gets no hidden columns.
+    If `tree` is one SELECT, or several united with UNION ALL, each result column with an interval gets two hidden
+    columns with the ends of the interval. So do the subqueries and common table expressions from which released columns
+    are taken. A statement with more than `_MOST_PRODUCTS` products and quotients gets no hidden columns.
     """
     columns = None
     selects = _united_selects(tree)
@@ -376,7 +376,7 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 
 
 def _statistic_ends(name: str) -> HiddenColumns | None:
-    """Return the hidden columns of a released column: s0_lower, s0_upper and s0_unreliable for s0.
+    """Return the hidden columns of the released column `name`: s0_lower, s0_upper and s0_unreliable for s0.
 
     None for a column that is not a statistic (s0, s1, ..), such as a group key.
     """
@@ -397,10 +397,10 @@ def _statistics(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
 def _unreliable(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None:
     """Return a condition, as a syntax node, that is true in rows where noise may dominate the value of `node`.
 
-    Noise may dominate it if it may dominate a statistic from which the value is computed. It may also dominate a
-    quotient whose divisor may be 0 according to its interval, or whose interval is at least twice as wide as the
-    quotient is large. `ends_of` maps the name of a column to its hidden columns. Returns None if `node` depends on no
-    statistic, and also for aggregates and window functions, which read other rows.
+    The value is unreliable if a statistic from which it is computed is marked unreliable. It is also unreliable if it
+    contains a quotient whose divisor has an interval that contains 0, or a quotient whose interval is at least twice as
+    wide as the absolute value of the quotient. `ends_of` maps the name of a column to its hidden columns. Returns None
+    if `node` depends on no statistic, and also for aggregates and window functions, which read other rows.
     """
     if has_aggregate(node) or node.find(exp.Window, exp.Subquery, exp.Select) is not None:
         return None
@@ -506,10 +506,11 @@ def _ends_or_constant(node: exp.Expr, ends_of: ColumnEnds) -> _Ends | None:
 
 
 def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> _Ends | None:
-    """Return the interval of a sum, difference, product or quotient of two numbers that have intervals.
+    """Return the interval of `node`, a sum, difference, product or quotient of two numbers that have intervals.
 
-    It contains every result that numbers from the two intervals can have (interval arithmetic). Returns None if one of
-    the numbers has no interval, or if the SQL of a product or quotient would be too long. The ends are null in a row in
+    The interval contains every result that numbers from the two intervals can have (interval arithmetic). `ends_of`
+    maps the name of a column to its hidden columns, which have the ends of its interval. Returns None if one of the
+    numbers has no interval, or if the SQL of a product or quotient would be too long. The ends are null in a row in
     which an end of the two intervals is null, or in which the interval of a divisor contains 0.
     """
     first, second = (_ends_or_constant(side, ends_of) for side in (node.this, node.args["expression"]))

@@ -107,9 +107,10 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
 
 
 def _named(written: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """Return the expression `node` with an alias, so that it has the same name in the result as the column `written`.
+    """Return the expression `node` with an alias that gives it the name of the result column `written`.
 
-    `node` is `written` as it is in one grouping set. It is returned unchanged if it has that name already.
+    `written` is a column of the SELECT as the statement has it, and `node` the same column rewritten for one grouping
+    set. `node` is returned unchanged if it has that name already.
     """
     if isinstance(written, exp.Alias) or node == written:
         return node
@@ -183,7 +184,7 @@ def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
 
 
 def _sets_of(node: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
-    """Return the grouping sets of one entry of GROUP BY: a ROLLUP, a CUBE, GROUPING SETS, or a set of columns.
+    """Return the grouping sets of `node`, one entry of GROUP BY: a ROLLUP, a CUBE, GROUPING SETS, or a set of columns.
 
     Each is a list of group columns. `select` is the SELECT of the clause, whose columns entries may name by number or
     alias.
@@ -203,7 +204,7 @@ def _sets_of(node: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
 
 
 def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
-    """Return the group columns of one set of columns, written (a, b), (a), a or ().
+    """Return the group columns of `node`, one set of columns in GROUP BY, written (a, b), (a), a or ().
 
     `select` is the SELECT of the clause, whose columns may be named by number or alias.
     """
@@ -213,7 +214,10 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 
 
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return the expression that an entry of GROUP BY refers to by its number or alias, or the entry itself."""
+    """Return the expression that `node`, an entry of the GROUP BY of `select`, refers to.
+
+    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself.
+    """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
         return selected
@@ -234,10 +238,11 @@ def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 
 
 def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Expr]) -> exp.Expr:
-    """Return an expression of a SELECT as it is computed for one grouping set: `columns` without `absent`.
+    """Return `node`, an expression of a SELECT, as it is computed for one grouping set; `node` is changed in place.
 
-    NULL replaces absent columns, except inside aggregates. A number replaces each GROUPING(..): each of its bits says
-    whether the argument is absent, and the last argument has the lowest bit.
+    `columns` are all group columns of the GROUP BY, and `absent` those that this set leaves out. NULL replaces absent
+    columns, except inside aggregates. A number replaces each GROUPING(..): each of its bits says whether the argument
+    is absent, and the last argument has the lowest bit.
     Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
     """
     if any(_same(node, column) for column in absent):
@@ -258,7 +263,10 @@ def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Ex
 
 
 def _same(node: exp.Expr, column: exp.Expr) -> bool:
-    """Return whether two expressions are equal; a column equals the same column with its table before it."""
+    """Return whether the expressions `node` and `column` are equal.
+
+    A column without its table, such as x, equals the same column with its table, such as t.x.
+    """
     inner, other = node.unnest(), column.unnest()
     if type(inner) is exp.Column and type(other) is exp.Column:
         tables = {inner.table.lower(), other.table.lower()}

@@ -142,7 +142,7 @@ def _refusal(
     """Return the error message for the refused statement `text`: all its `problems`, and a statement to write instead.
 
     The suggestion is the first of `corrections` that is accepted; if none is, the message has only the problems.
-    `settings`, `facts` and `columns` are those with which `text` was parsed.
+    `settings`, `facts` and `columns` (or None) are those with which `text` was parsed.
     """
     message = "; ".join(problems)
     if any(problem.startswith("the table has no column") for problem in problems):
@@ -346,7 +346,7 @@ class _StatementReader:
         return _Free(shell, core, outputs if top else None)
 
     def _released_columns(self, node: exp.Expr, known: Mapping[str, _Result]) -> ReleasedColumns | None:
-        """Return the columns of a node of FROM or IN that stands for released groups; None for other nodes.
+        """Return the columns of `node`, an entry of FROM or IN, if it stands for released groups; None for other nodes.
 
         Released groups are a common table expression of `known` over released rows, a subquery that groups by columns
         other than the user column, or a subquery that reads from either of them.
@@ -415,10 +415,10 @@ class _StatementReader:
         found: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
-        """Return a SELECT that reads no private rows itself, after converting the subqueries in its expressions.
+        """Return `select`, which reads no private rows itself, after converting the subqueries in its expressions.
 
-        `tables` are the nodes of its FROM and JOIN, `found` the table that each of them stands for, and `known` the
-        common table expressions by name.
+        `tables` are the nodes of its FROM and JOIN, `found` the table that each stands for (None after an error), and
+        `known` the common table expressions by name.
         """
         for node, each in zip(tables, found, strict=True):
             if isinstance(each, _Public):
@@ -442,8 +442,8 @@ class _StatementReader:
     def _source(self, select: exp.Expr, found: Sequence[_Result | None], known: Mapping[str, _Result]) -> Source:
         """Return the private rows that a SELECT reads, with joined tables and subqueries about the same user.
 
-        `found` are the tables of FROM and JOIN, and `known` the common table expressions by name. Also removes
-        qualifiers such as t. from the SELECT's column references, in place.
+        `found` are the tables of FROM and JOIN (None after an error), and `known` the common table expressions by name.
+        Also removes qualifiers such as t. from the SELECT's column references, in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         base = found[0]
@@ -586,9 +586,9 @@ def _is_column(node: exp.Expr, name: str) -> bool:
 
 
 def _private_first(select: exp.Expr, place: int) -> None:
-    """Swap the table in FROM with the private table of a JOIN, in place, so that FROM names the private table.
+    """Swap the table in FROM of `select` with the private table of a JOIN, in place, so that FROM names that table.
 
-    `place` is the number of that JOIN, an inner join, counted from 1. Its rows stay the same.
+    `place` is the number of that JOIN, an inner join, counted from 1. The rows of the SELECT stay the same.
     Raises: `InvalidParameter` if a LEFT JOIN stands before the private table.
     """
     joins = select.args["joins"]

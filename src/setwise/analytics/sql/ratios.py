@@ -48,10 +48,10 @@ def sql_text(node: exp.Expr) -> str:
 
 
 def argument_text(node: exp.Expr) -> str:
-    """Return the SQL text of the argument of an aggregate call, cut off after 60 characters.
+    """Return the SQL text of the argument of the aggregate call `node`, cut off after 60 characters.
 
-    For COUNT(*) FILTER (WHERE condition) it is the condition, and for any other call without an argument the whole
-    call.
+    For COUNT(*) FILTER (WHERE condition) the result is the condition, and for any other call without an argument it is
+    the whole call.
     """
     if isinstance(node, exp.Filter) and not _argument(node.this):
         return sql_text(node.args["expression"].this)
@@ -130,7 +130,7 @@ def _aggregate_within(node: exp.Expr) -> exp.Expr | None:
 
 
 def _counts_all(node: exp.Expr) -> bool:
-    """Return whether an aggregate call is COUNT(*), or COUNT of a constant, which counts all rows too."""
+    """Return whether the aggregate call `node` is COUNT(*), or COUNT of a constant, which counts all rows too."""
     return isinstance(node, exp.Anonymous) and str(node.this).upper() == "COUNT" and _argument(node) is None
 
 

@@ -31,7 +31,10 @@ ReleasedNames = Callable[[exp.Expr], ReleasedColumns | None]
 
 
 def grouped_columns(select: exp.Expr) -> ReleasedColumns:
-    """Return the columns of the released rows of `select`, a SELECT with GROUP BY over private rows."""
+    """Return the names of the result columns of `select`, a SELECT with GROUP BY, and which of them are group keys.
+
+    `select` aggregates private rows, so its result consists of released (noisy) rows.
+    """
     names = tuple(each.alias_or_name for each in select.expressions)
     selected = [each.unalias().unnest() for each in select.expressions]
     group = select.args["group"]
@@ -62,7 +65,7 @@ def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) ->
 def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
     """Remove the conditions of WHERE that compare group columns with released rows, in place, and return them.
 
-    `groups` are the group columns of `select`, and `released_names` recognises released rows.
+    `groups` are the group columns of `select`. `released_names` is as in `move_released_conditions`.
     """
     where = select.args.get("where")
     if where is None:
@@ -79,7 +82,8 @@ def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: Re
 def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> bool:
     """Return whether the condition `node` is x IN (SELECT ..), or NOT IN, where the SELECT reads released rows.
 
-    x must be one of the group columns `groups`, or a tuple of them. `released_names` recognises released rows.
+    x must be one of the group columns `groups`, or a tuple of them. `released_names` is as in
+    `move_released_conditions`.
     """
     inner = node.unnest()
     if type(inner) is exp.Not:
@@ -93,8 +97,8 @@ def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names:
 def _from_joins(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
     """Remove the inner joins of group columns with released rows, in place, and return each as a condition x IN (..).
 
-    `groups` are the group columns of `select`, and `released_names` recognises released rows. A join stays if a private
-    row could match several released rows, because the row would then count several times.
+    `groups` are the group columns of `select`. `released_names` is as in `move_released_conditions`. A join stays if a
+    private row could match several released rows, because the row would then count several times.
     """
     conditions: list[exp.Expr] = []
     for join in list(select.args.get("joins") or ()):

@@ -222,10 +222,11 @@ class CoreBuilder:
         return text
 
     def _compute(self, expression: RowExpression, alias: str | None) -> str:
-        """Return the name of the column that holds the value of a row expression; a new expression adds a column.
+        """Return the name of the column that holds the value of `expression`; an expression that is new adds a column.
 
         A new column is named `alias`, which is shortened if it is long and gets a number if the name is taken. The
-        caller passes the SQL text as `alias` if the SELECT gives the expression no alias.
+        caller passes the SQL text as `alias` if the SELECT gives the expression no alias; None names the column
+        "expression".
         """
         if expression in self._computed:
             return self._computed[expression]
@@ -388,7 +389,8 @@ class CoreBuilder:
         """Return the expression `node` with groups and aggregates replaced by columns of released rows (g0, s0, ..).
 
         A new aggregate is added to the statistics of the query. If its argument has to be computed as a column of the
-        private rows, that column is called `alias`. With `aliases`, names of result columns in `node` are resolved too.
+        private rows, that column is called `alias`, or after the argument's SQL text if `alias` is None. With
+        `aliases`, names of result columns in `node` are resolved too.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:
@@ -449,7 +451,7 @@ class CoreBuilder:
         return exp.Order(expressions=terms) if terms else None
 
     def _at_place(self, node: exp.Expr) -> Any:  # noqa: ANN401 - a node of sqlglot
-        """Return a copy of the result expression that a number in ORDER BY refers to.
+        """Return a copy of the expression in the SELECT list that `node`, a number in ORDER BY, refers to.
 
         Raises: `InvalidParameter` if there is no result column with that number.
         """
@@ -474,8 +476,8 @@ class CoreBuilder:
     def _declared_domain(self) -> tuple[Label, ...] | None:
         """Return the public group keys of the query, if the catalog declares the keys of every group column; else None.
 
-        With several group columns they are all combinations of their keys; None also if there are more than
-        `MOST_LABELS`.
+        With several group columns the result has all combinations of their keys, and is None if there are more than
+        `MOST_LABELS` combinations.
         """
         found = [self._settings.domains.get(each.item) for each in self._groups]
         if not found or any(each is None for each in found):
@@ -488,8 +490,8 @@ class CoreBuilder:
     def _pushed_limit(self) -> int | None:
         """Return LIMIT plus OFFSET if the query can be a private top k with this k; None otherwise.
 
-        It can if groups are sorted in descending order by the statistic by which a top k ranks, a count of users or
-        rows.
+        The query can be a top k if its groups are sorted in descending order by a count of users or rows, which is how
+        a top k ranks groups.
         """
         order, limit, offset = (self._select.args.get(name) for name in ("order", "limit", "offset"))
         if order is None or limit is None or not self._groups or self._select.args.get("distinct"):
@@ -523,9 +525,9 @@ _CLAUSES = {
 
 
 def _may_be_null(group: _GroupColumn) -> bool:
-    """Return whether the key of a group column may be null.
+    """Return whether the key of the group column `group` may be null.
 
-    It may not if COALESCE or a similar function, or the ELSE of a CASE, gives a value for nulls.
+    The key cannot be null if COALESCE or a similar function, or the ELSE of a CASE, gives a value for nulls.
     """
     if group.selected is not None:
         return group.selected.null_item is None
@@ -536,7 +538,10 @@ def _may_be_null(group: _GroupColumn) -> bool:
 
 
 def _is_time(group: _GroupColumn) -> bool:
-    """Return whether the keys of a group column are periods of time, such as months, and nulls have no label."""
+    """Return whether the keys of the group column `group` are periods of time, such as months.
+
+    False if the SELECT gives null keys a label, because the column then holds text.
+    """
     selected = group.selected
     return selected is not None and isinstance(selected.group.bin, Period) and selected.null_item is None
 

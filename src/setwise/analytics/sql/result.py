@@ -39,7 +39,7 @@ class Output:
 
 
 class Estimated(TypedDict):
-    """The cell of a statistic in a row of an answer: its value, and its interval if it has one.
+    """The cell of a statistic in a row of an answer: its `value` (None for NULL), and its `interval` if it has one.
 
     `unreliable` is True if noise may dominate the value, and is left out otherwise.
     """
@@ -144,7 +144,7 @@ class SqlAnswer(Exportable):
         return self.by_column(), labels, self.answer.measure
 
     def unreliable_columns(self) -> list[list[str]]:
-        """Return for each row the names of the columns whose value noise may dominate."""
+        """Return, for each row, the names of the columns whose value in that row may be mostly noise."""
         return [
             [name for name, cell in row.items() if isinstance(cell, dict) and cell.get("unreliable")]
             for row in self.rows
@@ -246,7 +246,7 @@ class SqlAnswer(Exportable):
 
 
 def _number_of(cell: RowCell) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the value and the interval of a cell; each is None if the cell has none.
+    """Return (value, interval) of the cell `cell` of a result; each is None if the cell has none.
 
     Both are None if the cell holds no number.
     """
@@ -258,7 +258,7 @@ def _number_of(cell: RowCell) -> tuple[float | None, tuple[float, float] | None]
 
 
 def _is_time(text: str) -> bool:
-    """Return whether a label begins like a date with year and month, such as 2024-05-01."""
+    """Return whether the label `text` begins like a date with year and month, such as 2024-05-01."""
     return re.match(r"\d{4}-\d{2}(?!\d)", text) is not None
 
 

@@ -363,7 +363,7 @@ class RowReader:
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
-        """Return the row expression of the part `name`, such as YEAR, of a date or time, or of a time difference."""
+        """Return the row expression of the part `name`, such as YEAR, of the date, time or difference `argument`."""
         field = FIELDS.get(name.upper())
         if field is None:
             raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(FIELDS)}")
@@ -373,7 +373,10 @@ class RowReader:
         return TimePart(field, self._moment(argument))
 
     def _interval_part(self, field: TimeField, node: exp.Expr) -> RowExpression:
-        """Return the row expression of the EPOCH (seconds) or DAY (whole days) of `node`, a difference of two times."""
+        """Return the row expression of the EPOCH (seconds) or DAY (whole days) of `node`, a time difference.
+
+        `field` says which of the two.
+        """
         end, start = self._moment(node.this), self._moment(node.args["expression"])
         if field is TimeField.EPOCH:
             seconds = (TimePart(TimeField.EPOCH, end), TimePart(TimeField.EPOCH, start))
@@ -383,7 +386,7 @@ class RowReader:
         raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
 
     def _moment(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression of a date or time, ignoring a time zone UTC and casts to TIMESTAMP around it.
+        """Return the row expression of the date or time `node`, without AT TIME ZONE 'UTC' and casts to TIMESTAMP.
 
         Raises: `InvalidParameter` for a time zone other than UTC.
         """
@@ -398,7 +401,7 @@ class RowReader:
         return self.read(inner)
 
     def _moved_time(self, node: exp.Expr) -> RowExpression | None:
-        """Return the row expression of a time plus or minus an interval, x + INTERVAL '1 day'; None for other sums."""
+        """Return the row expression of `node` if it is a time plus or minus an INTERVAL; None for other sums."""
         if type(node) not in (exp.Add, exp.Sub):
             return None
         moment, interval = node.this, node.args["expression"]
@@ -411,7 +414,7 @@ class RowReader:
         return TimeShift(self._moment(moment), sign * shift[0], sign * shift[1])
 
     def _time_call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression | None:
-        """Return the row expression of a call of a function of dates and times; None for other functions."""
+        """Return the row expression of the call of `function` with `arguments`; None if it is no function of times."""
         count = len(arguments)
         if function in FIELDS and count == 1:
             return self._named_part(function, arguments[0])
@@ -435,9 +438,9 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression of the number of periods between two dates or times, such as DATEDIFF.
+        """Return the row expression of a call of `function`, such as DATEDIFF: the periods between two dates or times.
 
-        The order of the arguments tells the dialect: DATEDIFF('month', start, end) is that of DuckDB, Snowflake and
+        The order of `arguments` tells the dialect: DATEDIFF('month', start, end) is that of DuckDB, Snowflake and
         Redshift; DATE_DIFF(end, start, MONTH) that of GoogleSQL; and DATEDIFF(end, start), in days, that of MySQL.
         DATE_DIFF('week', start, end) counts whole weeks between the two days, as DuckDB and Trino do; DATEDIFF counts
         Mondays, as Snowflake and Redshift do.
@@ -462,7 +465,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression of DATE_ADD(x, INTERVAL 1 DAY), DATEADD(day, 1, x) and similar calls."""
+        """Return the row expression of a call such as DATE_ADD(x, INTERVAL 1 DAY), `function`, with its `arguments`."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])
@@ -557,7 +560,7 @@ _READ_TIMES = ("TO_DATE", "TO_TIMESTAMP", "PARSE_DATE", "DATE", "TIMESTAMP", "DA
 
 
 def _read_time(node: exp.Expr) -> date | datetime | None:
-    """Return the date or time that a call with constants stands for, such as TO_DATE('2024-01-31', 'YYYY-MM-DD').
+    """Return the date or time that the call `node` has for every row, such as TO_DATE('2024-01-31', 'YYYY-MM-DD').
 
     Returns None if the arguments are not constants, or if the date or time is not in ISO format.
     """

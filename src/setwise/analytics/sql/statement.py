@@ -125,7 +125,8 @@ class Statement:
         """Raise `InvalidParameter` if DuckDB rejects the SQL over released (noisy) rows.
 
         The SQL is run on empty tables, so that an error in it is found before anything is charged. `schemas` has, for
-        each SELECT that aggregates private rows, the columns of these rows; `public` are the public tables by name.
+        each SELECT that aggregates private rows, the columns of these rows, or None if they are not known. `public` are
+        the public tables by name; None means that there are none.
         """
         tables = {
             core.name: ReleasedTable(columns=_types(core, schema))
@@ -171,8 +172,8 @@ class Statement:
     def result(self, answer: PrivateAnswer, public: "Mapping[str, pa.Table] | None" = None) -> SqlAnswer:
         """Return the result of the statement, computed from `answer`, the stored noisy answer; this costs no budget.
 
-        `public` are the public tables by name. If the SQL over released rows fails, the result has the released rows
-        themselves and says why in `problem`.
+        `public` are the public tables by name; None means that there are none. If the SQL over released rows fails, the
+        result has the released rows themselves and says why in `problem`.
         """
         answers = answer.parts or (answer,)
         cores = zip(self.cores, answers, strict=False)
@@ -303,9 +304,9 @@ def computed_output(column: ShellColumn) -> Output:
 
 
 def _interval(column: ShellColumn, row: Sequence[object], hidden: Mapping[str, int]) -> list[float] | None:
-    """Return the interval [lower, upper] of a result column in `row`; None if the value has no interval.
+    """Return the interval [lower, upper] of the result column `column` in `row`; None if the value has no interval.
 
-    The ends stand in hidden columns of the row; `hidden` maps the names of these columns to their indexes in `row`.
+    The ends stand in hidden columns of `row`; `hidden` maps the names of these columns to their indexes in `row`.
     """
     if column.lower is None or column.upper is None:
         return None

@@ -93,7 +93,10 @@ def table_names(text: str) -> tuple[str, ...]:
 
 
 def _described(error: str | None) -> str:
-    """Return `error`, sqlglot's description of a syntax error, in words that do not mention classes of sqlglot."""
+    """Return the syntax error `error` in words that do not mention classes of sqlglot, whose description it is.
+
+    None means that sqlglot gives no description.
+    """
     if error is None:
         return "it is not SQL"
     if error.startswith("Required keyword"):

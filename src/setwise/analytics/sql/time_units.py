@@ -81,7 +81,8 @@ _AMOUNTS = re.compile(r"\s*([+-]?\d+)\s*([A-Za-z]*)")
 def unit_name(node: exp.Expr) -> str:
     """Return the unit of time that a syntax node names, in capitals and in the singular; "" if it names none.
 
-    'week' in quotes begins on Monday, as in DuckDB and PostgreSQL, and is called ISOWEEK here, and so is WEEK(MONDAY).
+    A week that begins on Monday is called ISOWEEK: that is 'week' in quotes, as in DuckDB and PostgreSQL, or
+    WEEK(MONDAY). A week that begins on Sunday is called WEEK.
     """
     if type(node) is exp.Anonymous and [each.name.upper() for each in node.expressions] == ["MONDAY"]:
         return "ISOWEEK" if node.name.upper() == "WEEK" else ""
@@ -272,14 +273,14 @@ def formatted(function: str, written: str, moment: RowExpression) -> RowExpressi
 
 
 def _part(word: TimeWord | TimeField, moment: RowExpression) -> RowExpression:
-    """Return the row expression of one part of the date or time `moment`: text for a `TimeWord`, else a number."""
+    """Return the row expression of the part `word` of the date or time `moment`: text for a `TimeWord`, or a number."""
     return TimeText(word, moment) if isinstance(word, TimeWord) else TimePart(word, moment)
 
 
 def _percent_parts(function: str, written: str, moment: RowExpression) -> list[RowExpression]:
-    """Return row expressions for the successive parts of a format with patterns such as %Y; joined, they are the text.
+    """Return row expressions for the successive parts of `written`, a format with patterns such as %Y.
 
-    `function` says which letters are known, and `moment` is the date or time that is written.
+    Joined, they are the text of the date or time `moment`. `function` says which pattern letters are known.
     """
     is_mysql = function == "DATE_FORMAT"
     letters = _MYSQL if is_mysql else _PERCENT
@@ -406,7 +407,7 @@ _EPOCH_FUNCTIONS = ("TO_TIMESTAMP", "FROM_UNIXTIME", "TIMESTAMP_SECONDS")
 
 
 def check_epochs(tree: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the statement converts a column of seconds since 1970 to a time.
+    """Raise `InvalidParameter` if the statement `tree` converts a column of seconds since 1970 to a time.
 
     This is not supported. The message says how to group and compare such a column as a number instead.
     """

@@ -228,10 +228,11 @@ def _unqualified(node: exp.Expr) -> exp.Expr:
 def _used_columns(
     select: exp.Expr, conditions: Sequence[exp.Expr], alias: str, columns: Sequence[str] | None
 ) -> list[str]:
-    """Return the columns of the joined rows `alias` that a SELECT names, or all `columns` if it selects *.
+    """Return the columns of the joined rows that `select` or `conditions` name; all `columns` if `select` selects *.
 
-    `conditions` are further conditions of the join, which may name columns, too. Only columns that are used are joined,
-    because a service refuses columns that its steward does not allow.
+    `alias` is the alias of the joined rows, `columns` are their columns, or None if they are not known, and
+    `conditions` are further conditions of the join. Only columns that are used are joined, because a service refuses
+    columns that its steward does not allow.
     """
     found = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
     nodes = [node for node in found if type(node.this) is exp.Identifier]
@@ -359,7 +360,7 @@ def _own_aliases(select: exp.Expr) -> set[str]:
 
 
 def _conjunction(where: exp.Expr | None) -> list[exp.Expr]:
-    """Return the conditions that a WHERE clause joins with AND; an empty list if there is no clause."""
+    """Return the conditions that the WHERE clause `where` joins with AND; an empty list if `where` is None."""
     if where is None:
         return []
     condition = where.this.unnest()
@@ -541,12 +542,12 @@ def with_subquery(
     number: int,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[Source, exp.Expr]:
-    """Return the rows of `source` joined with the result of a subquery about their user, and a syntax node.
+    """Return (rows of `source` joined with the result of `subquery`, the syntax node that is to replace the subquery).
 
-    The node is the value of the subquery, and is to replace it. `rows` are the rows of `subquery.select`, which are
-    joined on the column `user` and the subquery's keys. `scope` has the names of the outer SELECT, and gets those of
-    the new columns. `number` tells the subqueries of a statement apart, and `read` converts a node into a row
-    expression.
+    The subquery is about the user of each row, and the syntax node is the subquery's value in that row. `rows` are the
+    rows of `subquery.select`, which are joined on the column `user` and the subquery's keys. `scope` has the names of
+    the outer SELECT, and gets those of the new columns. `number` tells the subqueries of a statement apart, and `read`
+    converts a syntax node into a row expression.
     """
     check_same_source(rows, source)
     names = {column: f"{column} {number}" for column in subquery.columns}

@@ -85,7 +85,7 @@ def _sort_key(node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> Sort
 
 
 def _preceding(node: exp.Expr) -> int | None:
-    """Return how many rows before the current row belong to the frame of a window; None for the default frame.
+    """Return how many rows before the current row belong to the frame of the window `node`; None for the default frame.
 
     Raises: `InvalidParameter` for a frame other than n rows PRECEDING up to the current row.
     """

@@ -172,7 +172,7 @@ class Count(Statistic):
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return what a count counts: "users" or "events", followed by " with COLUMN" if it has a `column`.
+        """Return what a count counts: "users" or "events", followed by " with COLUMN" unless `column` is None.
 
         `words` are the parameters of the count as in JSON; `by`, the text that names the groups, is not used.
         """

@@ -98,7 +98,8 @@ class Distinct(Statistic):
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
         """Return a phrase such as "distinct values of page, at most 10 of a user", followed by `by`.
 
-        `words` are the parameters of the statistic as JSON states them, and `by` is the text that names the groups.
+        `column` is the column whose values are counted, here "page", and never None. `words` are the parameters of the
+        statistic as JSON states them, and `by` is the text that names the groups.
         """
         return f"distinct values of {column}, at most {words.get('per_user', VALUES_PER_USER)} of a user{by}"
 

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 class Mean(BoundedStatistic):
     """The mean over users of each user's own mean of the column in a group, clipped to `low` .. `high`.
 
-    With `per_user` it is the mean over rows, each clipped. A user with more than `per_user` rows in a group then has
-    the weight of `per_user` rows that all have the user's own mean; a random choice of `per_user` rows gives the same
-    on average. `clip` holds the bounds and the rounding step. The class attributes are those of `Statistic`.
+    If `per_user` is not None, it is the mean over rows, each clipped. A user with more than `per_user` rows in a group
+    then has the weight of `per_user` rows that all have the user's own mean; a random choice of `per_user` rows gives
+    the same on average. `clip` holds the bounds and the rounding step, and is None until a search has found the bounds.
+    The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "mean"

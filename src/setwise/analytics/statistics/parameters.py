@@ -85,7 +85,7 @@ def build(make: Callable[..., Any], what: str, given: dict[str, object]) -> Any:
 
 
 def exact_number(name: str, value: object) -> Fraction:
-    """Return a finite number as an exact fraction; a float becomes the shortest decimal that rounds to it.
+    """Return the finite number `value` as an exact fraction; a float becomes the shortest decimal that rounds to it.
 
     Raises: `InvalidParameter` if `value` is not a number or not finite; `name` is the parameter's name in the message.
 
@@ -124,5 +124,5 @@ def whole_or_float(number: Fraction) -> float:
 
 
 def number_text(value: Fraction) -> str:
-    """Return a number as text for headings: whole numbers in full, others with six significant digits."""
+    """Return the number `value` as text for headings: whole numbers in full, others with six significant digits."""
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"

@@ -52,11 +52,11 @@ def shares_of(at: object) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Quantile(BoundedStatistic):
-    """The value below which the share `at` of a group's rows lies, where every user has the same total weight.
+    """The value of `column` below which the share `at` of a group's rows lies, where all users have equal weight.
 
     A user's weight is divided evenly among their rows in the group. The value is picked by the exponential mechanism
     from the grid low, low + step, .., high; rows outside this range count as its nearest end. `clip` holds the bounds
-    and the step. The class attributes are those of `Statistic`.
+    and the step, and is None until a search has found the bounds. The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "quantile"
@@ -111,8 +111,8 @@ class Quantile(BoundedStatistic):
     def default_step(self, schema: Schema) -> Fraction:
         """Return the step of the grid of possible results, in units of the column, if the question gives none.
 
-        It is 1 for a column of integers whose bounds are 1 to 10,000 apart, and otherwise a thousandth of their
-        distance.
+        The step is 1 for a column of integers whose bounds are 1 to 10,000 apart, and otherwise a thousandth of the
+        distance between the bounds. `schema` has the kind of the column.
         """
         width = self.clipped.width
         whole = schema.column(self.column).kind is Kind.INTEGER and 1 <= width <= 10 * STEPS

@@ -161,7 +161,8 @@ class Statistic(ABC):
     def filled(self, per_item: int | None) -> "Statistic":
         """Return the statistic with the data set's bound `per_item` on what one user adds, unless it has its own bound.
 
-        By default the statistic takes no such bound, and is returned unchanged.
+        `per_item` is None if the data set has no bound. By default the statistic takes no such bound, and is returned
+        unchanged.
         """
         del per_item
         return self
@@ -236,9 +237,10 @@ class Statistic(ABC):
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return a text for people about a statistic of `column` that is asked for, such as "mean of age by city".
+        """Return a text for people that says which statistic is asked for, such as "mean of age by city".
 
-        `words` are the statistic's JSON parameters, and `by` is the text that names the groups, or "".
+        `column` is the column of the statistic, or None, `words` are the statistic's JSON parameters, and `by` is the
+        text that names the groups, or "".
         """
         match words:
             case {"bounds": "auto"}:
@@ -450,12 +452,15 @@ class BoundedStatistic(Statistic):
         return changed(self, clip=clip)
 
     def in_steps(self, schema: Schema) -> "Statistic":
-        """Return the statistic with its rounding step filled in: the given one, or else `default_step`."""
+        """Return the statistic with its rounding step filled in: the given step, or else `default_step` of `schema`."""
         clip = self.clipped
         return self if clip.step is not None else self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def default_step(self, schema: Schema) -> Fraction:
-        """Return the rounding step, in units of the column, if none is given: a thousandth of high - low."""
+        """Return the rounding step, in units of the column, if none is given: a thousandth of high - low.
+
+        `schema` has the kind of the column, which only some subclasses use.
+        """
         del schema
         return self.clipped.width / STEPS
 
@@ -476,9 +481,9 @@ class BoundedStatistic(Statistic):
         return self.with_clip(ClipBounds(low=low, high=high, found=True))
 
     def found_bounds(self) -> tuple[float, float] | None:
-        """Return the clipping bounds (low, high) as floats, to be shown in the answer.
+        """Return the clipping bounds (low, high) as floats, to be shown in the answer; never None.
 
-        Raises: `InvalidParameter` if they are still to be found.
+        Raises: `InvalidParameter` if the bounds are still to be found.
         """
         return float(self.clipped.low), float(self.clipped.high)
 

@@ -33,8 +33,9 @@ class Sum(BoundedStatistic):
 
     `low` is 0 if left out. `high`, if left out, is the bound that the data set declares, or 1. `bounds` = "auto" leaves
     both to a private search. Each user's sum is rounded to a multiple of `step`; if `step` is left out, it is 1 for a
-    column of integers, and a thousandth of high - low for other columns. `clip` holds the bounds and the step, and
-    `has_high` says whether `high` was given. The class attributes are those of `Statistic`.
+    column of integers, and a thousandth of high - low for other columns. `clip` holds the bounds and the step, and is
+    None until a search has found them; `has_high` says whether `high` was given. The class attributes are those of
+    `Statistic`.
     """
 
     kind: ClassVar[str] = "sum"

@@ -46,9 +46,10 @@ class Variance(BoundedStatistic):
     """The variance of a column over rows, each clipped to `low` .. `high`, with at most `per_user` rows of each user.
 
     A user with more rows in a group has the weight of `per_user` rows; a random choice of `per_user` of the rows gives
-    the same on average. Without `per_user` every user has the weight of one row. It is the population variance of the
-    rows that count, which is 1 - 1/n times the sample variance of n rows. `clip` holds the bounds, and `noun` is the
-    name of the statistic for people; the other class attributes are those of `Statistic`.
+    the same on average. If `per_user` is None, every user has the weight of one row. It is the population variance of
+    the rows that count, which is 1 - 1/n times the sample variance of n rows. `clip` holds the bounds, and is None
+    until a search has found them. `noun` is the name of the statistic for people; the other class attributes are those
+    of `Statistic`.
     """
 
     kind: ClassVar[str] = "variance"
@@ -77,7 +78,10 @@ class Variance(BoundedStatistic):
         set_fields(self, column=column, clip=read_bounds(low, high, None, bounds), per_user=per_user)
 
     def in_steps(self, schema: Schema) -> Statistic:
-        """Return the variance unchanged: its values are rounded to a fixed fraction of high - low, not to a step."""
+        """Return the variance unchanged: its values are rounded to a fixed fraction of high - low, not to a step.
+
+        `schema` is not used.
+        """
         del schema
         return self
 

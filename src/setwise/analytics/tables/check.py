@@ -132,16 +132,16 @@ def _is_header(first: Row, body: Sequence[Row]) -> bool:
 def _separator(text: str) -> str:
     """Return the separator between cells that fits `text`, the first lines of a file, best.
 
-    It splits the largest share of the lines into the same number of cells, which has to be more than one. If no
-    separator does that, the result is a comma.
+    The best separator splits the largest share of the lines into the same number of cells, which has to be more than
+    one. If every separator leaves most lines as one cell, the result is a comma.
     """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 
     def agreement(separator: str) -> tuple[float, int]:
-        """Return a score of `separator`: the share of lines with the most frequent number of cells, and its length.
+        """Return (share, length), a score of how well `separator` splits the `lines` of the enclosing call into cells.
 
-        The share is 0 if that number is one cell. The length decides between separators with the same share: the longer
-        one is preferred.
+        The share is that of the lines with the most frequent number of cells, or 0 if that number is one. The length is
+        that of the separator, in characters; of separators with equal shares the longest is preferred.
         """
         widths = Counter(len(row) for row, _ in _rows(lines, separator))
         cells, share = widths.most_common(1)[0] if widths else (1, 0)

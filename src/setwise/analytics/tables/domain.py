@@ -138,7 +138,7 @@ def _check_public(path: Path, private: Location) -> None:
 
 
 def _lines_of(path: Path, column: str | None) -> list[str]:
-    """Return the lines of a text file of labels.
+    """Return the lines of the text file `path`, each of which is a label.
 
     Raises: `InvalidParameter` if the file cannot be read as UTF-8, or if `column` is not None, since text has no
     columns.
@@ -152,8 +152,9 @@ def _lines_of(path: Path, column: str | None) -> list[str]:
 
 
 def _column_of(path: Path, column: str | None) -> list[Cell]:
-    """Return the values, without nulls, of the column `column` of a CSV or Parquet file; of its only column if None.
+    """Return the values, without nulls, of the column `column` of the CSV or Parquet file `path`.
 
+    If `column` is None, the file must have only one column.
     Raises: `InvalidParameter` if the file cannot be read, has no such column, or has several and `column` is None.
     """
     import pyarrow as pa
