@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import stat
+import xml.etree.ElementTree
 from datetime import date
 from pathlib import Path
 
@@ -500,12 +501,32 @@ def test_the_picture_has_lines_with_bands(opened, tmp_path, items):
     assert sum(len(axes.lines) for axes in visible) == sum(len(axes.collections) for axes in visible) == items
     if items == 2:
         legend = visible[0].get_legend()
-        drawn = [line.get_label() for line in visible[0].lines]
-        assert sorted(text.get_text() for text in legend.get_texts()) == sorted(drawn) == ["item0", "item1"]
+        assert [text.get_text() for text in legend.get_texts()] == [line.item for line in series.view().top(2)]
+        colours = [handle.get_color() for handle in legend.get_lines()]
+        assert colours == [line.get_color() for line in visible[0].lines]
     picture.save(tmp_path / "reach.svg")
     assert (tmp_path / "reach.svg").stat().st_size > 0
     with pytest.raises(InvalidParameter, match="shows nothing yet"):
         opened("empty", domain=["x"]).view().picture()
+
+
+@pytest.mark.parametrize("more", [0, 4])
+def test_pictures_show_every_label_and_can_be_read(opened, tmp_path, more):
+    """Labels that look like formulas, are hidden from legends or hold control characters do not spoil a picture."""
+    pytest.importorskip("matplotlib")
+    labels = ["_hidden", "$_$", "a$b$c", "\x1b[31m\0red", "-->\n<script>", "x" * 50]
+    series = opened(domain=labels + [f"item{number}" for number in range(more)])
+    series.update(until=day(2), source=events([("a", "$_$", 0)]), today=TODAY)
+    picture = series.view().picture()
+    picture.save(tmp_path / "reach.svg")
+    picture.save(tmp_path / "reach.png")
+    assert not (tmp_path / "reach.svg").read_text("utf-8").count("<script")
+    xml.etree.ElementTree.parse(tmp_path / "reach.svg")
+    visible = [axes for axes in picture.figure.axes if axes.get_visible()]
+    texts = [text.get_text() for text in visible[0].get_legend().get_texts()] if not more else []
+    texts += [axes.get_title(loc="left") for axes in visible] if more else []
+    expected = {"_hidden", r"\$_\$", r"a\$b\$c", "\ufffd[31m\ufffdred", "--> <script>", "x" * 31 + "…"}
+    assert expected <= set(texts)
 
 
 def test_a_series_reads_its_table_from_a_file(ledger, tmp_path):

@@ -8,7 +8,7 @@ from datetime import date
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from setwise.analytics.present.plot import Picture
+from setwise.analytics.present.plot import Picture, plain_text, short_label
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def draw_series(view: "SeriesView") -> Picture:
         axes = figure.subplots()
         for place, line in enumerate(lines):
             _draw(axes, days, line, f"C{place}")
-        axes.legend(frameon=False, loc="upper left")
+        legend = axes.legend(axes.lines, [str(place) for place in range(len(lines))], frameon=False, loc="upper left")
+        for text, line in zip(legend.get_texts(), lines, strict=True):
+            text.set_text(short_label(str(line.item)))  # given to legend itself, a label such as "_x" would be left out
         axes.set_ylabel("users" if view.unit == "user" else "user-days")
     else:
         rows = math.ceil(len(lines) / _COLUMNS)
@@ -52,11 +54,11 @@ def draw_series(view: "SeriesView") -> Picture:
         grid = figure.subplots(rows, _COLUMNS, sharex=True, squeeze=False)
         for axes, line in zip(grid.flat, lines, strict=False):
             _draw(axes, days, line, "C0")
-            axes.set_title(str(line.item)[:40], fontsize=9, loc="left")
+            axes.set_title(short_label(str(line.item)), fontsize=9, loc="left")
         for axes in list(grid.flat)[len(lines) :]:
             axes.set_visible(False)
     left_out = f" The {len(lines)} largest of {len(view.lines)} items." if len(lines) < len(view.lines) else ""
-    figure.suptitle(f"{view.name}: {view.measure}", fontsize=11, x=0.01, ha="left")
+    figure.suptitle(plain_text(f"{view.name}: {view.measure}"), fontsize=11, x=0.01, ha="left")
     note = f"Each band holds the true number 95 times in 100.{left_out} {view.left_out} {view.promise()}"
     figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)), fontsize=7, color="0.35", x=0.01, ha="left")
     return Picture(figure)
@@ -66,7 +68,7 @@ def _draw(axes: "Axes", days: list[date], line: "Line", colour: str) -> None:
     """Draw the counts in `line`, one group over `days`, with their confidence band, on `axes` in this `colour`."""
     lows, highs = zip(*line.intervals, strict=True)
     marker = "o" if len(days) == 1 else None
-    axes.plot(days, line.values, color=colour, linewidth=1.4, marker=marker, label=str(line.item))  # type: ignore[arg-type]
+    axes.plot(days, line.values, color=colour, linewidth=1.4, marker=marker)  # type: ignore[arg-type]
     axes.fill_between(days, lows, highs, color=colour, alpha=0.2, linewidth=0)  # type: ignore[arg-type]
     axes.set_ylim(bottom=0)
     axes.tick_params(axis="x", labelrotation=30, labelsize=8)

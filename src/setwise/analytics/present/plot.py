@@ -91,6 +91,8 @@ _HEADING_WIDTH = 80
 """The most characters in a line of an axis label."""
 _MOST_TICKS = 24
 """The most labels of times on the axis; more would overlap."""
+_LONGEST_LABEL = 32
+"""The most characters of a group's label in a picture."""
 _RESOLUTION = 150
 """The resolution of a .png file, in dots per inch."""
 
@@ -184,7 +186,7 @@ def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictu
     axes.fill_between(places, [low for low, _ in ends], [high for _, high in ends], color="#56B4E9", alpha=0.35)
     axes.plot(places, values, color="#0072B2", marker="o", markersize=3, linewidth=1.4)
     every = -(-len(bars) // _MOST_TICKS)
-    axes.set_xticks(places[::every], [_short(bar.label) for bar in bars[::every]], rotation=45, ha="right")
+    axes.set_xticks(places[::every], [short_label(bar.label) for bar in bars[::every]], rotation=45, ha="right")
     axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
     axes.set_ylabel(_wrapped(chart.name, _HEADING_WIDTH // 2))
     _annotate(figure, axes, bars, answer, notes)
@@ -211,7 +213,7 @@ def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictur
             low, high = bar.interval
             ends = [[max(0.0, bar.value - low)], [max(0.0, high - bar.value)]]  # matplotlib refuses negative lengths
             axes.errorbar(bar.value, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
-    axes.set_yticks(places, [_short(bar.label) for bar in shown])
+    axes.set_yticks(places, [short_label(bar.label) for bar in shown])
     axes.invert_yaxis()
     if any(bar.value is not None for bar in shown):
         axes.set_xlabel(_wrapped(chart.name, _HEADING_WIDTH))
@@ -239,15 +241,20 @@ def _annotate(
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _short(label: str) -> str:
-    plain = _plain(label)
-    return plain if len(plain) <= 32 else plain[:31] + "…"
+def short_label(label: str) -> str:
+    """Return the text of a group's `label` for a picture: on one line, and at most 32 characters long."""
+    plain = " ".join(label.split())
+    return plain_text(plain if len(plain) <= _LONGEST_LABEL else plain[: _LONGEST_LABEL - 1] + "…")
 
 
 def _wrapped(text: str, width: int) -> str:
-    return _plain("\n".join(wrap(text, width)))
+    return plain_text("\n".join(wrap(text, width)))
 
 
-def _plain(text: str) -> str:
-    """Return text for matplotlib, with dollar signs escaped, because they would start a formula."""
-    return text.replace("$", r"\$")
+def plain_text(text: str) -> str:
+    """Return `text` for matplotlib: dollar signs escaped, and each character that cannot be printed as "\ufffd".
+
+    A dollar sign would start a formula, and a control character would make an SVG file unreadable.
+    """
+    printable = "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
+    return printable.replace("$", r"\$")
