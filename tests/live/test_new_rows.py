@@ -262,3 +262,41 @@ def test_partitions_of_other_days_of_a_database_are_not_read(ledger, postgresql_
     assert before["early"] > 0
     assert after["early"] == before["early"]
     assert after["recent"] > before["recent"]
+
+
+NEAR_MIDNIGHT = [(0, 0, 30), (0, 23, 30), (1, 0, 30), (2, 23, 59)]
+"""Times of events in UTC: a day of the series, an hour and a minute. In other zones some of them fall on other days."""
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("where", ["file", "memory", "postgresql"])
+def test_days_are_those_of_utc_whatever_zone_a_table_or_a_session_has(request, ledger, tmp_path, where, zone):
+    moments = [datetime(2026, 1, 1 + day, hour, minute, tzinfo=UTC) for day, hour, minute in NEAR_MIDNIGHT]
+    table = pa.table(
+        {"who": ["a", "b", "c", "d"], "item": ["x"] * 4, "at": pa.array(moments, pa.timestamp("us", zone))}
+    )
+    path, source, engine = str(tmp_path / "events.parquet"), {}, None
+    pq.write_table(table, path)
+    if where == "postgresql":
+        psycopg = pytest.importorskip("psycopg")
+        url = request.getfixturevalue("postgresql_server").schema()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE events (who text, item text, at timestamptz)")
+            for number, moment in enumerate(moments):
+                connection.execute("INSERT INTO events VALUES (%s, 'x', %s)", (f"u{number}", moment))
+            connection.execute(f"ALTER ROLE CURRENT_USER SET timezone = '{zone}'")
+        path, source, engine = "events", {"engine": url}, url
+    try:
+        series = open_live(
+            ledger, "reach", path, user="who", item="item", at="at", every="day", start=START, periods=3,
+            contributions=1, epsilon=1.0, delta=1e-6, domain=["x"], late_days=0, source=source,
+            state=str(tmp_path / "state.db"),
+        )  # fmt: skip
+        for day in (1, 2, 3):
+            given = table if where == "memory" else None
+            series.update(until=START + timedelta(days=day), today=TODAY, engine=engine, source=given)
+    finally:
+        if where == "postgresql":
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("ALTER ROLE CURRENT_USER RESET timezone")
+    assert counted_pairs(series) == [[2, 1, 1]]
