@@ -9,7 +9,7 @@ from setwise.accounting.brackets import Bracket, Interaction
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.analytics.statistics import StandardDeviation, Variance
-from setwise.cli.output import _cost_in_words, sql_table
+from setwise.cli.output import _cost_in_words, print_lines, print_table, sql_table
 from setwise.mechanisms.release import Estimate
 
 COUNTRIES = ("DK", "NO", "SE", "FI")
@@ -92,3 +92,15 @@ def test_a_spread_whose_interval_is_twice_its_value_is_unreliable(statistic):
 def test_the_cost_says_how_much_was_allowed_if_less_was_spent():
     assert _cost_in_words(released(), None, 50.0) == "Epsilon 1 of the 50 allowed."
     assert _cost_in_words(released(), None, 1.0) == _cost_in_words(released(), None) == "Epsilon 1."
+
+
+def test_labels_cannot_command_the_terminal(capsys):
+    """A label is data, so that whoever writes rows could otherwise change titles, colours and other lines."""
+    hostile = "\x1b]0;title\x07\x1b[31mred\r\u202etxt"
+    outputs = (Output(name="country", is_key=True), Output(name="users", interval=True))
+    row = {"country": hostile, "users": {"value": 3, "interval": [1, 5]}}
+    print_table("Series", [(hostile, "3 (1 to 5)")])
+    print_lines("Accounts", ["name"], [(hostile,)], numbers=())
+    shown = printed(SqlAnswer(answer=released(), outputs=outputs, computed=(row,))) + capsys.readouterr().out
+    assert shown.count("\ufffd]0;title\ufffd\ufffd[31mred\ufffd\ufffdtxt") == 3
+    assert not set(shown) & set("\x1b\x07\r\u202e")

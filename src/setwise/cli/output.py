@@ -47,11 +47,13 @@ def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from setwise.analytics.present.text import visible_text
+
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(name, value)
+        table.add_row(visible_text(name), visible_text(value))
     Console(markup=False).print(table)
 
 
@@ -63,11 +65,13 @@ def print_lines(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     from rich.console import Console
     from rich.table import Table
 
+    from setwise.analytics.present.text import visible_text
+
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(visible_text, row))
     Console(markup=False).print(table)
 
 
@@ -217,6 +221,8 @@ def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
     from rich.table import Table
     from rich.text import Text
 
+    from setwise.analytics.present.text import visible_text
+
     labels = [block for block in blocks if block.is_label]
     room = width - sum(block.width for block in labels)
     parts: list[list[_Block]] = [[]]  # the statistics of each table
@@ -236,7 +242,7 @@ def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
             for heading in block.headings[1:]:  # narrow terminals break intervals before "to", not within a number
                 table.add_column(heading, justify="right", style="dim")
         for cells in zip(*(block.rows for block in shown), strict=True):
-            table.add_row(*(Text(cell) for block_cells in cells for cell in block_cells))
+            table.add_row(*(Text(visible_text(cell)) for block_cells in cells for cell in block_cells))
         tables += ["", table] if tables else [table]
     return Group(*tables)
 

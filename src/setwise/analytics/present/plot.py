@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import rounded_up
-from setwise.analytics.present.text import average_of_all
+from setwise.analytics.present.text import average_of_all, visible_text
 from setwise.analytics.query import EVERYTHING
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.labels import Label
@@ -252,9 +252,8 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return `text` for matplotlib: dollar signs escaped, and each character that cannot be printed as "\ufffd".
+    """Return `text` for matplotlib: without control characters, and with escaped dollar signs.
 
-    A dollar sign would start a formula, and a control character would make an SVG file unreadable.
+    A dollar sign would start a formula.
     """
-    printable = "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
-    return printable.replace("$", r"\$")
+    return visible_text(text).replace("$", r"\$")

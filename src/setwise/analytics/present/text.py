@@ -5,6 +5,7 @@ cli/output.py prints these sentences below the table of an answer.
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,22 @@ from setwise.mechanisms.release import Release
 
 if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+"""Pattern of characters that a terminal or a reader obeys instead of showing: controls, and changes of direction."""
+
+
+def visible_text(text: str) -> str:
+    """Return `text` with each control character replaced by the replacement character U+FFFD.
+
+    Blanks, line ends and tabs stay. Labels come from the data: a label with a control character could change a
+    terminal's title or colours, write over other lines, or make an SVG file unreadable.
+
+    >>> len(visible_text(chr(27) + "[31m")), visible_text("green tea")
+    (5, 'green tea')
+    """
+    return _CONTROLS.sub("\ufffd", text)
 
 
 EXACT_NUMBER = "the exact number"
