@@ -56,7 +56,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Team, int]]
             "user": "user_id",
             "items": ["country"],
             "values": ["minutes"],
-            "filters": ["country"],
+            "filters": ["country", "minutes"],
             "contributions": 2,
         }
         assert team.steward.post("/datasets", json=body).status_code == 201

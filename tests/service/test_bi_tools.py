@@ -148,6 +148,32 @@ STATEMENTS: dict[str, list[tuple[str, list[tuple[Any, ...]] | None]]] = {
             [("_text", "text"), ("text", None)],
         ),
     ],
+    "jdbc keywords and psql": [
+        ("""select count(*) from pg_catalog.pg_get_keywords()
+            where word <> ALL ('{abs,"null","a \\"quoted\\" word",select}'::text[])""", [(4,)]),
+        ("select n from (select unnest('{1,2,NULL}'::int[]) as n) as numbers where n is not null", [(1,), (2,)]),
+        ("select (select string_agg(x, ', ') from unnest(array['a', 'b']) as t(x))", [("a, b",)]),
+        ("select lanname, d.description from pg_catalog.pg_language l left join pg_catalog.pg_description d "
+         "on d.classoid = l.tableoid and d.objoid = l.oid", []),
+    ],
+    "datagrip and pgadmin": [
+        ("select current_setting('server_version_num')::int/100 as version", [(1500,)]),
+        ("select oid::regtype::text, typname from pg_type where typname in ('int8', 'text') order by 2",
+         [("bigint", "int8"), ("text", "text")]),
+        ("select format_type(atttypid, atttypmod), attname from pg_attribute where attname = 'at'",
+         [("timestamp without time zone", "at")]),
+        ("select oid::regclass::text from pg_class", [("visits",)]),
+        ("select N.xmin as state_number, nspname from pg_catalog.pg_namespace N where nspname = 'public'",
+         [(0, "public")]),
+        ("select L.transactionid::varchar::bigint from pg_catalog.pg_locks L "
+         "order by pg_catalog.age(L.transactionid) desc limit 1", []),
+        ("select CASE WHEN usesuper THEN pg_is_wal_replay_paused() ELSE FALSE END from pg_catalog.pg_user",
+         [(False,)]),
+        ("""select rolname, 'pg_signal_backend' = ANY(ARRAY(WITH RECURSIVE cte AS (SELECT r.oid, r.rolname
+            FROM pg_roles r WHERE r.oid = roles.oid UNION ALL SELECT m.roleid, g.rolname FROM cte JOIN pg_auth_members m
+            ON m.member = cte.oid JOIN pg_roles g ON g.oid = m.roleid) SELECT rolname FROM cte))
+            from pg_catalog.pg_roles as roles where rolname = current_user""", [("ada", False)]),
+    ],
     "adbc, r and looker": [
         ("SELECT oid, typname FROM pg_catalog.pg_type WHERE (typreceive != 0 OR typsend != 0) AND typtype != 'r'",
          [(1009, "_text")]),

@@ -26,7 +26,7 @@ MOST_ROWS, MOST_CHARACTERS = 10_000, 4_000_000
 MOST_COLUMNS = 1664
 """The most columns of a catalogue query, which is PostgreSQL's own limit."""
 
-_TABLE_FUNCTIONS = (exp.GenerateSeries, exp.ExplodingGenerateSeries, exp.Unnest, exp.StringToArray)
+_TABLE_FUNCTIONS = (exp.GenerateSeries, exp.ExplodingGenerateSeries, exp.Unnest, exp.Explode, exp.StringToArray)
 """The functions that may stand after FROM, beside those of PostgreSQL's catalogue, whose names begin with pg_.
 
 Other table functions of DuckDB tell settings and paths of the server, or read files.
@@ -221,7 +221,7 @@ def _rewrite(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     """
     tree = statement.copy()
     if isinstance(tree, exp.Select):
-        tree.set("expressions", [_name_as_postgresql_does(projection) for projection in tree.expressions])
+        tree.set("expressions", [name_as_postgresql_does(projection) for projection in tree.expressions])
     for node in reversed(list(tree.walk())):
         replacement = _rewrite_node(node, constants)
         if replacement is not node:
@@ -243,11 +243,13 @@ def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
         case exp.Dot() if node.this.name.lower() in ("pg_catalog", "information_schema"):
             inner: exp.Expr = node.expression.copy()
             return inner
-        case exp.Any() | exp.All() if (array := _array_of(node.this)) is not None:
+        case exp.Any() | exp.All() if (array := _query_of_array(node.this) or _array_of(node.this)) is not None:
             node.set("this", array)
             return node
         case exp.Cast():
             return _rewrite_cast(node)
+        case exp.Div() if _is_integer(node.this) and _is_integer(node.expression):
+            return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
         case exp.JSONArrayAgg():
             return exp.Anonymous(this="to_json", expressions=[exp.ArrayAgg(this=node.this.copy())])
         case exp.Substring() if isinstance(pattern := node.args.get("start"), exp.Literal) and pattern.is_string:
@@ -256,6 +258,8 @@ def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
             )
         case exp.Func() | exp.Anonymous():
             return _rewrite_call(node, constants)
+        case exp.Column() if node.name.lower() in _HIDDEN_COLUMNS:
+            return exp.cast(exp.Literal.number(0), "BIGINT")
         case exp.Column() if node.args.get("db") is not None:
             return exp.column(node.this.copy(), table=node.args["table"].copy())
         case exp.Column() if not node.table and node.name.lower() in constants and not node.this.args.get("quoted"):
@@ -264,7 +268,7 @@ def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
             return node
 
 
-def _name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
+def name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
     """Return `projection`, an expression after SELECT, with the name as alias that PostgreSQL would give its column.
 
     It is the name of the function or column, or ?column? for other expressions.
@@ -324,6 +328,37 @@ def _locate_function(table: exp.Table) -> exp.Expr:
     return table
 
 
+_HIDDEN_COLUMNS = frozenset({"xmin", "xmax", "cmin", "cmax", "tableoid"})
+"""Hidden columns of every PostgreSQL table: the transactions that wrote a row, and its table. Here they are 0."""
+
+
+def _is_integer(node: exp.Expr) -> bool:
+    """Return whether `node` is an integer by its syntax: a literal, or a cast to an integer type.
+
+    PostgreSQL divides two integers without a fraction, and DuckDB with one.
+    """
+    inner = node.this if isinstance(node, exp.Paren) else node
+    if isinstance(inner, exp.Cast):
+        return inner.to.is_type(*exp.DataType.INTEGER_TYPES)
+    return isinstance(inner, exp.Literal) and inner.is_int
+
+
+def _query_of_array(node: exp.Expr | None) -> exp.Expr | None:
+    """Return the query in `node`, in parentheses, if it is ARRAY(SELECT ...) after ANY or ALL; None otherwise.
+
+    DuckDB compares with a query directly, and does not know the array.
+    """
+    inner = node.this if isinstance(node, exp.Paren) else node
+    if isinstance(inner, exp.Array) and len(inner.expressions) == 1 and isinstance(inner.expressions[0], exp.Query):
+        return exp.Paren(this=inner.expressions[0].copy())
+    return None
+
+
+_ELEMENT = re.compile(r"""("(?:[^"\\]|\\.)*")|([^,"{}]+)""", re.DOTALL)
+_ARRAY = re.compile(r"""\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*\}""", re.DOTALL)
+"""Patterns of PostgreSQL's text form of an array with one dimension, and of an element that is quoted or plain."""
+
+
 def _array_of(node: exp.Expr | None) -> exp.Expr | None:
     """Return a PostgreSQL array literal, such as '{r,p}', as an SQL array; None if `node` is another expression.
 
@@ -333,10 +368,18 @@ def _array_of(node: exp.Expr | None) -> exp.Expr | None:
     of_numbers = isinstance(inner, exp.Cast) and "INT" in inner.to.sql().upper()
     while isinstance(inner, exp.Paren | exp.Cast):
         inner = inner.this
-    if not isinstance(inner, exp.Literal) or not inner.is_string or not re.fullmatch(r"\{[^{}\"]*\}", inner.this):
+    if not isinstance(inner, exp.Literal) or not inner.is_string or not _ARRAY.fullmatch(inner.this):
         return None
-    words = [word.strip() for word in inner.this[1:-1].split(",") if word.strip()]
-    return exp.array(*(exp.Literal.number(word) if of_numbers else exp.Literal.string(word) for word in words))
+    elements: list[exp.Expr] = []
+    for quoted, plain in _ELEMENT.findall(inner.this[1:-1]):
+        if plain.strip().upper() == "NULL":
+            elements.append(exp.Null())
+        elif plain.strip() and of_numbers:
+            elements.append(exp.Literal.number(plain.strip()))
+        elif quoted or plain.strip():
+            word = re.sub(r"\\(.)", r"\1", quoted[1:-1]) if quoted else plain.strip()
+            elements.append(exp.Literal.string(word))
+    return exp.array(*elements)
 
 
 def _rewrite_cast(node: exp.Cast) -> exp.Expr:
@@ -386,6 +429,8 @@ def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     if name == "current_date":
         return exp.cast(exp.Literal.string(datetime.datetime.now(datetime.UTC).date().isoformat()), "DATE")
     arguments = node.expressions or [node.this]
+    if name == "age" and len(arguments) == 1:  # the age of a transaction; DuckDB's function takes times
+        return exp.cast(exp.Literal.number(0), "BIGINT")
     if name in ("array_length", "array_size"):  # arrays have one dimension here
         first = node.this if isinstance(node.this, exp.Expr) else arguments[0]
         return exp.Anonymous(this="len", expressions=[first.copy()])

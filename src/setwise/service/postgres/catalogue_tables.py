@@ -122,6 +122,7 @@ MACROS = (
     "pg_relation_is_publishable(a) AS false",
     "pg_encoding_to_char(a) AS 'UTF8'",
     "pg_is_in_recovery() AS false",
+    "pg_is_wal_replay_paused() AS false",
     "pg_advisory_lock(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
     "pg_try_advisory_lock(a) AS true, (a, b) AS true",
     "pg_advisory_unlock(a) AS true, (a, b) AS true",
@@ -170,7 +171,8 @@ MACROS = (
     "has_column_privilege(a, b, c) AS true, (a, b, c, d) AS true",
     "has_any_column_privilege(a, b) AS true, (a, b, c) AS true",
     "pg_has_role(a, b) AS true, (a, b, c) AS true",
-    "setting_of(a) AS (SELECT setting FROM pg.pg_settings WHERE name = lower(a))",
+    "setting_of(a) AS (SELECT found_ FROM (SELECT name AS name_, setting AS found_ FROM pg.pg_settings) AS hidden_ "
+    "WHERE name_ = lower(a))",
     "quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_$]*') THEN a "
     "ELSE '\"' || replace(a, '\"', '\"\"') || '\"' END",
     "parse_ident(a) AS string_split(replace(a, '\"', ''), '.')",
@@ -184,14 +186,18 @@ MACROS = (
     "(VALUES ('select'), ('from'), ('where'), ('group'), ('order')) AS keywords (word)",
     "txid_current() AS 1::BIGINT",
     "set_config(a, b, c) AS b",
-    "regclass_name(a) AS coalesce((SELECT relname FROM pg.pg_class WHERE oid = try_cast(a AS BIGINT)), a::VARCHAR)",
-    "regclass_oid(a) AS coalesce(try_cast(a AS BIGINT), (SELECT oid FROM pg.pg_class WHERE relname = "
-    "regexp_extract(a::VARCHAR, '([^.\"]+)\"?$', 1)))",
-    "regtype_oid(a) AS coalesce(try_cast(a AS BIGINT), (SELECT min(oid) FROM pg.pg_type WHERE a::VARCHAR IN "
-    "(typname, sqlname)))",
-    "format_type(a, b) AS (SELECT sqlname FROM pg.pg_type WHERE oid = a)",
+    "regclass_name(a) AS coalesce((SELECT found_ FROM (SELECT oid AS oid_, relname AS found_ FROM pg.pg_class) "
+    "AS hidden_ WHERE oid_ = try_cast(a AS BIGINT)), a::VARCHAR)",
+    "regclass_oid(a) AS coalesce(try_cast(a AS BIGINT), (SELECT oid_ FROM (SELECT oid AS oid_, relname AS name_ FROM "
+    "pg.pg_class) AS hidden_ WHERE name_ = regexp_extract(a::VARCHAR, '([^.\"]+)\"?$', 1)))",
+    "regtype_oid(a) AS coalesce(try_cast(a AS BIGINT), (SELECT min(oid_) FROM (SELECT oid AS oid_, typname AS short_, "
+    "sqlname AS long_ FROM pg.pg_type) AS hidden_ WHERE a::VARCHAR IN (short_, long_)))",
+    "format_type(a, b) AS (SELECT found_ FROM (SELECT oid AS oid_, sqlname AS found_ FROM pg.pg_type) "
+    "AS hidden_ WHERE oid_ = a)",
 )
 """Functions of PostgreSQL's catalogue, as DuckDB macros over the tables above.
 
-Functions about objects that do not exist here (indexes, constraints, views) return null.
+Functions about objects that do not exist here (indexes, constraints, views) return null. DuckDB inserts the argument of
+a macro as text, so subqueries read tables under names that end with an underscore: with the tables' own names,
+format_type(oid, NULL) in a query of pg_type would compare the column oid inside the macro with itself.
 """

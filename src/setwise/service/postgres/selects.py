@@ -13,7 +13,7 @@ import duckdb
 from sqlglot import exp
 
 from setwise.errors import InvalidParameter
-from setwise.service.postgres.catalogue import Catalogue, parse_catalogue_query
+from setwise.service.postgres.catalogue import Catalogue, name_as_postgresql_does, parse_catalogue_query
 from setwise.service.postgres.replies import ReadSelect, Refusal
 from setwise.service.postgres.statements import parameter_count, with_parameters
 from setwise.service.postgres.values import (
@@ -153,7 +153,8 @@ def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
     """Replace the parameters of a statement by nulls in its syntax `tree`, and return known types by parameter number.
 
     A parameter has the type to which it is cast, or the type that `catalogue` lists for the column with which it is
-    compared; the types of others are not known and are left out.
+    compared; compared with a statistic it is a float, and after LIMIT and OFFSET an integer. The types of others are
+    not known and are left out.
     """
     tables = [catalogue.columns_of(table.name) or () for table in tree.find_all(exp.Table)]
     columns = {name: type_ for table in tables for name, type_ in table}
@@ -163,10 +164,14 @@ def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
         number = int(parameter.name.removeprefix("parameter_") or 0)
         if isinstance(place, exp.Cast):
             types[number] = _TYPE_OF_CAST.get(place.to.sql(dialect="postgres").upper(), TEXT)
+        elif isinstance(place, exp.Limit | exp.Offset):
+            types[number] = INT8
         elif isinstance(place, exp.Predicate):
             named = [column.name for column in place.find_all(exp.Column) if column.name in columns]
-            if named:
+            if named and not place.find(exp.AggFunc):
                 types[number] = columns[named[0]]
+            elif place.find(exp.AggFunc):  # HAVING COUNT(*) > $1: a statistic may have a fraction
+                types[number] = FLOAT8
         parameter.replace(exp.Null())
     return types
 
@@ -178,14 +183,15 @@ def _has_limit_zero(tree: exp.Expr) -> bool:
 
 
 def _with_statistic_type(column: Column, projection: exp.Expr) -> Column:
-    """Return `column` of a question's result with the PostgreSQL type that its noisy values need.
+    """Return `column` of a question's result with PostgreSQL's name for it, and the type that its noisy values need.
 
     `projection` is the SQL expression of the column. A count is an integer; any other integer computed from aggregates
-    becomes a float, because its noise may have a fraction.
+    becomes a float, because its noise may have a fraction. A count without an alias is called count.
     """
+    name = column.name if projection.alias else name_as_postgresql_does(projection.copy()).alias_or_name
     if column.type in (INT2, INT4, INT8) and projection.find(exp.AggFunc):
-        return Column(column.name, INT8 if isinstance(projection.unalias(), exp.Count) else FLOAT8)
-    return column
+        return Column(name, INT8 if isinstance(projection.unalias(), exp.Count) else FLOAT8)
+    return Column(name, column.type)
 
 
 def _refuse_rows(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> Refusal | None:

@@ -18,9 +18,10 @@ from typing import TypeVar
 from setwise.errors import NotSignedIn, SetwiseError, TooManyRequests
 from setwise.service.postgres import messages
 from setwise.service.postgres.messages import ProtocolError
-from setwise.service.postgres.replies import Rejected, Reply
+from setwise.service.postgres.replies import Rejected, Reply, Result
 from setwise.service.postgres.result_writer import ResultWriter, format_of
-from setwise.service.postgres.session import REPORTED, Portal, Prepared, Session, Transaction, sqlstate
+from setwise.service.postgres.session import Portal, Prepared, Session, Transaction, sqlstate
+from setwise.service.postgres.session_settings import REPORTED
 from setwise.service.postgres.statements import check_length, parameter_count, split_statements, with_parameters
 from setwise.service.postgres.values import TEXT, literal
 from setwise.service.problems import defect
@@ -314,7 +315,7 @@ class _Connection:
             return None
         for name, value in startup.parameters.items():
             if name in ("application_name", "TimeZone"):
-                session.keep_setting(name.lower(), value)
+                session.settings.keep(name.lower(), value)
         return session
 
     async def _refuse(self, code: str, message: str, hint: str = "") -> None:
@@ -357,7 +358,7 @@ class _Connection:
     def _report(self, session: Session) -> None:
         """Send the client each setting of `REPORTED` whose value has changed since it was last sent."""
         for name in REPORTED:
-            value = session.setting(name) or ""
+            value = session.settings.get(name) or ""
             if self._reported.get(name) != value:
                 self._reported[name] = value
                 self._writer.write(messages.parameter_status(name, value))
@@ -377,6 +378,8 @@ class _Connection:
         self._writer.write(messages.error(code, _sentence(str(error)), hint=hint))
         if session.transaction is Transaction.OPEN:
             session.transaction = Transaction.FAILED
+        elif session.transaction is Transaction.NONE:
+            session.settings.roll_back()
         if isinstance(message, messages.Query | messages.Sync):
             self._ready(session)
         else:
@@ -399,7 +402,7 @@ class _Connection:
                 _store_limited(session.prepared, message.statement, Prepared(message.text, message.types))
                 self._writer.write(messages.PARSE_COMPLETE)
             case messages.Bind():
-                self._bind(session, message)
+                await self._bind(session, message)
             case messages.Describe():
                 await self._describe(session, message)
             case messages.Execute(portal=name, most=most):
@@ -425,31 +428,44 @@ class _Connection:
         statements = split_statements(text)
         if not statements:
             self._writer.write(messages.EMPTY_QUERY)
+        if len(statements) > 1:  # PostgreSQL runs them in one transaction, unless they state their own
+            session.settings.begin()
         for statement in statements:
             reply = await session.run(statement)
-            self._results.notify(reply)
+            self._notify(session, reply)
             if reply.result is not None:
                 self._results.send_columns(reply.result.columns, ())
                 await self._results.send_rows(reply.result, reply.result.rows, ())
             self._writer.write(messages.command_complete(reply.tag))
+        if session.transaction is Transaction.NONE:
+            session.settings.commit()
         self._ready(session)
 
-    def _bind(self, session: Session, message: messages.Bind) -> None:
+    def _notify(self, session: Session, reply: Reply) -> None:
+        """Send the notices of `reply`, unless the client has turned notices off."""
+        if session.settings.wants_notices:
+            self._results.notify(reply)
+
+    async def _bind(self, session: Session, message: messages.Bind) -> None:
         """Make a portal: the text of a prepared statement with the parameters of the client's Bind message inserted.
 
+        Where the client leaves the type of a parameter open, as drivers of JavaScript do, its place in the statement
+        decides: the text 30 that is compared with a column of integers is the number 30.
         Raises `Rejected` if there is no such prepared statement, or if a parameter has no value.
         """
         prepared = session.prepared.get(message.statement)
         if prepared is None:
             raise Rejected("26000", f'prepared statement "{message.statement}" does not exist')
         formats = message.parameter_formats
+        if any(type_ == 0 for type_ in prepared.types) or len(prepared.types) < len(message.parameters):
+            prepared.types = _parameter_types(prepared, await session.parameter_types(prepared.text))
         values = []
         for place, value in enumerate(message.parameters):
             type_ = prepared.types[place] if place < len(prepared.types) else 0
             values.append(literal(value, type_, format_of(formats, place)))
         text = with_parameters(prepared.text, values)
         check_length(text)
-        _store_limited(session.portals, message.portal, Portal(text, message.result_formats))
+        _store_limited(session.portals, message.portal, Portal(text, message.result_formats, prepared.columns))
         self._writer.write(messages.BIND_COMPLETE)
 
     async def _describe(self, session: Session, message: messages.Describe) -> None:
@@ -464,6 +480,7 @@ class _Connection:
                 raise Rejected("26000", f'prepared statement "{message.name}" does not exist')
             read = await session.describe(prepared.text)
             prepared.types = _parameter_types(prepared, read.parameters)
+            prepared.columns = tuple(read.columns or ())
             self._writer.write(messages.parameter_description(prepared.types))
             self._results.send_columns(read.columns or (), (), or_none=True)
             return
@@ -473,6 +490,7 @@ class _Connection:
         portal = _portal(session, message.name)
         reply = await self._run(session, portal)
         columns = () if reply.result is None else reply.result.columns
+        portal.columns = None  # the client reads the rows by the columns that it is told now
         self._results.send_columns(columns, portal.formats, or_none=reply.result is None)
 
     async def _run(self, session: Session, portal: Portal) -> Reply:
@@ -495,8 +513,9 @@ class _Connection:
             self._writer.write(messages.EMPTY_QUERY)
             return
         if portal.sent == 0:
-            self._results.notify(reply)
+            self._notify(session, reply)
         if reply.result is not None:
+            _check_columns(portal, reply.result)
             rows = reply.result.rows[portal.sent :]
             if most > 0:
                 rows = rows[:most]
@@ -524,6 +543,17 @@ def _portal(session: Session, name: str) -> Portal:
     if name not in session.portals:
         raise Rejected("34000", f'portal "{name}" does not exist')
     return session.portals[name]
+
+
+def _check_columns(portal: Portal, result: Result) -> None:
+    """Raise `Rejected` if the columns of `result` have other types than the client was told for the statement.
+
+    The client would read the bytes of one type as another. They differ, for example, if setwise.intervals was set in
+    between. The message is PostgreSQL's own, after which drivers prepare the statement again.
+    """
+    told = portal.columns
+    if told is not None and [column.type for column in told] != [column.type for column in result.columns]:
+        raise Rejected("0A000", "cached plan must not change result type", "Prepare the statement again.")
 
 
 def _parameter_types(prepared: Prepared, found: Mapping[int, int]) -> tuple[int, ...]:

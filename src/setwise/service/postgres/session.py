@@ -5,14 +5,14 @@ A `Session` belongs to one connection. It handles no bytes: the server passes st
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from setwise.errors import SetwiseError
-from setwise.service.postgres.catalogue_tables import SETTINGS
+from setwise.errors import InvalidParameter, SetwiseError
 from setwise.service.postgres.replies import ReadSelect, Rejected, Reply, Result, interval_columns
+from setwise.service.postgres.session_settings import SessionSettings, columns_of_show, unquote
 from setwise.service.postgres.statements import check_length, first_word, without_leading_comments
 from setwise.service.postgres.values import FLOAT8, INT8, TEXT, Column, fit
 
@@ -80,42 +80,6 @@ class Transaction(StrEnum):
     FAILED = "failed"
 
 
-_DEFAULTS = {
-    **SETTINGS,
-    "setwise.epsilon": "",
-    "setwise.delta": "",
-    "setwise.key": "",
-    "setwise.intervals": "off",
-}
-
-REPORTED = (
-    "server_version",
-    "server_encoding",
-    "client_encoding",
-    "DateStyle",
-    "TimeZone",
-    "integer_datetimes",
-    "IntervalStyle",
-    "standard_conforming_strings",
-    "is_superuser",
-    "application_name",
-)
-"""Settings whose values PostgreSQL sends to every client when a session begins."""
-
-_MOST_SETTINGS = 200
-"""The most settings that one session keeps, so that a client cannot fill the memory with SET."""
-
-_SET = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.\"]+)(?:\s*=|\s+TO\s)\s*(.*)", re.IGNORECASE | re.DOTALL)
-_SET_SPECIAL = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?(TIME\s+ZONE|NAMES|SCHEMA)\s+(.*)", re.IGNORECASE | re.DOTALL)
-_SPECIAL_NAMES = {"TIME ZONE": "timezone", "NAMES": "client_encoding", "SCHEMA": "search_path"}
-"""Settings for which SET has a syntax of its own, such as SET NAMES 'UTF8', by the words of that syntax."""
-
-_SET_WITHOUT_EFFECT = re.compile(
-    r"SET\s+(?:(?:SESSION|LOCAL)\s+)?(?:TRANSACTION|CHARACTERISTICS|AUTHORIZATION|ROLE|CONSTRAINTS)\b", re.IGNORECASE
-)
-_SHOW = re.compile(r"SHOW\s+(.+)", re.IGNORECASE | re.DOTALL)
-_RESET = re.compile(r"RESET\s+([\w.]+)", re.IGNORECASE)
-_UTF8 = ("UTF8", "UTF-8", "UNICODE")
 _SELECTS = ("SELECT", "WITH", "VALUES", "TABLE")
 
 _MANY_ROWS = 1000
@@ -132,6 +96,9 @@ _DECLARE = re.compile(
     r"(?:WITH\s+HOLD\s+|WITHOUT\s+HOLD\s+)?FOR\s+(.+)",
     re.IGNORECASE | re.DOTALL,
 )
+_ROLLBACK_TO = re.compile(
+    r'(?:ROLLBACK|ABORT)\s+(?:(?:WORK|TRANSACTION)\s+)?TO\s+(?:SAVEPOINT\s+)?("[^"]+"|\w+)', re.IGNORECASE
+)
 _FETCH = re.compile(
     r'(?:FETCH|MOVE)\s+(?:(?:FORWARD\s+)?(NEXT|ALL|\d{1,9})\s+|FORWARD\s+)?(?:(?:IN|FROM)\s+)?("[^"]+"|\w+)',
     re.IGNORECASE,
@@ -147,7 +114,7 @@ def _parse_fetch(text: str) -> tuple[int | None, str]:
     if found is None:
         raise Rejected("0A000", "a cursor goes forward only: FETCH 100 FROM name, or FETCH ALL FROM name")
     count = (found[1] or "1").upper()
-    return None if count == "ALL" else 1 if count == "NEXT" else int(count), _unquote(found[2])
+    return None if count == "ALL" else 1 if count == "NEXT" else int(count), unquote(found[2])
 
 
 @dataclass
@@ -170,10 +137,14 @@ class _Cursor:
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared statement: its `text`, and `types`, the type identifiers (OIDs) of its parameters."""
+    """A prepared statement: its `text`, and `types`, the type identifiers (OIDs) of its parameters.
+
+    `columns` are the result columns that the client was told when it described the statement; None if it was not told.
+    """
 
     text: str
     types: tuple[int, ...]
+    columns: tuple[Column, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -181,11 +152,13 @@ class Portal:
     """A portal: a prepared statement with its parameters inserted, which a client's Bind message makes.
 
     `reply` is the result once the statement has run, kept from Describe to Execute so that it runs only once. `formats`
-    are the formats of the result's columns (0 text, 1 binary), and `sent` is the number of rows sent so far.
+    are the formats of the result's columns (0 text, 1 binary), and `sent` is the number of rows sent so far. `columns`
+    are the result columns that the client was told for the prepared statement; None if it was not told.
     """
 
     text: str
     formats: tuple[int, ...]
+    columns: tuple[Column, ...] | None = None
     reply: Reply | None = None
     sent: int = 0
 
@@ -194,22 +167,17 @@ class Portal:
 class Session:
     """The state of one PostgreSQL connection, and the methods that run its statements.
 
-    `asker` asks the questions of the connection's person. `settings` has the values that SET has stored, by name, and
-    `transaction` the state that is reported to the client. A portal is a statement with its parameters inserted, ready
-    to run; `cursors`, `prepared` (statements) and `portals` are kept by the names that the client gave them.
+    `asker` asks the questions of the connection's person. `settings` are the values that SET has stored, and
+    `transaction` is the state that is reported to the client. A portal is a statement with its parameters inserted,
+    ready to run; `cursors`, `prepared` (statements) and `portals` are kept by the names that the client gave them.
     """
 
     asker: Asker
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: SessionSettings = field(default_factory=SessionSettings)
     transaction: Transaction = Transaction.NONE
     cursors: "dict[str, _Cursor]" = field(default_factory=dict)
     prepared: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
-
-    def setting(self, name: str) -> str | None:
-        """Return the value of the session's setting `name`, or its default if it was not set; None if it is unknown."""
-        lowered = name.lower()
-        return self.settings.get(lowered, _DEFAULTS.get(lowered))
 
     async def run(self, statement: str) -> Reply:
         """Run one SQL statement of the client and return its reply.
@@ -224,7 +192,7 @@ class Session:
         if not text:
             return Reply("")
         if word in _SELECTS:
-            return await self._select(text)
+            return self.settings.run_call(text) or await self._select(text)
         if word == "EXPLAIN":
             lines = await self.asker.explain(_statement_to_explain(text), self._budget())
             return Reply("EXPLAIN", Result((Column("QUERY PLAN", TEXT),), [(line,) for line in lines]))
@@ -240,31 +208,48 @@ class Session:
         match word:
             case "BEGIN" | "START":
                 self.transaction = Transaction.OPEN
+                self.settings.begin()
                 return Reply("BEGIN")
-            case "COMMIT" | "END":
-                tag = "ROLLBACK" if self.transaction is Transaction.FAILED else "COMMIT"
+            case "COMMIT" | "END" if self.transaction is not Transaction.FAILED:
                 self.transaction = Transaction.NONE
-                return Reply(tag)
-            case "ROLLBACK" | "ABORT":
-                to_savepoint = "TO" in text.upper().split() and self.transaction is not Transaction.NONE
-                self.transaction = Transaction.OPEN if to_savepoint else Transaction.NONE
-                return Reply("ROLLBACK")
-            case "SAVEPOINT" | "RELEASE" | "LISTEN" | "UNLISTEN":
+                self.settings.commit()
+                return Reply("COMMIT")
+            case "COMMIT" | "END" | "ROLLBACK" | "ABORT":
+                return self._roll_back(text)
+            case "SAVEPOINT":
+                if self.transaction is not Transaction.NONE:
+                    self.settings.save(unquote(text.partition(" ")[2]))
+                return Reply(word)
+            case "RELEASE" | "LISTEN" | "UNLISTEN":
                 return Reply(word)
             case "SET":
-                return self._set(text)
-            case "RESET" | "DISCARD":
-                return self._reset(word, text)
+                return self.settings.run_set(text)
+            case "RESET":
+                return self.settings.run_reset(text)
+            case "DISCARD":
+                return self._discard(text)
             case "DEALLOCATE":
                 return self._deallocate(text)
             case "SHOW":
-                return self._show(text)
+                return self.settings.run_show(text)
             case _:
                 raise Rejected(
                     "0A000",
                     f"{word or text[:20]} is not available: this database answers SELECT, EXPLAIN, SET and SHOW",
                     "Its tables are private and cannot be changed.",
                 )
+
+    def _roll_back(self, text: str) -> Reply:
+        """End the transaction with ROLLBACK, or go back to a savepoint, and restore the settings of that moment.
+
+        A charge is not rolled back. `text` is the statement: ROLLBACK, ROLLBACK TO name, or the COMMIT of a transaction
+        that has failed.
+        """
+        savepoint = _ROLLBACK_TO.fullmatch(text)
+        is_inside = self.transaction is not Transaction.NONE
+        self.settings.roll_back(unquote(savepoint[1]) if savepoint and is_inside else None)
+        self.transaction = Transaction.OPEN if savepoint and is_inside else Transaction.NONE
+        return Reply("ROLLBACK")
 
     async def describe(self, statement: str) -> ReadSelect:
         """Return the result columns of a statement, and the types of its parameters, without charging for it.
@@ -275,7 +260,7 @@ class Session:
         text = without_leading_comments(statement)
         word = first_word(text)
         if word == "SHOW":
-            return ReadSelect(columns=tuple(Column(name, TEXT) for name in _columns_of_show(_setting_to_show(text))))
+            return ReadSelect(columns=columns_of_show(text))
         if word == "EXPLAIN":
             return ReadSelect(columns=(Column("QUERY PLAN", TEXT),))
         if word == "FETCH":
@@ -290,6 +275,19 @@ class Session:
                 "Send it without preparing it, for example as a simple query.",
             )
         return replace(read, columns=read.with_intervals()) if self._has_intervals() else read
+
+    async def parameter_types(self, statement: str) -> Mapping[int, int]:
+        """Return the PostgreSQL types of a statement's parameters by number, as far as their places in it tell.
+
+        Nothing is charged. A statement that cannot be read here has none; its error is raised when it runs.
+        """
+        text = without_leading_comments(statement)
+        if first_word(text) not in _SELECTS:
+            return {}
+        try:
+            return (await self.asker.read(text)).parameters
+        except InvalidParameter:
+            return {}
 
     def keep_rows(self, rows: int) -> None:
         """Raise `Rejected` if the connection's cursors and portals would keep too many rows with `rows` more."""
@@ -315,10 +313,10 @@ class Session:
             reply = await self._select(declared[2])
             result = reply.result or Result((), [])
             self.keep_rows(len(result.rows))
-            self.cursors[_unquote(declared[1])] = _Cursor(result)
+            self.cursors[unquote(declared[1])] = _Cursor(result)
             return Reply("DECLARE CURSOR", notices=reply.notices)
         if word == "CLOSE":
-            name = _unquote(text.partition(" ")[2])
+            name = unquote(text.partition(" ")[2])
             if name.upper() == "ALL":
                 self.cursors.clear()
             else:
@@ -356,20 +354,22 @@ class Session:
 
     def _has_intervals(self) -> bool:
         """Return whether the setting setwise.intervals is on, so that results have columns with interval ends."""
-        return self.setting("setwise.intervals") == "on"
+        return self.settings.get("setwise.intervals") == "on"
 
     def _reply(self, answer: Answer, described: tuple[Column, ...] | None) -> Reply:
         """Return an answer as columns and rows for the client, with each statistic as a plain number.
 
         If the setting setwise.intervals is on, columns NAME_lower and NAME_upper follow each statistic. `described` are
-        the columns and types that the client was told before the answer; with None, types follow from the values.
+        the columns and types that the client was told before the answer; with None, names are those of the answer, and
+        types follow from the values.
         """
         is_described = described is not None and len(described) == len(answer.columns)
         types = [column.type for column in described or ()] if is_described else [None] * len(answer.columns)
+        names = [column.name for column in described or ()] if is_described else answer.columns
         columns: list[Column] = []
         cells: list[list[object]] = [[] for _ in answer.rows]
-        for name, described_type in zip(answer.columns, types, strict=True):
-            values = [row.get(name) for row in answer.rows]
+        for name, key, described_type in zip(names, answer.columns, types, strict=True):
+            values = [row.get(key) for row in answer.rows]
             is_statistic = any(isinstance(value, dict) for value in values)
             plain = [value["value"] if isinstance(value, dict) else value for value in values]
             type_, fitted = fit(plain, described_type or _type_of(plain))
@@ -390,76 +390,28 @@ class Session:
         """
         try:
             epsilon, delta = (
-                float(text) if (text := self.setting(f"setwise.{name}")) else None for name in ("epsilon", "delta")
+                float(text) if (text := self.settings.get(f"setwise.{name}")) else None for name in ("epsilon", "delta")
             )
         except ValueError:
             raise Rejected(
                 "22023", "setwise.epsilon and setwise.delta must be numbers", "SET setwise.epsilon = 0.1"
             ) from None
-        return AskedBudget(epsilon=epsilon, delta=delta, key=self.setting("setwise.key") or None)
+        return AskedBudget(epsilon=epsilon, delta=delta, key=self.settings.get("setwise.key") or None)
 
-    def _set(self, text: str) -> Reply:
-        """Run the SET statement `text`: store the value of a setting.
-
-        Raises `Rejected` for an unknown setting whose name begins with setwise, and for an encoding other than UTF-8.
-        """
-        if _SET_WITHOUT_EFFECT.match(text):
-            return Reply("SET")
-        if special := _SET_SPECIAL.fullmatch(text):
-            name, value = _SPECIAL_NAMES[" ".join(special[1].upper().split())], _unquote(special[2])
-        elif match := _SET.fullmatch(text):
-            name, value = match[1].strip('"').lower(), _unquote(match[2])
-        else:
-            raise Rejected("42601", "SET is written SET name = value")
-        if name.startswith("setwise.") and name not in _DEFAULTS:
-            known = ", ".join(setting for setting in _DEFAULTS if setting.startswith("setwise."))
-            raise Rejected("42704", f"there is no setting {name}", f"The settings are {known}.")
-        if value.upper() == "DEFAULT":
-            self.settings.pop(name, None)
-            return Reply("SET")
-        if name == "client_encoding":
-            if value.upper() not in _UTF8:
-                raise Rejected("22023", "texts are sent in UTF8 and in no other encoding", "SET client_encoding = UTF8")
-            value = "UTF8"
-        if name == "setwise.intervals":
-            value = "on" if value.lower() in ("on", "true", "1", "yes") else "off"
-        self.keep_setting(name, value)
-        return Reply("SET")
-
-    def keep_setting(self, name: str, value: str) -> None:
-        """Store the `value` of the session's setting `name`, cut to 1000 characters.
-
-        Raises `Rejected` if the session has too many settings.
-        """
-        if name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
-            raise Rejected("53400", f"a session keeps at most {_MOST_SETTINGS} settings")
-        self.settings[name] = value[:1000]
-
-    def _reset(self, word: str, text: str) -> Reply:
-        """Run a RESET or DISCARD statement: restore the default of one setting, or of all.
-
-        DISCARD ALL also drops prepared statements and cursors. `word` is the first word of `text`.
-        """
-        match = _RESET.fullmatch(text)
-        name = match[1].lower() if match else "all"
-        if word == "DISCARD":
-            if "ALL" in text.upper().split():
-                self.settings.clear()
-                self.prepared.clear()
-                self.cursors.clear()
-            return Reply(" ".join(text.upper().split()))
-        if name == "all":
+    def _discard(self, text: str) -> Reply:
+        """Run the DISCARD statement `text`; DISCARD ALL drops all settings, prepared statements and cursors."""
+        if "ALL" in text.upper().split():
             self.settings.clear()
-        else:
-            self.settings.pop(name, None)
-        return Reply("RESET")
+            self.prepared.clear()
+            self.cursors.clear()
+        return Reply(" ".join(text.upper().split()))
 
     def _deallocate(self, text: str) -> Reply:
         """Run the DEALLOCATE statement `text`: drop one prepared statement, or all.
 
         Raises `Rejected` if there is no prepared statement of that name.
         """
-        name = _unquote(re.sub(r"^DEALLOCATE\s+(?:PREPARE\s+)?", "", text, flags=re.IGNORECASE))
+        name = unquote(re.sub(r"^DEALLOCATE\s+(?:PREPARE\s+)?", "", text, flags=re.IGNORECASE))
         if name.upper() == "ALL":
             self.prepared.clear()
             return Reply("DEALLOCATE ALL")
@@ -467,51 +419,11 @@ class Session:
             raise Rejected("26000", f'prepared statement "{name}" does not exist')
         return Reply("DEALLOCATE")
 
-    def _show(self, text: str) -> Reply:
-        """Run the SHOW statement `text`: reply with the value of one setting, or of all.
-
-        Raises `Rejected` if the setting is unknown.
-        """
-        name = _setting_to_show(text)
-        columns = tuple(Column(column, TEXT) for column in _columns_of_show(name))
-        if name.upper() == "ALL":
-            names = sorted({**_DEFAULTS, **self.settings})
-            return Reply("SHOW", Result(columns, [(each, self.setting(each), "") for each in names]))
-        value = self.setting(name)
-        if value is None:
-            raise Rejected("42704", f'unrecognized configuration parameter "{name}"')
-        return Reply("SHOW", Result(columns, [(value,)]))
-
-
-def _columns_of_show(name: str) -> tuple[str, ...]:
-    """Return the names of the result columns of SHOW `name`."""
-    return ("name", "setting", "description") if name.upper() == "ALL" else (name,)
-
-
-def _setting_to_show(text: str) -> str:
-    """Return the name of the setting in the SHOW statement `text`, or "ALL"."""
-    match = _SHOW.match(text)
-    words = "" if match is None else " ".join(match[1].strip().rstrip(";").strip('"').split())
-    aliases = {
-        "TRANSACTION ISOLATION LEVEL": "transaction_isolation",
-        "TIME ZONE": "TimeZone",
-        "SESSION AUTHORIZATION": "session_authorization",
-    }
-    return aliases.get(words.upper(), words)
-
 
 def _statement_to_explain(text: str) -> str:
     """Return the SQL statement after EXPLAIN and its options in `text`."""
     statement = re.sub(r"^EXPLAIN\s*(\([^)]*\)|(?:ANALYZE|VERBOSE)\b)?\s*", "", text, flags=re.IGNORECASE)
     return re.sub(r"^(?:VERBOSE|ANALYZE)\s+", "", statement, flags=re.IGNORECASE)
-
-
-def _unquote(text: str) -> str:
-    """Return a value or name of a statement without its quotes, and without a semicolon at the end."""
-    plain = text.strip().rstrip(";").strip()
-    if len(plain) >= 2 and plain[0] == plain[-1] and plain[0] in "'\"":
-        return plain[1:-1].replace(plain[0] * 2, plain[0])
-    return plain
 
 
 def _type_of(values: Sequence[object]) -> int:
