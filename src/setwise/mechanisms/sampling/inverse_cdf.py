@@ -3,6 +3,9 @@
 A draw by inversion is the smallest x with U < F(x), where U is uniform in [0, 1] and F is the distribution function;
 the values F(x) are its cut points. A random word of w bits says that U lies in [word, word + 1) / 2^w. This decides the
 draw unless the word equals floor(F(x) 2^w) for some x. The tables hold these floors, each certified.
+
+A table has thousands of entries, and a question with a new noise scale waits for it. So the loops over entries compute
+with pairs of integers, rounded as `FixedInterval` rounds: `a * b >> bits` is rounded down, `-(-a * b >> bits)` up.
 """
 
 from bisect import bisect_left, bisect_right
@@ -38,19 +41,22 @@ def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tu
     Ensures: the sum of the later weights is below `negligible` units.
     """
     v = law.variance
-    density = FixedInterval.of(Fraction(1), precision)
-    ratio, fall = exp_minus(1 / (2 * v), precision), exp_minus(1 / v, precision)
+    low = high = 1 << precision  # of the density exp(-z^2 / (2v))
+    ratio_low, ratio_high = exp_minus(1 / (2 * v), precision)
+    fall_low, fall_high = exp_minus(1 / v, precision)
     series = _Series(v, precision)
     sizes: list[FixedInterval] = []
     z = 0
     while True:
-        if density.high < negligible:
+        if high < negligible:
             beyond = _integral_beyond(z - Fraction(1, 2), v, precision)
             if beyond < negligible:
                 return sizes, beyond
-        sizes.append(density.times(series.at(z), precision))
+        sum_low, sum_high = series.at(z)
+        sizes.append(FixedInterval(low * sum_low >> precision, -(-high * sum_high >> precision)))
         z += 1
-        density, ratio = density.times(ratio, precision), ratio.times(fall, precision)
+        low, high = low * ratio_low >> precision, -(-high * ratio_high >> precision)
+        ratio_low, ratio_high = ratio_low * fall_low >> precision, -(-ratio_high * fall_high >> precision)
 
 
 def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
@@ -70,6 +76,7 @@ class _Series:
 
     def __init__(self, variance: Fraction, precision: int) -> None:
         self._variance, self._precision = variance, precision
+        self._quarter = 1 / (4 * variance * variance)
         self._factors: list[FixedInterval] = []
 
     def at(self, z: int) -> FixedInterval:
@@ -77,19 +84,22 @@ class _Series:
 
         J_m is the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1. The bounds have the precision of the series.
         """
-        precision = self._precision
-        a = FixedInterval.of(Fraction(z * z) / (4 * self._variance * self._variance), precision)
-        power = FixedInterval.of(Fraction(1), precision)
-        total = NONE
-        m = 0
+        precision, factors = self._precision, self._factors
+        square = z * z * self._quarter.numerator << precision
+        a_low, a_high = square // self._quarter.denominator, ceil_divide(square, self._quarter.denominator)
+        power_low = power_high = 1 << precision
+        low = high = m = 0
         while True:
-            total = total.plus(power.times(self._factor(m), precision))
+            factor_low, factor_high = factors[m] if m < len(factors) else self._factor(m)
+            low += power_low * factor_low >> precision
+            high -= -power_high * factor_high >> precision
             grow = (2 * m + 1) * (2 * m + 2)
             # The J_m fall and are at most 1, so once A is at most half of `grow`, all later terms sum to at most this
             # power.
-            if 2 * a.high <= grow << precision and power.high <= 1:
-                return total.raised(1)
-            power = power.times(a, precision).over(grow)
+            if power_high <= 1 and 2 * a_high <= grow << precision:
+                return FixedInterval(low, high + 1)
+            power_low = (power_low * a_low >> precision) // grow
+            power_high = -((-power_high * a_high >> precision) // grow)
             m += 1
 
     def _factor(self, m: int) -> FixedInterval:
@@ -186,9 +196,11 @@ def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
     so that more bits are needed.
     """
     sizes, beyond = _weights(law, width + guard, negligible=1 << (guard // 2))
-    tails = [FixedInterval(0, beyond)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
-    for size in reversed(sizes):
-        tails.append(tails[-1].plus(size))
+    low, high = 0, beyond
+    tails = [FixedInterval(low, high)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
+    for size_low, size_high in reversed(sizes):
+        low, high = low + size_low, high + size_high
+        tails.append(FixedInterval(low, high))
     tails.reverse()
     whole, center = tails[0], sizes[0]
     reach = len(sizes) if law.bound is None else law.bound
@@ -261,16 +273,19 @@ def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[
     Ensures: for an unbounded law, the sum of the later weights is below `negligible` units.
     """
     second = law.second if isinstance(law, TwoSided) else Fraction(0)
-    size = FixedInterval.of(Fraction(1), precision)
-    ratio, fall = exp_minus(law.first, precision), exp_minus(second, precision)
-    sizes = [size]
+    low = high = 1 << precision
+    ratio_low, ratio_high = exp_minus(law.first, precision)
+    fall_low, fall_high = exp_minus(second, precision)
+    sizes = [FixedInterval(low, high)]
     while law.bound is None or len(sizes) <= law.bound:
-        size, ratio = size.times(ratio, precision), ratio.times(fall, precision)
-        # Ratios only fall, so this weight and all later ones sum to at most a geometric series.
-        following = ceil_divide(size.high << precision, (1 << precision) - ratio.high)
-        if law.bound is None and following < negligible:
-            return sizes, following
-        sizes.append(size)
+        low, high = low * ratio_low >> precision, -(-high * ratio_high >> precision)
+        ratio_low, ratio_high = ratio_low * fall_low >> precision, -(-ratio_high * fall_high >> precision)
+        if law.bound is None and high < negligible:
+            # Ratios only fall, so this weight and all later ones sum to at most a geometric series.
+            following = ceil_divide(high << precision, (1 << precision) - ratio_high)
+            if following < negligible:
+                return sizes, following
+        sizes.append(FixedInterval(low, high))
     return sizes, 0
 
 
