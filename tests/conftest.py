@@ -1,9 +1,11 @@
 """Servers that any test may ask for, and the groups that tests belong to by what they need."""
 
 import gc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -79,6 +81,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("slow")
         if item.path.is_relative_to(_DOCS):
             item.add_marker("docs")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in the package only: every worker would search 300 files of tests, which have none."""
+    return [each for each in (yield) if not isinstance(each, DoctestModule)]
 
 
 def pytest_collection_finish() -> None:

@@ -92,6 +92,13 @@ class PostgresqlServer:
         self._execute(f"CREATE SCHEMA {name}")
         return self.url("postgres") + f"?options=-csearch_path%3D{name}"
 
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that the server and all its processes have taken since it started."""
+        assert self._process is not None
+        main = self._process.pid
+        children = Path(f"/proc/{main}/task/{main}/children").read_text(encoding="ascii").split()
+        return _processor_time(main, reaped=True) + sum(_processor_time(int(child)) for child in children)
+
     def _execute(self, statement: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)
@@ -125,6 +132,15 @@ class PostgresqlServer:
                 shutil.copytree(libraries, self._folder / "copied" / libraries.name)
             return copied / "bin"
         return programs
+
+
+def _processor_time(process: int, reaped: bool = False) -> float:
+    """Return the processor seconds of a process, and with `reaped` those of its children that have ended as well."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except FileNotFoundError:  # it has just ended, so its parent counts it
+        return 0.0
+    return sum(map(int, fields[11 : 15 if reaped else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _programs() -> Path:
