@@ -200,5 +200,5 @@ def _drop_earlier_key(connection: "psycopg.Connection[Any]") -> None:
     refuses a second count of a period.
     """
     if connection.execute(_HAS_KEY).fetchone() is not None:
-        connection.execute("ALTER TABLE setwise_live_pairs DROP CONSTRAINT setwise_live_pairs_pkey")
+        connection.execute("ALTER TABLE setwise_live_pairs DROP CONSTRAINT IF EXISTS setwise_live_pairs_pkey")
         connection.execute(_TABLES[2])
