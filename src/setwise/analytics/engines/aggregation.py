@@ -261,11 +261,12 @@ def label_kind(column: Column) -> type[str] | type[int]:
 
 
 def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
-    """Raise `InvalidParameter` if labels of the domain, or the null label, have another type than those of `column`.
+    """Raise `InvalidParameter` if labels that `aggregation` states have another type than the labels of `column`.
 
-    The domain is the list of labels that may be returned, and the null label stands for null. `place` is the position
-    of `column` among the columns of the group. A label of several values is compared by its value at this position.
-    Only the first label of the domain is checked, because `distinct_labels` has checked that all are of one type.
+    Such labels are the domain (the list of labels that may be returned) and the null label (which stands for null).
+    `place` is the position of `column` among the columns of the group. A label of several values is compared by its
+    value at this position. Only the first label of the domain is checked, because `distinct_labels` has checked that
+    all are of one type.
     """
     labels: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
     if aggregation.null_item is not None:
@@ -284,11 +285,11 @@ def _type_name(column: Column) -> str:
 def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether `aggregation` can be computed by either of two SQL statements.
 
-    One groups the rows by user and item; the other numbers them with window functions. The second form is
-    `StatementBuilder.counts_of_rows`; the engine takes the faster one. False if users keep all items, because then
-    nothing has to be ranked. Also false if the statement needs one row for each pair of user and item: for sums of a
-    column, for measures that depend on all groups of a user, and for measures by which one user adds to several cells
-    of a group (a cell is an integer whose users are counted).
+    One statement groups the rows by user and item; the other (`StatementBuilder.counts_of_rows`) numbers the rows with
+    window functions. Both give the same result, and the engine takes the faster one. Returns False if users keep all
+    items, because then nothing has to be ranked. Also False if the aggregation needs one row for each pair of user and
+    item: for sums of a column, for measures that depend on all groups of a user, and for measures by which one user
+    adds to several cells of a group (a cell is an integer whose users are counted).
     """
     pairs_needed = aggregation.value is not None or any(
         measure.spans_groups or measure.is_spread for measure in aggregation.measures

@@ -188,7 +188,7 @@ class Engine(ABC):
 
     @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups with the highest exact bounded counts (no noise), highest first.
+        """Return the `most` groups of `aggregation` with the highest exact bounded counts (no noise), highest first.
 
         Groups with equal counts are in the order of their labels, by code point.
         """
@@ -226,7 +226,7 @@ class Engine(ABC):
 
     @without_driver_error
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
-        """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
+        """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
         Columns are u (the user as text), g0, g1, ... (labels). All groups of a user are in it: contributions are not
         bounded. The rows are as private as the table; only the state of a live series, which belongs to the data
@@ -270,10 +270,10 @@ class Engine(ABC):
         """Store users' items, ranked at random once, as a prepared dataset; return its description.
 
         `user`, `item` and `value` name columns. A stored row (item, n, rank, users) says that `users` users have `item`
-        at that rank and n rows of it (or the sum n of the column `value`). A later histogram of k items per user reads
-        the ranks up to k and not the source. `where` filters the rows, and `null_item` is the label of rows without an
-        item. `destination` is a directory for DuckDB and a table name for other engines. `open_engine` opens it;
-        queries are refused once the source has changed.
+        at that rank and n rows of it, or the sum n of the column `value` unless that is None. A later histogram of k
+        items per user reads the ranks up to k and not the source. `where` filters the rows (None: all rows), and
+        `null_item` labels rows without an item (None: they are left out). `destination` is a directory for DuckDB, and
+        a table name for other engines, which `open_engine` opens; queries are refused once the source has changed.
         """
         aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
         check_suitable(aggregation, self.describe())
@@ -339,7 +339,7 @@ class Engine(ABC):
         """
 
     def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
-        """Return a context manager that yields the query object whose `group_weights` the discovery of groups calls.
+        """Return a context manager that yields the query of `aggregation` for the rounds of the discovery of groups.
 
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which no longer distinguishes users.
         """
@@ -382,7 +382,7 @@ class SqlEngineQuery(ABC):
         self._builder = StatementBuilder(dialect, relation, schema, Parameters(dialect))
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return the exact bounded counts of all groups, or, with `most`, of the `most` highest, highest first."""
+        """Return the exact bounded counts of all groups, or of the `most` highest, highest first; None means all."""
         if self._manifest is None:
             statement = self._decode(self._all_counts())
         else:
@@ -473,7 +473,7 @@ class SqlEngineQuery(ABC):
         """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
 
         An engine that splits the users into parts, to save memory, overrides this method and adds up `_statistics` of
-        them.
+        the parts.
         """
         return self._statistics()
 

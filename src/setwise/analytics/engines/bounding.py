@@ -80,12 +80,12 @@ def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) 
 
 
 def _constant(column: Column, value: Value, dialect: Dialect, parameters: Parameters) -> str:
-    """Add the constant `value` to `parameters`; return the SQL expression that casts it to the type of `column`."""
+    """Add the constant `value` to `parameters`; return SQL of `dialect` that casts it to the type of `column`."""
     return dialect.constant(column, parameters.add(_parameter_value(value)))
 
 
 def _parameter_value(value: Value) -> Bound:
-    """Return a filter constant as it is sent to the engine: dates, times and decimals as text, others unchanged."""
+    """Return the filter constant `value` as it is sent to the engine: dates, times and decimals become text."""
     match value:
         case datetime():
             return value.isoformat(sep=" ", timespec="microseconds")
@@ -145,7 +145,7 @@ class StatementBuilder:
         return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(all_conditions)}"
 
     def labels(self, aggregation: Aggregation) -> list[str]:
-        """Return the SQL expressions of the labels of a row's group, one for each of the columns g0, g1, ..."""
+        """Return the SQL expressions of a row's labels in `aggregation`, one for each of the columns g0, g1, ..."""
         if aggregation.item is None:
             return [f"'{EVERYTHING}'"]
         return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
@@ -163,7 +163,7 @@ class StatementBuilder:
         return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the SQL statement for one row (u, labels, n) per user and item, from the SQL statement `rows`.
+        """Return SQL for one row (u, labels, n) per user and item of `aggregation`, from the SQL statement `rows`.
 
         n is the number of the user's rows, or the sum of their values (see `pairs`). If rows are counted (no value
         column) and `per_item` is 1, n is the constant 1, so that the engine does not need to count rows.
@@ -174,7 +174,7 @@ class StatementBuilder:
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the SQL statement for one row (u, labels, n) per user and item, from the SQL statement `rows`.
+        """Return SQL for one row (u, labels, n) per user and item of `aggregation`, from the SQL statement `rows`.
 
         n is the number of the user's rows, or the sum of their values, at most 2^62. Pairs with n <= 0 are left out.
         """
@@ -186,7 +186,7 @@ class StatementBuilder:
         return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
     def user_groups(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the SQL statement for all distinct pairs (labels, u) of a group and a user in it; u is cast to text.
+        """Return the SQL statement for all distinct pairs (labels, u) of a group of `aggregation` and a user, as text.
 
         `rows` is the SQL statement of the rows to aggregate.
         """
@@ -195,7 +195,7 @@ class StatementBuilder:
         return f"SELECT {labels}, {self.dialect.text('u')} AS u FROM ({distinct}) AS pairs"
 
     def ranked(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return the SQL statement for the labels, `columns` and random rank of each user's items.
+        """Return the SQL statement for the labels, `columns` and random rank of each user's items in `aggregation`.
 
         `pairs` is the SQL statement with one row per user and item, and `columns` are comma-separated names of its
         columns. rank numbers every user's items from 1, in the order of a hash of user and labels with the secret salt
@@ -244,7 +244,7 @@ class StatementBuilder:
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
-        """Return the SQL statement for one row (labels, weight, root, share) per group, from the SQL statement `pairs`.
+        """Return SQL for one row (labels, weight, root, share) per group of `aggregation`, from the SQL of `pairs`.
 
         `pairs` has one row (labels, u) per user and group. The three numbers sum, over the group's users, about
         2^20/sqrt(k), 2^14/sqrt(k) and 2^14/k, where k is the user's number of groups (`user_weight`, `user_root` and
@@ -266,7 +266,7 @@ class StatementBuilder:
         return f"SELECT {labels}, {', '.join(columns)} FROM ({alike}) AS alike GROUP BY {labels}"
 
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
-        """Return the SQL statement for the measures of every group: (labels, cell, measure, users, s0, n0, s1, ...).
+        """Return SQL for the measures of `aggregation` of every group: (labels, cell, measure, users, s0, n0, s1, ...).
 
         A row with measure = -1 is about the whole group: users is its number of users and, for each measure i that is
         summed, s<i> is the sum and n<i> the number of users who add something. A row with measure = i >= 0 is about one
@@ -329,11 +329,11 @@ class StatementBuilder:
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
         """Return the part of the `statistics` statement (SQL) for one measure by which a user adds to several cells.
 
-        A cell is an integer whose users are counted. `place` is the position of the measure, and `sums` names the
-        columns of sums, which are 0 in these rows. If the measure counts distinct values, there is one row per group,
-        whose column users is the number of distinct values that users keep (chosen with `salt`, a SQL expression). If
-        the measure has a `weight`, there is one row per cell, whose column users is a sum of units: each user divides
-        `weight` units among the cells of their rows.
+        A cell is an integer whose users are counted. `place` is the position of the measure in `aggregation`, and
+        `sums` names the columns of sums, which are 0 in these rows. If the measure counts distinct values, there is one
+        row per group, whose column users is the number of distinct values that users keep (chosen with `salt`, a SQL
+        expression). If the measure has a `weight`, there is one row per cell, whose column users is a sum of units:
+        each user divides `weight` units among the cells of their rows.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -365,10 +365,10 @@ class StatementBuilder:
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
         """Return SQL with the result of `_spread_measure` for a measure with `weight`, on engines with MATERIALIZED.
 
-        Each user divides `weight` units among the cells (integers) of their rows in a group. This form is faster
-        because most users have one row in a group, whose cell gets all units; only for other users are units divided,
-        by three window functions. `place` is the position of the measure, `salt` the SQL expression of the salt that
-        decides which groups a user keeps, and `none` SQL text of further columns that are 0.
+        Each user divides `weight` units among the cells (integers) of their rows in a group. This form is faster,
+        because most users have one row in a group, whose cell gets all units; units of others are divided by three
+        window functions. `place` is the measure's position in `aggregation`, `salt` the SQL of the salt that chooses
+        the groups of a user (None: all are kept), and `none` SQL text of further columns that are 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -451,11 +451,11 @@ class StatementBuilder:
         return self.dialect.whole(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
 
     def _measures(self, aggregation: Aggregation) -> Measures:
-        """Return the builder of SQL expressions for the integers that users add to groups (measures)."""
+        """Return the builder of SQL for the measures of `aggregation` (the integers that users add to groups)."""
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return a SQL statement for (labels, count) of every item that numbers rows instead of grouping them.
+        """Return SQL, which numbers rows instead of grouping them, for (labels, count) of every item of `aggregation`.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt that ranks each user's items.
         The counts equal those that `pairs`, `ranked`, `kept` and `counts` give one after the other. In the window's
@@ -469,7 +469,7 @@ class StatementBuilder:
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def _numbered(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
-        """Return a SQL statement that turns each row of the SQL statement `rows` into (labels, rank, earlier, sums).
+        """Return SQL that turns each row of the SQL `rows` of `aggregation` into (labels, rank, earlier, sums).
 
         rank numbers the user's items from 1, in an order that `salt` decides, and earlier is the number of rows of the
         same user and item before this one. `sums` maps column names to SQL aggregates over the window named `alike`,
@@ -492,7 +492,7 @@ class StatementBuilder:
         return f"{grouped} ORDER BY rank, item"
 
     def counts_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
-        """Return the SQL statement for (label, count) of every item, from the rows of a prepared dataset.
+        """Return SQL for (label, count) of every item of `aggregation`, from the rows of a prepared dataset.
 
         A stored row (item, n, rank, users) says that `users` users have the item at this rank and add n to it. The
         counts equal those of `counts` over the original table. `conditions` are further SQL conditions on stored rows.
@@ -506,7 +506,7 @@ class StatementBuilder:
         return f"SELECT item AS g0, {count} AS count FROM {kept} GROUP BY item"
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
-        """Return the SQL statement for (labels, count) of every item, from the SQL statement `kept`.
+        """Return the SQL statement for (labels, count) of every item of `aggregation`, from the SQL statement `kept`.
 
         `kept` has one row (labels, n) per user and kept item; count sums n, clipped to `per_item`, over users. A count
         above 2^62, the most that a histogram holds, is returned as 2^62.
@@ -519,7 +519,7 @@ class StatementBuilder:
         return f"SELECT {labels}, {count} AS count FROM ({kept}) AS kept GROUP BY {labels}"
 
     def highest(self, aggregation: Aggregation, counts: str, most: int) -> str:
-        """Return the SQL statement for the `most` groups with the highest counts, as (labels, count), highest first.
+        """Return SQL for the `most` groups of `aggregation` with the highest counts, as (labels, count), highest first.
 
         `counts` is the SQL statement for (labels, count) of all groups. Equal counts are in the order of their labels.
         """
@@ -528,7 +528,7 @@ class StatementBuilder:
 
 
 def label_columns(aggregation: Aggregation) -> str:
-    """Return the names of the SQL columns that hold a group's labels, as text "g0, g1, ..."; at least g0."""
+    """Return the names of the SQL columns that hold a label of `aggregation`, as text "g0, g1, ..."; at least g0."""
     return ", ".join(f"g{place}" for place in range(max(1, len(aggregation.groups))))
 
 
@@ -582,7 +582,7 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 
 
 def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
-    """Return a SQL statement of `builder` that shows how often the rows of a sample repeat a (user, item) pair.
+    """Return SQL of `builder` that counts how often rows of a sample repeat a (user, item) pair of `aggregation`.
 
     Its result is one row (found, pairs): found is the number of rows, and pairs the number of distinct (user, item)
     pairs, of the SQL statement `sample_rows`, which selects all rows of some of the users.

@@ -56,8 +56,8 @@ class CellGrammar:
 
     `decimal` is the decimal point, and `thousands` the character between groups of three digits, or "" for none.
     `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan) and %Y (or %y for two
-    digits); in a cell, a time of day may follow the date. `null` are words that stand for an empty cell in any text
-    column. Bad values raise `InvalidParameter`.
+    digits); in a cell, a time of day may follow the date. None means that dates begin with the year, as in 2024-01-02.
+    `null` are words that stand for an empty cell in any text column. Bad values raise `InvalidParameter`.
 
     >>> CellGrammar(decimal=",", thousands=",")
     Traceback (most recent call last):
@@ -227,7 +227,8 @@ def date_pattern(date_format: str) -> str:
 def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites a number with a point for decimals and without thousands separators.
 
-    `text` is the SQL expression of the number, which is written as `grammar` says.
+    `text` is the SQL expression of the number, which is written as `grammar` says, and `functions` are the engine's SQL
+    templates.
     """
     if grammar.thousands:
         text = f"replace({text}, {functions.literal(grammar.thousands)}, '')"
@@ -237,9 +238,10 @@ def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> 
 def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
-    `text` is the SQL expression of a text cell, and `grammar.date_format` the format of its date; without a format,
-    `text` is returned. A cell that does not match the format is left unchanged, because dates that begin with the year
-    are also read. But if the format itself begins with the year, a cell that does not match it becomes null.
+    `text` is the SQL expression of a text cell, `functions` are the engine's SQL templates, and `grammar.date_format`
+    is the format of the date; if that is None, `text` is returned. A cell that does not match the format is left
+    unchanged, because dates that begin with the year are also read. But if the format itself begins with the year, a
+    cell that does not match it becomes null.
     """
     if grammar.date_format is None:
         return text
@@ -249,9 +251,11 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     places = {letter: place for place, letter in enumerate(letters, start=1)}
 
     def part(letter: str) -> str:
-        """Return a SQL expression that extracts one part of the date in the cell: its digits, or its month name.
+        """Return a SQL expression for one part of the date that the cell `text` of the enclosing call contains.
 
-        `letter` names the part as the date format does: d for the day, m or b for the month, Y or y for the year.
+        The part is the digits, or the name of the month. `letter` names it as the date format does: d for the day, m or
+        b for the month, Y or y for the year. The cell is matched with the regular expression `pattern`, in which
+        `places` has the group of each letter.
         """
         return f"regexp_extract({text}, {functions.literal(pattern)}, {places[letter]})"
 

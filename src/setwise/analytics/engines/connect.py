@@ -111,9 +111,10 @@ def open_engine(
     "spark://host:7077" or "local[4]" (for files, catalogue tables and Spark's own data frames), or "postgresql://...",
     "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a table inside a database
     file; `file::table` does the same. `types` maps text columns, such as all columns of a CSV file, to the types as
-    which they are read; a column of a joined table is named TABLE.COLUMN. `csv` says how CSV files are written.
-    `joined` names the tables that are joined, and what is derived from the joined rows. `memory` is DuckDB's memory
-    limit, as in "4GiB". `progress` is called with the share of work done while a query runs.
+    which they are read; a column of a joined table is named TABLE.COLUMN. `csv` says how CSV files are written; None
+    means the defaults of `CsvOptions`. `joined` names the tables that are joined, and what is derived from the joined
+    rows. `memory` is DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress` is called with the
+    share of work done while a query runs.
 
     Raises: `InvalidParameter` for an unknown engine, `MissingExtra` if its driver is not installed, `UnsuitableTable`
     or `UnknownColumn` for a table that cannot be read, `EngineFailed` for a server that cannot be reached.
@@ -232,7 +233,7 @@ IN_MEMORY = Location(name="")
 def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
     """Return the name and the local files of the table that `open_engine` would open.
 
-    `source`, `engine` and `table` are the arguments of `open_engine`.
+    `source`, `engine` and `table` (None if no table inside a file is named) are the arguments of `open_engine`.
 
     A table of a database has its own name, a file its name without endings, a folder or glob the name of the folder,
     and a prepared dataset the name of the table it was prepared from. A table in an object store has no local files.

@@ -318,7 +318,7 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def utf8_text(cell: bytes | None) -> str | None:
-    """Return bytes as text; None for None and for bytes that are not UTF-8."""
+    """Return the bytes of `cell` as text; None if they are not UTF-8, or if `cell` is None."""
     try:
         return None if cell is None else cell.decode()
     except UnicodeDecodeError:

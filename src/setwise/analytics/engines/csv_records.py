@@ -200,9 +200,10 @@ class Records:
         """Return CSV `records` with quotes around cells that contain a carriage return, as Arrow's parser requires."""
 
         def quoted(match: re.Match[bytes]) -> bytes:
-            """Return the matched cell, in quotes if it contains a carriage return that is not part of the line end.
+            """Return the cell that `match` found, in quotes if it has a carriage return that does not end the line.
 
-            A cell that has quotes already is returned unchanged.
+            A cell that has quotes already is returned unchanged. The byte after the cell in `records`, which the
+            enclosing call has, decides whether the carriage return ends the line.
             """
             cell = match[0]
             if cell[0] == QUOTE or b"\r" not in cell:
@@ -423,7 +424,8 @@ def _per_line(flags: Flags, feeds: Places) -> npt.NDArray[np.int32]:
 def _roles(block: Bytes, quotes: Places, layout: Layout) -> tuple[Flags, Flags]:
     """Return two arrays of flags, one entry per quote: may it open a quoted cell, and may it close one.
 
-    `quotes` are the positions of the quotes in `block`. A quote next to another quote may do both.
+    `quotes` are the positions of the quotes in `block`, and `layout` says how records are written. A quote next to
+    another quote may do both.
     """
     before, after = block[quotes - 1], block[quotes + 1]
     opens = (before == layout.separator) | (before == LF) | (before == QUOTE)

@@ -143,9 +143,9 @@ class DerivedTable:
     def statement(self, relation: str, columns: Sequence[str] | None = None) -> str:
         """Return the SQL text, to stand after FROM, of the derived table.
 
-        `relation` is the SQL text after FROM of the source table. It has all columns of the source, or, if `columns`
-        are given, at least those that `needed(columns)` returns. If the derivation reads the source twice, the SQL
-        materialises the source where the engine supports that, because a stream can be read only once.
+        `relation` is the SQL text after FROM of the source table. It has all columns of the source, or, unless
+        `columns` is None, at least those that `needed(columns)` returns. If the derivation reads the source twice, the
+        SQL materialises the source where the engine supports that, because a stream can be read only once.
         """
         needed = self.needed(columns)
         source = self.source
@@ -263,7 +263,7 @@ def _columns_read(expressions: Iterable[RowExpression]) -> set[str]:
 def _step_schema(step: Step, schema: Schema, joined: Schema | None, dialect: Dialect) -> Schema:
     """Return the columns of the table after the derivation step `step`; `schema` are the columns before it.
 
-    `joined` are the columns of the rows that a `JoinUserRows` joins, and None for other steps.
+    `joined` are the columns of the rows that a `JoinUserRows` joins, None for other steps; `dialect` is the engine's.
     Raises: `InvalidParameter` or `UnknownColumn` if types do not fit, or two columns have the same name.
     """
     match step:
@@ -311,7 +311,7 @@ def _step_sql(
     """
 
     def listed(columns: Sequence[NamedExpression]) -> str:
-        """Return the SQL text of a SELECT list: each of the named expressions `columns` AS its name."""
+        """Return SQL of a SELECT list: each of `columns`, an expression over the outer `schema`, AS its name."""
         return _joined_text(
             f"{_column_sql(each.expression, schema, dialect)} AS {dialect.name(each.name)}" for each in columns
         )
@@ -342,11 +342,11 @@ def _step_sql(
 def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Dialect) -> str:
     """Return the SQL statement that adds the window functions of `step` to the rows of `relation`.
 
-    `relation` is the SQL text after FROM. The result has the columns of `schema` and one per window function. Rows that
-    are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical order of their names.
-    Rows that are equal in all these columns may have any order, but two window functions must use the same order:
-    otherwise their values in one row would depend on how the engine sorts. So with several such window functions the
-    rows of each user are numbered first, and the number decides ties in all of them.
+    `relation` is the SQL text, of `dialect`, after FROM. The result has the columns of `schema` and one per window
+    function. Rows that are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical
+    order of their names. Rows that are equal in all these columns may have any order, but two window functions must use
+    the same order: otherwise their values in one row would depend on how the engine sorts. So with several such window
+    functions the rows of each user are numbered first, and the number decides ties in all of them.
     """
     user = schema.column(step.user)
     by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}
@@ -385,7 +385,7 @@ def _depends_on_ties(window: UserWindow) -> bool:
 
 
 def _join_sql(step: JoinUserRows, left: tuple[str, Schema], right: tuple[str, Schema], dialect: Dialect) -> str:
-    """Return the SQL statement that joins the rows of each user in two derived tables, on the keys of `step`.
+    """Return the SQL, in `dialect`, that joins the rows of each user in two derived tables, on the keys of `step`.
 
     `left` and `right` are the two tables, each as its SQL text after FROM and its columns. Columns are renamed inside
     the join, so that equal names in both tables cannot clash.
@@ -409,7 +409,7 @@ def _join_sql(step: JoinUserRows, left: tuple[str, Schema], right: tuple[str, Sc
 def _check_comparable(
     left: RowExpression, left_schema: Schema, right: RowExpression, right_schema: Schema, dialect: Dialect
 ) -> None:
-    """Raise `InvalidParameter` unless the two keys of a join, `left` and `right`, have values of the same type."""
+    """Raise `InvalidParameter` unless `left` and `right`, join keys over their two schemas, have values of one type."""
     kinds = [
         compile_expression(left, left_schema, dialect).kind,
         compile_expression(right, right_schema, dialect).kind,
@@ -429,7 +429,7 @@ _SORTED_BY_CONTENT = (
 
 
 def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schema, dialect: Dialect) -> Value:
-    """Return the SQL expression of the function `window` over the rows of one user, and the type of its values.
+    """Return the SQL, in `dialect`, of the function `window` over the rows of one user, and the type of its values.
 
     `user` is the user column, and `ties` are SQL sort keys that decide the order of rows that are equal in ORDER BY.
     Raises: `InvalidParameter` if the type of the argument does not fit the function.
@@ -456,7 +456,7 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
 
 
 def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
-    """Return two SQL sort keys for `key`: one sorts nulls before or after all values, the other sorts the values."""
+    """Return two SQL sort keys for `key` over `schema`: one puts nulls before or after all values, one sorts values."""
     value = compile_expression(key.expression, schema, dialect)
     null, other = (0, 1) if key.nulls_first else (1, 0)
     direction = " DESC" if key.descending else ""
@@ -473,7 +473,7 @@ def _key_sql(value: Value) -> str:
 
 
 def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL of `expression`, by which a step computes a column from a row of the table before the step.
+    """Return the SQL, in `dialect`, of `expression`, which computes a column from a row of the table before a step.
 
     `schema` are the columns of that table. A plain column is its quoted name; a condition becomes the engine's boolean.
     """
@@ -486,7 +486,7 @@ def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> 
 def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
     """Return the `Column` (name, kind and SQL type) that the named expression `named` adds to a derived table.
 
-    `schema` are the columns of the table before. A plain column keeps its type under the new name.
+    `schema` are the columns of the table before, and `dialect` writes its SQL. A plain column keeps its type.
     """
     if isinstance(named.expression, ColumnValue):
         column = schema.column(named.expression.name)
@@ -503,7 +503,7 @@ def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
 
 
 def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL of `expression`, a key by which the rows of one user are grouped.
+    """Return the SQL, in `dialect`, of `expression`, a key over `schema` by which the rows of one user are grouped.
 
     Some engines group different values of a plain column together, such as 7.0 and 7.00, and return one of them,
     depending on the order of rows. So the expression makes such values identical (decimals lose zeros at their ends,
@@ -525,7 +525,7 @@ def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> s
 def _exact_column(column: Column, dialect: Dialect) -> Column:
     """Return the `Column` that the key `column`, such as the user column, becomes after rows are grouped by it.
 
-    A text column becomes one of the engine's standard text type; other columns keep their type.
+    A text column becomes one of `dialect`'s standard text type; other columns keep their type.
     """
     if column.kind is not Kind.TEXT:
         return column
@@ -533,16 +533,16 @@ def _exact_column(column: Column, dialect: Dialect) -> Column:
 
 
 def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect) -> Column:
-    """Return the `Column` (name and type) of `aggregate`, an aggregate over the rows of one user."""
+    """Return the `Column` (name and `dialect`'s type) of `aggregate`, an aggregate over one user's rows of `schema`."""
     value = _aggregate(aggregate, schema, dialect)
     return _value_column(aggregate.name, aggregate.argument, value, schema, dialect)
 
 
 def _value_column(name: str, argument: RowExpression | None, value: Value, schema: Schema, dialect: Dialect) -> Column:
-    """Return the `Column` called `name` that holds the results of an aggregate or a window function.
+    """Return the `Column` called `name`, typed for `dialect`, of the results of an aggregate or window function.
 
     `argument` is the function's argument, or None, and `value` its compiled SQL with the type. If the result is a date
-    or time from the column `argument`, such as its MAX, the new column has that column's SQL type and precision.
+    or time from a column `argument` of `schema`, such as its MAX, it has that column's SQL type and precision.
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)
@@ -552,7 +552,7 @@ def _value_column(name: str, argument: RowExpression | None, value: Value, schem
 
 
 def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over: str = "") -> Value:
-    """Return the SQL expression of `aggregate` over the rows of one user, and the type of its result.
+    """Return the SQL of `aggregate` over the rows of one user (with columns `schema`), and the type of its result.
 
     `over` is the SQL text of an OVER clause, which makes the aggregate a window function, or "" for a plain aggregate.
     Raises: `InvalidParameter` if the type of the argument does not fit the function.
@@ -576,7 +576,7 @@ def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over:
 
 
 def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str) -> Value:
-    """Return the SQL of SUM or AVG (`function`) over the rows of one user; `value` is the compiled argument.
+    """Return SQL of `dialect` for SUM or AVG (`function`) over the rows of one user; `value` is the compiled argument.
 
     Integers are summed exactly, and a SUM of 2^53 or more is null. Other numbers are clipped to -2^42 .. 2^42, rounded
     to multiples of 2^-20 and then summed exactly. `over` is the SQL text of an OVER clause, or "".

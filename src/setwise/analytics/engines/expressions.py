@@ -29,7 +29,7 @@ LARGEST_UNITS = 2**62
 
 
 def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
-    """Return a SQL expression for the label of a row's group: the value of a column, or the bin that holds it.
+    """Return SQL of `dialect` for the label of a row's group: the value of a column, or the bin that holds it.
 
     `group` names the column and the kind of bins, and `schema` are the columns of the table. The label is null if the
     value is null, or if no bin holds it.
@@ -54,8 +54,8 @@ def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
 def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str:
     """Return a SQL expression for the lower end of the bin that holds the number in column `name`.
 
-    All bins have the width `width`. The lower end is an integer, or text if the width is not an integer; it is null for
-    numbers beyond `LARGEST_BINNED`.
+    All bins have the width `width`, `schema` has the column, and `dialect` writes the SQL. The lower end is an integer,
+    or text if the width is not an integer; it is null for numbers beyond `LARGEST_BINNED`.
     """
     column = schema.column(name)
     scale = 10**width.decimals
@@ -77,8 +77,8 @@ def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str
 def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
     """Return a SQL expression for the period that holds the date or time in column `name`, as text.
 
-    For each `unit` the text is: year 2026, quarter 2026-Q1, month 2026-01, week 2026-01-05 (its Monday), day
-    2026-01-05, hour 2026-01-05 13:00.
+    `schema` has the column, and `dialect` writes the SQL. For each `unit` the text is: year 2026, quarter 2026-Q1,
+    month 2026-01, week 2026-01-05 (its Monday), day 2026-01-05, hour 2026-01-05 13:00.
     """
     column = schema.column(name)
     day = dialect.day(column)
@@ -251,7 +251,10 @@ def _doubling_bin(number: str) -> str:
     """
 
     def place(positive: str) -> str:
-        """Return a SQL expression for the number, 1 to 60, of the bin of the SQL number `positive`, above bin 0."""
+        """Return a SQL expression for the number, 1 to 60, of the bin that holds the SQL number `positive`.
+
+        `positive` is greater than the upper end of bin 0.
+        """
         exponent = f"CEIL(LN({positive}) / {real_constant(log(2))} - 1e-9)"
         least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT
         return f"GREATEST(LEAST({exponent}, {most}), {least}) - {LEAST_EXPONENT}"

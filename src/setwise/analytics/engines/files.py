@@ -285,7 +285,7 @@ FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def files_version(files: Sequence[TableFile]) -> FilesVersion:
-    """Return (inode, size, modification time) of each file; they differ after a file was written again.
+    """Return (inode, size, modification time) of each of `files`; they differ after a file was written again.
 
     The size is in bytes and the time in nanoseconds. For an object of a store a number made of its ETag replaces the
     inode.
@@ -327,11 +327,12 @@ def files_fingerprint(files: Sequence[TableFile]) -> str:
 class CsvOptions:
     """How CSV files are written, as the data holder declares it.
 
-    `columns` names the columns of files without a header, and `encoding` is that of the files. `skip_lines` is the
-    number of lines above the header or the first row. `header` set to True says that the first line is a header even if
-    it looks like a row. `format`, such as csv.gz, replaces the ending of the files' names. `separator` is the text
-    between cells; if it is None, the ending decides: a comma for .csv, a tab for .tsv. `decimal`, `thousands`,
-    `date_format` and `null` say how cells are written (`CellGrammar` in cells.py). Bad values raise `InvalidParameter`.
+    `columns` names the columns of files without a header (None: the files have a header), and `encoding` is that of the
+    files. `skip_lines` is the number of lines above the header or the first row. `header` set to True says that the
+    first line is a header even if it looks like a row; if it is None, such a line is refused. `format`, such as csv.gz,
+    replaces the ending of the files' names. `separator` is the text between cells; if it is None, the ending decides: a
+    comma for .csv, a tab for .tsv. `decimal`, `thousands`, `date_format` and `null` say how cells are written
+    (`CellGrammar` in cells.py). Bad values raise `InvalidParameter`.
     """
 
     separator: str | None = None
@@ -425,7 +426,7 @@ def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]
 
 
 def columns_of(opened: Sequence[CsvFile]) -> tuple[str, ...]:
-    """Return the column names of CSV files of one table, in the order of the first file that is not empty.
+    """Return the column names of `opened`, the CSV files of one table, in the order of the first non-empty file.
 
     The result is empty if all files are empty.
     """

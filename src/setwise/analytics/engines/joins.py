@@ -310,7 +310,7 @@ class ServerJoin:
     def look_up(self, find_table: Callable[[str], Relation], dialect: Dialect) -> Relation:
         """Look up every table on the server, and return the join as one relation.
 
-        `find_table` returns the relation of a table by its name.
+        `find_table` returns the relation of a table by its name, and `dialect` writes the SQL of the server.
         Raises: `UnsuitableTable` if one of the tables is a prepared dataset, `InvalidParameter` or `UnknownColumn` if
         the join is not allowed.
         """

@@ -303,7 +303,7 @@ def _filesystem() -> "FileSystem":
 def _client(_environment: str) -> "FileSystem":
     """Return a new client for the object store that the environment variables AWS_* name.
 
-    The argument is a digest of these variables. It is not read: it is the key of the cache, so that a new client is
+    `_environment` is a digest of these variables. It is not read: it is the key of the cache, so that a new client is
     made when the variables change.
 
     Raises: `InvalidParameter` if AWS_ENDPOINT_URL is not a URL without credentials.

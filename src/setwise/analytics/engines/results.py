@@ -76,7 +76,7 @@ def arrow_labels(table: "pa.Table", aggregation: Aggregation) -> list[Label]:
 
 
 def _combine_labels(columns: Sequence[list[Cell]]) -> list[Label]:
-    """Return one label per row: the cell of a single label column, or a tuple of the cells of several."""
+    """Return one label per row: its cell in the only one of the label `columns`, or a tuple of its cells in several."""
     return list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
@@ -87,7 +87,7 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 def arrow_group_weights(found: "pa.Table", aggregation: Aggregation) -> GroupWeights:
     """Return the exact sums of users' weights per group, for one round of the discovery of groups.
 
-    `found` is the Arrow result of the SQL statement of `StatementBuilder.weights`.
+    `found` is the Arrow result of the SQL statement of `StatementBuilder.weights` for `aggregation`.
     """
     weights, roots, shares = (found.column(name).to_numpy() for name in WEIGHT_COLUMNS)
     return GroupWeights(Histogram.of(arrow_labels(found, aggregation), weights), int(roots.sum()), int(shares.sum()))
@@ -131,8 +131,8 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from an Arrow result.
 
-    `table` is the result of the SQL statement of `StatementBuilder.statistics`. It has many rows but few distinct
-    labels, so Arrow encodes the labels by numbers, and each is converted to a Python object once.
+    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`. It has many rows but
+    few distinct labels, so Arrow encodes the labels by numbers, and each is converted to a Python object once.
     """
     encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]
     distinct, places = encoded[0]
@@ -163,8 +163,8 @@ def _group_table(
 ) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from the numbers of a result.
 
-    The result is one of `StatementBuilder.statistics`. `groups` maps each label to its group number, `places` gives the
-    group number of each row, and `columns` are the columns of numbers by name.
+    The result is that of the SQL statement of `StatementBuilder.statistics` for `aggregation`. `groups` maps each label
+    to its group number, `places` gives the group number of each row, and `columns` are the columns of numbers by name.
     """
     labels = list(groups)
     of_groups = np.flatnonzero(columns["measure"] == -1)

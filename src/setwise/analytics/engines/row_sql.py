@@ -221,7 +221,7 @@ class _Compiler:
         return self._dialect.text_constant(value)
 
     def _arithmetic(self, expression: Arithmetic) -> Value:
-        """Return the SQL and the type of +, -, *, / or %; null on overflow and on division by zero.
+        """Return the SQL and the type of `expression`, +, -, *, / or %; null on overflow and on division by zero.
 
         A date plus or minus a number of days is a date, and the difference of two dates is a number of days.
         Raises: `InvalidParameter` if a side is not a number, or a side of % is not an integer.
@@ -248,7 +248,7 @@ class _Compiler:
         return Value(null_beyond(computed, LARGEST), Kind.FLOAT, tiny=True)
 
     def _date_arithmetic(self, expression: Arithmetic) -> Value:
-        """Return the SQL of a date plus or minus a number of days, or of the number of days between two dates.
+        """Return the SQL of `expression`, a date plus or minus a number of days, or the days between two dates.
 
         Raises: `InvalidParameter` for other arithmetic with dates, and for arithmetic with times.
         """
@@ -314,7 +314,7 @@ class _Compiler:
         return f"({left.sql} {expression.operator} {right.sql})"
 
     def _time_comparison(self, expression: Compared) -> str | None:
-        """Return the SQL condition of a comparison of two dates or times, of which one may be a text constant.
+        """Return the SQL condition of `expression`, a comparison of two dates or times; one may be a text constant.
 
         The text constant is read as a date or time. Returns None for all other comparisons, and for two columns of the
         same type, which are compared as they are.
@@ -356,7 +356,7 @@ class _Compiler:
         return self._dialect.constant(column, self._text(written))
 
     def _like(self, expression: Matched) -> str:
-        """Return the SQL condition that a text matches a LIKE pattern; for ILIKE, the case of A to Z is ignored.
+        """Return the SQL condition of `expression`, LIKE or ILIKE, which ignores the case of the letters A to Z.
 
         Raises: `InvalidParameter` if the value is not text, or the pattern is longer than `LONGEST_PATTERN`.
         """
@@ -435,7 +435,7 @@ class _Compiler:
                 assert_never(expression.function)
 
     def _extreme(self, expression: Call) -> Value:
-        """Return the SQL and the type of LEAST or GREATEST; null if any argument is null, as in GoogleSQL."""
+        """Return the SQL and type of `expression`, LEAST or GREATEST; null if any argument is null, as in GoogleSQL."""
         values, kind = self._to_one_kind(expression.arguments, expression.function)
         if kind is Kind.BOOLEAN:
             raise InvalidParameter(f"{expression.function} takes numbers, text or times, not conditions")
@@ -501,7 +501,7 @@ class _Compiler:
         return value if value.kind is Kind.INTEGER else self._round(value)
 
     def _to_text(self, argument: RowExpression) -> Value:
-        """Return the SQL that converts a text, integer, condition or date to text; a date is written as in 2026-01-31.
+        """Return the SQL that converts `argument` (text, integer, condition or date) to text; a date as in 2026-01-31.
 
         Raises: `InvalidParameter` for floats and times, which engines write as text in different ways.
         """
@@ -537,7 +537,7 @@ class _Compiler:
         return Value(self._dialect.whole(null_beyond(signed, LARGEST_INTEGER)), Kind.INTEGER)
 
     def _concatenation(self, expression: Call) -> Value:
-        """Return the SQL of texts and integers written one after the other; null if one of them is null.
+        """Return the SQL of `expression`, texts and integers written one after the other; null if one of them is null.
 
         Raises: `InvalidParameter` for other types, which engines write as text in different ways.
         """
@@ -550,7 +550,7 @@ class _Compiler:
         return Value(f"({' || '.join(texts)})", Kind.TEXT)
 
     def _text_function(self, expression: Call) -> Value:
-        """Return the SQL and the type of LOWER, UPPER, TRIM, LENGTH or SUBSTR of a text.
+        """Return the SQL and the type of `expression`: LOWER, UPPER, TRIM, LENGTH or SUBSTR of a text.
 
         LOWER and UPPER change only the letters A to Z.
         Raises: `InvalidParameter` if the argument is not text.

@@ -398,7 +398,10 @@ class TimeCompiler:
 
 
 def _choices(expression: Case | Call) -> list[RowExpression] | None:
-    """Return the values among which CASE, COALESCE, NULLIF, LEAST or GREATEST chooses; None for other functions."""
+    """Return the values among which `expression`, such as CASE or COALESCE, chooses; None for other functions.
+
+    The functions that choose are COALESCE, NULLIF, LEAST and GREATEST.
+    """
     if isinstance(expression, Case):
         values = [branch.value for branch in expression.branches]
         return values if expression.otherwise is None else [*values, expression.otherwise]

@@ -225,7 +225,7 @@ class ClickHouseCatalogue:
             """Return the types, by column name, of the table `name` in database `schema`, which the view reads.
 
             An empty `schema` means the view's own database. The table's stored columns are also added to the dict
-            `below`, so that their ClickHouse types can be compared with the view's.
+            `below` of the enclosing call, so that their ClickHouse types can be compared with the view's.
             """
             below.update(self._check_table(f"{schema or database}.{name}").stored)
             return _kinds(below)
@@ -286,7 +286,7 @@ class ClickHouseCatalogue:
 
 
 def _kinds(columns: Mapping[str, _Column]) -> dict[str, Kind]:
-    """Return the type (`Kind`) of each column of a ClickHouse table, by the column's name."""
+    """Return the type (`Kind`) of each of `columns`, the columns of a ClickHouse table by name."""
     return {name: clickhouse_column(name, column.native).kind for name, column in columns.items()}
 
 

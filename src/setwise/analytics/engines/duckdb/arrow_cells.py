@@ -156,7 +156,7 @@ def _holds_objects(kind: object) -> bool:
 
 
 def _object_text(cell: object) -> str | None:
-    """Return a str, bool, int, Decimal or date as text, always spelled the same way; None for other objects."""
+    """Return `cell`, a str, bool, int, Decimal or date, as text, always spelled the same way; None for others."""
     match cell:
         case str():
             return cell if _is_unicode(cell) else None

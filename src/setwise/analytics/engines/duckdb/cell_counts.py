@@ -75,7 +75,7 @@ def count_cells(
 
     A text column is counted as the type that `types` gives it, or else as the narrowest type as which 90% of the cells
     in a sample can be read. `grammar` says how cells are written. `user` is the column whose distinct values are
-    counted, or None. With `columns`, only these columns are counted and no type is guessed.
+    counted, or None. If `columns` is not None, only these columns are counted, and no type is guessed.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -166,8 +166,8 @@ def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: 
 
     They are codes if a sampled cell is an integer beyond 64 bits, which cannot be read as a number, or if one begins
     with a zero before other digits, because a number would lose the zero. But if one value is written both with and
-    without such zeros (7 and 007), the digits are numbers: as text, one user would become two. `grammar` says how cells
-    are written.
+    without such zeros (7 and 007), the digits are numbers: as text, one user would become two. The sample are the first
+    20,000 rows of `table`, read through `connection`. `grammar` says how cells are written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
     beyond, zeros, texts, numbers = _aggregate_row(
@@ -201,7 +201,8 @@ def _aggregate_row(
 ) -> tuple[Any, ...]:
     """Return the values of the SQL aggregates `expressions` over `table`, or over its first `limit` rows.
 
-    `columns` are the columns that the expressions read; None means all. `limit` None means all rows.
+    `connection` is the DuckDB connection that reads the table. `columns` are the columns that the expressions read;
+    None means all columns. If `limit` is None, all rows are read.
     """
     with connection.cursor() as cursor:
         relation = table.relation(cursor, columns)

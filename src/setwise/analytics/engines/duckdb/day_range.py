@@ -69,7 +69,7 @@ def batches_in_range(
 
 
 def _excluded_by_statistics(opened: "pq.ParquetFile", group: int, at: str, days: DayRange) -> bool:
-    """Return whether row group number `group` of a Parquet file has, by its statistics, no time in `days`.
+    """Return whether row group number `group` of the Parquet file `opened` has, by its statistics, no time in `days`.
 
     `at` is the column of times. False if the file has no statistics of that column.
     """

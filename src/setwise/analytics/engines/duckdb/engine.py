@@ -85,7 +85,7 @@ class DuckDBEngine(Engine):
     still does not fit is written to a private directory under `scratch`, which may grow to `spill` bytes; None means
     half of the free space there. `progress` is called with the share of work done while a query runs. The function
     `salts` returns the secret numbers by which users' items are chosen at random. `manifest` describes the prepared
-    dataset, if `table` is one.
+    dataset, if `table` is one, and is None otherwise.
     """
 
     @without_driver_error
@@ -284,7 +284,7 @@ def _limits(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
 
 
 def _bytes(written: str) -> int:
-    """Return the number of bytes of a size as DuckDB prints it, such as "3.5 GiB"."""
+    """Return the number of bytes of the size `written`, as DuckDB prints it, such as "3.5 GiB"."""
     number, unit = written.split()
     return int(float(number) * 1024 ** ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"].index(unit))
 

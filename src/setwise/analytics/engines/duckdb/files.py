@@ -48,7 +48,10 @@ class CsvFiles(DuckDBTable):
         names = columns_of(opened) if columns is None else tuple(columns)
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the records of all files as Arrow batches of the columns `names`."""
+            """Yield the records of all files as Arrow batches of the columns `names`.
+
+            Reads `opened`, the open CSV files, and `names` of the enclosing call.
+            """
             for csv_file in opened:
                 yield from csv_file.batches(names)
 
@@ -129,7 +132,10 @@ class ParquetFiles(DuckDBTable):
         return name
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the number of rows of all Parquet files, as their footers state it."""
+        """Return the number of rows of all Parquet files, as their footers state it; never None.
+
+        DuckDB reads the footers through `cursor`, unless the files are in an object store.
+        """
         known = self._current_facts()
         if known.rows is None and self._is_stored:
             known.rows = 0
@@ -199,7 +205,11 @@ class ParquetFiles(DuckDBTable):
             schema = schema.append(pa.field(key, pa.string()))
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the rows of all files as Arrow batches with the columns and types of `schema`."""
+            """Yield the rows of all files as Arrow batches with the columns and types of `schema`.
+
+            Of the enclosing call, `stored` are the columns that the files store, `keys` those whose values stand in the
+            names of folders, and `schema` is the Arrow schema of both together.
+            """
             for file in self.files:
                 values = hive_values(file)
                 with open_parquet(file) as opened:
@@ -250,10 +260,10 @@ def open_parquet(file: TableFile) -> "pq.ParquetFile":
 
 
 def parquet_types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
-    """Return, by column name, the Arrow type in which each column has the values that DuckDB reads.
+    """Return, by column of the Parquet file `opened`, the Arrow type in which it has the values that DuckDB reads.
 
-    It differs from Arrow's own choice in two cases. An enumeration is text in DuckDB but bytes in Arrow. A timestamp
-    annotated in the older way has no time zone in DuckDB but is in UTC in Arrow.
+    The type differs from Arrow's own choice in two cases. An enumeration is text in DuckDB but bytes in Arrow. A
+    timestamp annotated in the older way has no time zone in DuckDB but is in UTC in Arrow.
     """
     import pyarrow as pa
 
@@ -268,12 +278,12 @@ def parquet_types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
 
 
 def _int96(opened: "pq.ParquetFile") -> frozenset[str]:
-    """Return the names of the columns of a Parquet file that store timestamps in 96 bits, an older form."""
+    """Return the names of the columns of the Parquet file `opened` that store timestamps in 96 bits, an older form."""
     return frozenset(leaf.path for leaf in _leaves(opened) if leaf.physical_type == "INT96")
 
 
 def _leaves(opened: "pq.ParquetFile") -> "list[pq.ColumnSchema]":
-    """Return the leaf columns of a Parquet file's schema: those that store values, also inside lists and records."""
+    """Return the leaf columns of the Parquet file `opened`: those that store values, also inside lists and records."""
     return [opened.schema.column(place) for place in range(len(opened.schema))]
 
 

@@ -53,8 +53,9 @@ def run_shell(
 ) -> ShellResult:
     """Run a SQL `statement` over released rows and public tables, and return its result.
 
-    `tables` and `public` give the tables by the names that the statement uses. DuckDB runs without access to files,
-    extensions or settings, with at most `MEMORY` of memory and for at most `SECONDS` seconds.
+    `tables` (released rows) and `public` (public tables; None for none) give the tables by the names that the statement
+    uses. DuckDB runs without access to files, extensions or settings, with at most `MEMORY` of memory and for at most
+    `SECONDS` seconds.
 
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has more than
     `MOST_ROWS` rows. The message reveals nothing, because DuckDB saw only released and public rows.

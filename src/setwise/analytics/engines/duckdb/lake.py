@@ -93,7 +93,7 @@ class LakeVersion:
 
 
 def current_version(folder: LakeFolder) -> int:
-    """Return the newest version number of a Delta table, or the current snapshot id of an Iceberg table."""
+    """Return the newest version number of the Delta table `folder`, or the current snapshot id of an Iceberg table."""
     return _read_version(folder).version
 
 
@@ -148,13 +148,13 @@ class LakeTable(DuckDBTable):
         return name
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns of the lake table; the schema's `version` is the version that is read."""
+        """Return the columns of the lake table, as `cursor` sees them, with the version that is read as `version`."""
         return replace(super().described(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the number of rows of the version's files, including deleted rows.
 
-        None if the metadata does not state it for every file.
+        None if the metadata does not state it for every file. `cursor` is not used.
         """
         del cursor
         counts = [file.rows for file in self._version.files]
@@ -541,7 +541,7 @@ def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
 
 
 def _newest_metadata(folder: LakeFolder) -> str:
-    """Return the path of the Iceberg metadata file whose name begins with the highest version number.
+    """Return the path of the metadata file in the Iceberg table `folder` whose name begins with the highest version.
 
     Raises: `UnsuitableTable` if there is no metadata file.
     """
@@ -550,7 +550,7 @@ def _newest_metadata(folder: LakeFolder) -> str:
     files = [name for name in names if name.endswith(".metadata.json")]
 
     def number(name: str) -> int:
-        """Return the version number at the start of a metadata file's name (3 for v3.metadata.json), or -1."""
+        """Return the version number at the start of the file name `name` (3 for v3.metadata.json), or else -1."""
         found = re.match(r"v?(\d+)", name)
         return int(found[1]) if found else -1
 

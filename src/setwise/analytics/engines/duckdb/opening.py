@@ -58,8 +58,9 @@ def duckdb_table(
 ) -> DuckDBTable:
     """Return `source` (a path, folder, glob, address or table in memory) as a table that DuckDB can read.
 
-    `table` names a table of a database file. `types` maps text columns to the types as which they are read, and `csv`
-    says how CSV files are written. If `csv` gives no options, a description file beside the first file adds both.
+    `table` names a table of a database file, and is None for other sources. `types` maps text columns to the types as
+    which they are read, and `csv` says how CSV files are written. If `csv` is None or has only defaults, a description
+    file beside the first file states types and options.
     Raises: `UnsuitableTable` for a source that cannot be read, `InvalidParameter` for an object of an unknown type.
     """
     types, options = apply_description(source, types, csv or CsvOptions())
@@ -76,16 +77,17 @@ def untyped_table(source: str, table: str | None, csv: CsvOptions) -> DuckDBTabl
 
     No cell is converted to another type, and no word is taken for an empty cell. The data holder's counts of unreadable
     cells need this, because a conversion would turn such cells into nulls. A description file beside the files is
-    ignored; `csv` says how CSV files are written. `table` names a table of a database file.
+    ignored; `csv` says how CSV files are written. `table` names a table of a database file, and is None for other
+    files.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """
     return _file_table(source, table, csv)
 
 
 def _file_table(source: str, table: str | None, csv: CsvOptions) -> DuckDBTable:
-    """Return the files that `source` names as one table; `table` names a table of a database file.
+    """Return the files that `source` names as one table.
 
-    `csv` says how CSV files are written.
+    `table` names a table of a database file, and is None for other files. `csv` says how CSV files are written.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """
     path, separator, named = source.partition("::")
@@ -127,7 +129,7 @@ def _file_table(source: str, table: str | None, csv: CsvOptions) -> DuckDBTable:
 
 
 def _frame_table(source: object) -> DuckDBTable:
-    """Return a table in memory (of Arrow, pandas, Polars or DuckDB) as a table that DuckDB can read.
+    """Return `source`, a table in memory (of Arrow, pandas, Polars or DuckDB), as a table that DuckDB can read.
 
     The library is recognised by the module of the object's class.
     Raises: `UnsuitableTable` for a column that Arrow cannot hold, `InvalidParameter` for any other object.
@@ -162,9 +164,9 @@ def _frame_table(source: object) -> DuckDBTable:
 
 
 def _compute(source: Any) -> Any:  # noqa: ANN401 - of a library that need not be installed
-    """Compute a Polars lazy frame or a DuckDB relation once, before any query, and return it as an Arrow table.
+    """Compute `source`, a Polars lazy frame or DuckDB relation, once, before any query; return it as an Arrow table.
 
-    If it were computed with every query, a row that fails to convert would decide whether a query is answered.
+    If `source` were computed with every query, a row that fails to convert would decide whether a query is answered.
 
     Raises: `UnsuitableTable`, without the library's message, if the computation fails.
     """

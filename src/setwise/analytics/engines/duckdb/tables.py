@@ -73,12 +73,12 @@ class DuckDBTable(ABC):
         """
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the approximate number of rows of the table if metadata states it, otherwise None."""
+        """Return the approximate number of rows if metadata, which `cursor` may read, states it; otherwise None."""
         del cursor
         return None
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns of the table, from metadata alone.
+        """Return the columns of the table, which `cursor` reads from metadata alone.
 
         For objects of an object store the schema's `version` names the version that is read; it is "" for other tables.
         """
@@ -123,7 +123,7 @@ class DatabaseTable(DuckDBTable):
             self._read = f"(SELECT {chosen} FROM {self._name})"
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the stored columns of the table as a schema.
+        """Return the stored columns of the table, which `cursor` reads from DuckDB's catalogue, as a schema.
 
         The schema's `left_out` maps each generated column to the reason why it is left out.
         """
@@ -139,7 +139,7 @@ class DatabaseTable(DuckDBTable):
         return self._read
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the number of rows of the table as DuckDB's catalogue estimates it; None for a view."""
+        """Return the number of rows that DuckDB's catalogue, read by `cursor`, estimates; None for a view."""
         found = cursor.execute(
             "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND table_name = $name",
             {"database": self._catalog, "name": self._table.split(".")[-1]},
@@ -242,7 +242,10 @@ class TypedTable(DuckDBTable):
             self._texts = tuple(each.name for each in schema if each.kind is Kind.TEXT and each.name not in kinds)
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns with the types as which they are read; `from_text` marks those converted from text."""
+        """Return the columns with the types as which they are read; `from_text` marks those converted from text.
+
+        `cursor` is the DuckDB cursor that reads the types from metadata.
+        """
         names = {column.name for column in self._converted}
         columns = tuple(replace(column, from_text=column.name in names) for column in super().described(cursor))
         return replace(self._table.described(cursor), columns=columns)
@@ -330,7 +333,7 @@ class JoinedTable(DuckDBTable):
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns of the join's result, with `from_text` set for the columns that are converted from text.
 
-        The schema's `version` is that of the private table.
+        The schema's `version` is that of the private table. `cursor` is not used.
         """
         del cursor
         return replace(self._checked_join.schema, version=self._version)
@@ -347,7 +350,7 @@ class JoinedTable(DuckDBTable):
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the number of rows of the private table, as an estimate for the join; None if it is not known.
 
-        The number of rows of the join itself can be found only by reading the rows.
+        The number of rows of the join itself can be found only by reading the rows. `cursor` reads the metadata.
         """
         return self._tables[0].table.rows(cursor)
 
@@ -378,7 +381,7 @@ class DuckDBDerivedTable(DuckDBTable):
         self._schema = replace(self._derived.schema, version=schema.version)
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns of the derived table, as `attach` has computed them."""
+        """Return the columns of the derived table, as `attach` has computed them; `cursor` is not used."""
         del cursor
         return self._schema
 
@@ -389,7 +392,10 @@ class DuckDBDerivedTable(DuckDBTable):
         return self._derived.statement(self._table.relation(cursor, self._derived.needed(columns), name), columns)
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the approximate number of rows of the table that this one is derived from; None if unknown."""
+        """Return the approximate number of rows of the table that this one is derived from; None if it is not known.
+
+        `cursor` reads the metadata of that table.
+        """
         return self._table.rows(cursor)
 
 
@@ -480,7 +486,7 @@ class SqliteTable(DuckDBTable):
         return source
 
     def _columns(self, source: sqlite3.Connection) -> list[tuple[str, str]]:
-        """Return (name, declared SQLite type) of each column of the table."""
+        """Return (name, declared SQLite type) of each column of the table, read through the connection `source`."""
         return [(row[1], row[2]) for row in source.execute(f"PRAGMA table_info({quoted(self._table)})")]
 
     def _batches(self, statement: str, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":

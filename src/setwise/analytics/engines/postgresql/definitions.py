@@ -63,7 +63,7 @@ _RULE = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_
 def computed_columns(connection: psycopg.Connection[Any], oid: int, table: str) -> tuple[str, ...]:
     """Return the names of a table's virtual columns, whose values are computed on reading; queries leave them out.
 
-    `oid` identifies the table or view in the catalogue, and `table` is its name for messages.
+    `oid` identifies the table or view in the catalogue that `connection` reads, and `table` is its name for messages.
     Raises: `UnsuitableTable` if rows cannot be read without an expression that could fail.
     """
     kind, _, _ = _catalogue_row(connection, _RELATION, oid)
@@ -78,9 +78,9 @@ def _check_relation(
 ) -> None:
     """Raise `UnsuitableTable` if a row could make reading the table or view with the number `oid` fail.
 
-    The tables that a view reads are checked, too. `table` is the name that the caller gave, for messages, and
-    `below_view` says that `oid` is read through a view. `seen` are the numbers of the views through which the check
-    came here, so that views which read each other do not recurse for ever.
+    The catalogue is read through `connection`. The tables that a view reads are checked, too. `table` is the name that
+    the caller gave, for messages, and `below_view` says that `oid` is read through a view. `seen` are the numbers of
+    the views through which the check came here, so that views which read each other do not recurse for ever.
     """
     kind, name, secured = _catalogue_row(connection, _RELATION, oid)
     if kind == "v":
@@ -115,7 +115,7 @@ def _check_relation(
 def _is_plain_view(connection: psycopg.Connection[Any], tree: str) -> bool:
     """Return whether a view is one SELECT of tables and joins, without LIMIT, that cannot fail on a row.
 
-    `tree` is PostgreSQL's parsed form of the view's query, as the catalogue stores it.
+    `tree` is PostgreSQL's parsed form of the view's query, as the catalogue, which `connection` reads, stores it.
     """
     whole = tree.count("{QUERY ") == 1 and ":limitOffset <> :limitCount <> " in tree
     return whole and set(re.findall(r":rtekind (\d+)", tree)) <= _TABLE_OR_JOIN and _cannot_fail(connection, tree)
@@ -125,7 +125,7 @@ def _cannot_fail(connection: psycopg.Connection[Any], tree: str) -> bool:
     """Return whether the parsed query or condition `tree` has only parts that never fail on a row.
 
     `tree` is PostgreSQL's parsed form as the catalogue stores it. The parts are nodes, operators and functions; the
-    catalogue is asked which operators and functions cannot fail.
+    catalogue, read through `connection`, says which operators and functions cannot fail.
     """
     if not set(_NODE.findall(tree)) <= _PLAIN_NODES:
         return False
@@ -137,7 +137,7 @@ def _cannot_fail(connection: psycopg.Connection[Any], tree: str) -> bool:
 
 
 def _catalogue_row(connection: psycopg.Connection[Any], statement: str, oid: int) -> tuple[Any, ...]:
-    """Return the one row of the catalogue query `statement` about the table or view with the number `oid`.
+    """Run the catalogue query `statement` on `connection`; return its one row about the table or view number `oid`.
 
     Raises: `UnsuitableTable` if there is no row, because the table was dropped.
     """

@@ -109,7 +109,7 @@ class PostgresqlEngine(Engine):
 
     @contextmanager
     def _weights_query(self, aggregation: Aggregation) -> Iterator["PostgresqlEngineQuery"]:
-        """Context manager that yields the query object whose `group_weights` the discovery of groups calls.
+        """Return a context manager that yields the query of `aggregation` for the rounds of the discovery of groups.
 
         The (user, group) pairs that users keep are stored in a temporary table, created in a transaction of its own.
         Rows are read in another transaction, which is read-only except for temporary tables. If the login may not
@@ -134,7 +134,7 @@ class PostgresqlEngine(Engine):
             self._base.check_same(self._look_up_relation(connection))
 
     def _look_up_relation(self, connection: "psycopg.Connection[Any]") -> Relation:
-        """Return the SQL text and the columns of the table or join, as the server's catalogue defines them now."""
+        """Return the SQL text and columns of the table or join, as `connection` finds them in the catalogue now."""
         if isinstance(self._source, str):
             return find_table(connection, self._source)
         return find_join(connection, self._source)

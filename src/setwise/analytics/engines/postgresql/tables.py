@@ -27,8 +27,9 @@ _HOLES: dict[str, bytes] = {}
 def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: Sequence[Column]) -> str:
     """Return SQL, to stand after FROM, that reads `relation` with null for text that cannot be sent as UTF-8.
 
-    `relation` is SQL text after FROM, and `columns` are its columns. It is returned unchanged if all text can be sent:
-    if the database's encoding is UTF-8, or has one byte per character and a character for every byte.
+    `relation` is SQL text after FROM, and `columns` are its columns; `connection` asks for the database's encoding. The
+    relation is returned unchanged if all text can be sent: if the database's encoding is UTF-8, or has one byte per
+    character and a character for every byte.
 
     Raises: `UnsuitableTable` if the database's encoding uses several bytes per character and is not UTF-8.
     """
@@ -50,7 +51,7 @@ def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: 
 
 
 def _undefined_bytes(connection: psycopg.Connection[Any]) -> bytes:
-    """Return the bytes from 128 to 255 that are no character in the database's encoding, by asking the server."""
+    """Return the bytes from 128 to 255 that are no character in the encoding of the database behind `connection`."""
     undefined = bytearray()
     for byte in range(128, 256):
         try:
@@ -82,7 +83,10 @@ _COUNTED = """
 
 
 def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
-    """Return the manifest in the comment of the table `name`; None if the table is not a prepared dataset."""
+    """Return the manifest in the comment of the table `name`, read through `connection`.
+
+    None if the table is not a prepared dataset.
+    """
     row = connection.execute(_COMMENT, {"name": name}).fetchone()
     return Manifest.in_comment(None if row is None else row[0])
 
@@ -91,7 +95,8 @@ def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str
     """Return a digest that changes when the rows of a PostgreSQL table change.
 
     It covers the table's file, its size, and the numbers of rows ever inserted, updated and deleted, which the server
-    updates with a delay of up to some seconds. `table` is the table's name for messages and `name` its quoted form.
+    updates with a delay of up to some seconds. `connection` reads these numbers. `table` is the table's name for
+    messages, and `name` its quoted form.
 
     Raises: `UnsuitableTable` if it is not a plain table, because changes could not be noticed.
     """
@@ -108,7 +113,8 @@ def store_table(
 ) -> None:
     """Store a prepared dataset: create the table `name` from the SQL `prepared`, with `manifest` as its comment.
 
-    `name` is quoted, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
+    `connection` runs the statements, `name` is quoted, and `parameters` are those of `prepared`. An earlier prepared
+    dataset of that name is replaced.
 
     Raises: `InvalidParameter` if `name` exists and is not a prepared dataset, so that no other table is overwritten.
     """
@@ -137,7 +143,10 @@ _READ_RELATIONS = """
 
 
 def read_relations(connection: psycopg.Connection[Any], table: str) -> tuple[str, ...]:
-    """Return the schema-qualified name of `table`; for a view, also the names of all tables and views that it reads."""
+    """Return the schema-qualified name of `table`; for a view, also the names of all tables and views that it reads.
+
+    The catalogue is read through `connection`.
+    """
     rows = connection.execute(_READ_RELATIONS, {"name": quoted_table(table)}).fetchall()
     return tuple(f"{schema}.{name}" for schema, name in rows)
 
@@ -157,7 +166,7 @@ _COLUMNS = """
 
 
 def find_table(connection: psycopg.Connection[Any], table: str) -> Relation:
-    """Return the `Relation` (SQL text and columns) of a table or view.
+    """Return the `Relation` (SQL text and columns) of a table or view, looked up through `connection`.
 
     `table` is its name in its stored case, with or without a schema. Virtual columns, which the server computes while
     it reads rows, are left out.
@@ -184,7 +193,7 @@ def find_table(connection: psycopg.Connection[Any], table: str) -> Relation:
 
 
 def find_join(connection: psycopg.Connection[Any], join: ServerJoin) -> Relation:
-    """Return `join`, a join of tables of the server, as one `Relation` (SQL text and columns).
+    """Return `join`, a join of tables of the server behind `connection`, as one `Relation` (SQL text and columns).
 
     Raises: `UnsuitableTable` if a column of the join has a name that is too long for PostgreSQL, and the errors of
     `ServerJoin.look_up`.

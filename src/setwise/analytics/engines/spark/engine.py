@@ -138,7 +138,10 @@ class SparkEngine(Engine):
         views = Views(session, group.replace("-", "_"))
 
         def look() -> bool:
-            """Report the share of completed tasks in Spark's active stages; return False, so that polling goes on."""
+            """Report the share of completed tasks in the active stages of the Spark `context` of the enclosing call.
+
+            Returns False, so that polling goes on.
+            """
             tracker = context.statusTracker()
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)

@@ -57,14 +57,17 @@ def is_csv(source: str) -> bool:
 
 
 def csv_files(session: SparkSession, source: str) -> DataFrame:
-    """Return a data frame with one row for each file under the path `source`: path, length in bytes and content."""
+    """Return a data frame of `session` with one row for each file under the path `source`.
+
+    A row has the file's path, its length in bytes and its content.
+    """
     return session.read.format("binaryFile").option("recursiveFileLookup", "true").load(source)
 
 
 def csv_columns(session: SparkSession, source: str, form: CsvFormat) -> tuple[str, ...]:
     """Return the column names that all CSV files under the path `source` share; only their beginnings are read.
 
-    `form` is the CSV format of the files.
+    `form` is the CSV format of the files, which `session` reads.
     Raises: `UnsuitableTable` if a file is too large or has no readable header, or if headers differ.
     """
     files = csv_files(session, source).select("path", "length").collect()
@@ -81,14 +84,15 @@ def csv_columns(session: SparkSession, source: str, form: CsvFormat) -> tuple[st
 def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequence[str]) -> DataFrame:
     """Return a data frame with the columns `columns`, all of them text, of the CSV files under the path `source`.
 
-    `form` is the CSV format of the files.
+    `form` is the CSV format of the files, which `session` reads.
     """
     chosen = list(columns)
 
     def parsed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the CSV records of whole files as Arrow batches; `batches` gives the files as rows (path, content).
 
-        This function runs on Spark's executors.
+        `form` and `chosen` of the enclosing call are the CSV format and the columns to read. This function runs on
+        Spark's executors.
         """
         for batch in batches:
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
@@ -109,7 +113,8 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
 def parquet_frame(session: SparkSession, source: str) -> DataFrame:
     """Return a data frame of the Parquet files under the path `source`, with partition columns as text.
 
-    Timestamps in milliseconds that do not fit into microseconds, which Spark uses, are null.
+    `session` is the Spark session that reads the files. Timestamps in milliseconds that do not fit into microseconds,
+    which Spark uses, are null.
 
     Raises: `UnsuitableTable` if the files have columns of different types, or belong to a lake table.
     """
@@ -131,7 +136,8 @@ def parquet_frame(session: SparkSession, source: str) -> DataFrame:
 def _check_no_lake(session: SparkSession, source: str, frame: DataFrame) -> None:
     """Raise `UnsuitableTable` if any file of `frame` belongs to a lake table; `source` is the path, for the message.
 
-    Files that the lake table has removed still lie in its folder, so reading the files directly gives wrong rows.
+    `session` lists the folders. Files that the lake table has removed still lie in its folder, so reading the files
+    directly gives wrong rows.
     """
     hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     configuration = session._jsc.hadoopConfiguration()
@@ -174,8 +180,8 @@ def sound_text(frame: DataFrame) -> DataFrame:
 def _with_milliseconds(session: SparkSession, source: str, frame: DataFrame) -> DataFrame:
     """Return `frame`, read from the Parquet files under `source`, with null for timestamps that make Spark fail.
 
-    Parquet files may store timestamps as 64-bit milliseconds; Spark converts them to 64-bit microseconds, and large
-    ones overflow.
+    `session` reads the footers. Parquet files may store timestamps as 64-bit milliseconds; Spark converts them to
+    64-bit microseconds, and large ones overflow.
 
     Raises: `UnsuitableTable` if the files store a column in different units.
     """
@@ -210,7 +216,10 @@ def _moment(cell: str, native: str) -> str:
 
 
 def milliseconds_columns(session: SparkSession, path: str) -> set[str]:
-    """Return the names of the columns of a Parquet file that are timestamps in milliseconds, from its footer."""
+    """Return the names of the columns, in the Parquet file at `path`, that are timestamps in milliseconds.
+
+    Only the file's footer is read, through `session`.
+    """
     jvm = session._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
     parquet = jvm.org.apache.parquet.hadoop  # type: ignore[union-attr]
@@ -226,7 +235,7 @@ def milliseconds_columns(session: SparkSession, path: str) -> set[str]:
 def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> tuple[str, ...] | str:
     """Return the column names in the header of the CSV file at `path`, or a text that says why they cannot be read.
 
-    `length` is the length of the file in bytes, and `form` its CSV format.
+    `session` reads the file, `length` is its length in bytes, and `form` its CSV format.
     """
     jvm = session._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
@@ -241,7 +250,7 @@ def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> t
 
 @contextmanager
 def _text_partitions(session: SparkSession) -> Iterator[None]:
-    """Context manager in which Spark reads partition columns (folders such as year=2024) as text.
+    """Return a context manager in which `session` reads partition columns (folders such as year=2024) as text.
 
     By default Spark guesses their types, and the guess could change when a folder is added.
     """
@@ -256,7 +265,7 @@ def _text_partitions(session: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _python_of_this_machine(session: SparkSession) -> Iterator[None]:
-    """Context manager in which Spark's executors on this machine run the Python interpreter of this process.
+    """Return a context manager in which executors of `session` on this machine run this process's Python interpreter.
 
     It changes nothing if another Python is configured, or if the executors run on other machines.
     """

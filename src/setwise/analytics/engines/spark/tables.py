@@ -128,7 +128,7 @@ class SparkSource:
             raise UnsuitableTable(f"Spark finds no table or files {str(self.source)!r} that it can read") from None
 
     def _raw_table(self, session: SparkSession) -> SparkTable:
-        """Return the source as a table in which text columns are not yet converted to other types.
+        """Return the source, read by `session`, as a table whose text columns are not yet converted to other types.
 
         Raises: `UnsuitableTable` if reading it could fail on a row.
         """
@@ -155,7 +155,7 @@ class SparkSource:
 def joined_tables(
     session: SparkSession, tables: Sequence[NamedTable[SparkTable]], joins: Sequence[Join], user: str
 ) -> SparkTable:
-    """Return the join of `tables`, of which the first is private, as one table.
+    """Return the join of `tables`, of which the first is private, as one table of `session`.
 
     `joins` are the joins of the other tables, in order, and `user` is the user column. A text key of a public table is
     converted to the type of the key that it is compared with.
@@ -176,7 +176,10 @@ def joined_tables(
     joined = JoinedTables(parts, joins, user)
 
     def frame(columns: Sequence[str] | None = None) -> DataFrame:
-        """Return a data frame of the join with the columns named `columns`, or with all columns if None."""
+        """Return a data frame of the join `joined` of the enclosing call, with the columns named `columns`.
+
+        None means all columns. The tables of the join are `opened` of the enclosing call.
+        """
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
         try:
             relations = [
@@ -198,7 +201,7 @@ def joined_tables(
 def derived_table(session: SparkSession, table: SparkTable, derivation: Derivation) -> SparkTable:
     """Return the table that `derivation` (computed columns, filters, groups per user) makes of `table`.
 
-    `table` itself is returned if the derivation has no steps.
+    `table` itself is returned if the derivation has no steps. `session` is the Spark session that reads the table.
     Raises: `UnsuitableTable` for a prepared dataset, which has no rows to derive from.
     """
     if not derivation:
@@ -209,7 +212,10 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     schema = derived.schema
 
     def frame(columns: Sequence[str] | None = None) -> DataFrame:
-        """Return a data frame of the derived table with the columns named `columns`, or with all columns if None."""
+        """Return a data frame of the table `derived` of the enclosing call, with the columns named `columns`.
+
+        None means all columns.
+        """
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
         needed = derived.needed(columns)
         try:
@@ -270,7 +276,7 @@ PROPERTY = "setwise.prepared"
 
 
 def source_frame(session: SparkSession, source: str) -> DataFrame:
-    """Return the data frame of `source`: a path of Parquet or CSV files, or the name of a catalogue table.
+    """Return the data frame in `session` of `source`: a path of Parquet or CSV files, or the name of a catalogue table.
 
     For CSV files the frame has one row per file, with its path, length and content.
     """
