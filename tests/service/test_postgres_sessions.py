@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 from typing import Any
 
 import psycopg
@@ -173,3 +174,23 @@ def test_a_column_without_a_name_is_called_as_in_postgresql(door: tuple[Team, in
         for statement in (sql, f"{sql} LIMIT 0"):
             told = connection.execute(statement).description or ()
             assert [column.name for column in told] == ["country", "count", "avg"]
+
+
+def test_a_statement_stays_the_same_question_for_the_whole_time(door: tuple[Team, int]):
+    """Also over the end of a period, by whose number the key is made."""
+    team, _ = door
+    budget = "/accounts/ada-visits/question-budget"
+    assert team.steward.put(budget, json={"epsilon": 0.1, "delta": 1e-9, "fresh_hours": 6}).status_code == 200
+    statement = "SELECT COUNT(DISTINCT user_id) AS lasting FROM visits"
+    hours = 3600.0
+    end_of_period = (time.time() // (6 * hours) + 1) * 6 * hours - time.time()
+    with psycopg.connect(url(door), autocommit=True) as connection:
+        before = charges(team)
+        try:
+            for after_the_end, paid in ((-0.1, 1), (0.1, 1), (5.8, 1), (6.0, 2), (11.8, 2), (12.1, 3)):
+                team.replica.clock.ahead = end_of_period + after_the_end * hours
+                connection.execute(statement)
+                assert charges(team) == before + paid, after_the_end
+        finally:
+            team.replica.clock.ahead = 0.0
+            assert team.steward.put(budget, json={"epsilon": 0.1}).status_code == 200

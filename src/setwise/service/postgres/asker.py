@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi.exceptions import RequestValidationError
 
@@ -178,15 +179,25 @@ class ServiceAsker:
     async def _key(self, question: Question) -> str:
         """Return the idempotency key of a question: the same for the same text, budget and version of the table.
 
-        The key also changes every `fresh_hours` hours (which a steward sets for the account), so that an answer is not
-        replayed for longer.
+        For `fresh_hours` hours (which a steward sets for the account) after the statement was first asked it is also
+        the same, so that repeating it replays the stored answer. The key numbers periods of that length since 1970; a
+        statement that was asked late in the last period keeps the key of that period for the rest of its time.
         """
-        service, connected = self._service, self._connected
-        question_budget = await service.threads.run(service.question_budgets.of, connected.account.name)
-        version = await service.threads.run(service.engines.version, connected.dataset)
-        window = int(service.authenticator.now() // (3600.0 * question_budget.fresh_hours))
-        parts = json.dumps([question.text, version, window])
-        return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
+        service, account = self._service, self._connected.account.name
+        question_budget = await service.threads.run(service.question_budgets.of, account)
+        version = await service.threads.run(service.engines.version, self._connected.dataset)
+        now, seconds = service.authenticator.now(), 3600.0 * question_budget.fresh_hours
+        period = int(now // seconds)
+        earlier = _key_of(question, version, period - 1)
+        asked_at = await service.threads.run(partial(service.jobs.asked_at, account=account, key=earlier))
+        is_fresh = asked_at is not None and now - asked_at < seconds
+        return earlier if is_fresh else _key_of(question, version, period)
+
+
+def _key_of(question: Question, version: object, period: int) -> str:
+    """Return the idempotency key of a question on one version of the table in one period of `fresh_hours` hours."""
+    parts = json.dumps([question.text, version, period])
+    return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
 
 
 def _answer(shown: dict[str, object], status: AccountStatus) -> Answer:

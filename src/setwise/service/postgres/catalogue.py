@@ -9,13 +9,14 @@ file and its configuration is locked, so that no catalogue query can reach a pri
 import datetime
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import duckdb
 import sqlglot
 from sqlglot import exp
 
 from setwise.errors import InvalidParameter
-from setwise.service.postgres.catalogue_rows import fill_catalogue
+from setwise.service.postgres.catalogue_rows import create_tables, fill_catalogue
 from setwise.service.postgres.catalogue_tables import SETTINGS, VERSION_TEXT
 from setwise.service.postgres.replies import Result
 from setwise.service.postgres.values import FLOAT8, NUMERIC, Column, type_of_duckdb
@@ -55,21 +56,23 @@ class Catalogue:
             "current_version": VERSION_TEXT,  # sqlglot's name for version()
             "current_schema": "public",
         }
+        self._database, self._user = database, user
         self._tables = tables
-        self._connection = duckdb.connect(
-            ":memory:",
-            config={
-                "threads": 1,
-                "memory_limit": "256MB",
-                "temp_directory": "",  # otherwise DuckDB writes large results to the service's folder
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "python_enable_replacements": "false",
-            },
-        )
-        fill_catalogue(self._connection, database, user, tables)
-        self._connection.execute("SET enable_external_access = false")
-        self._connection.execute("SET lock_configuration = true")
+        self._describing = _connect()
+        create_tables(self._describing, tables)
+        _lock(self._describing)
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB database with PostgreSQL's catalogue.
+
+        It is made for the first catalogue query: filling it takes ten times as long as making the empty tables, by
+        which questions are described.
+        """
+        connection = _connect()
+        fill_catalogue(connection, self._database, self._user, self._tables)
+        _lock(connection)
+        return connection
 
     def reads_catalogue(self, statement: exp.Expr) -> bool:
         """Return whether all tables in a `statement` are catalogue tables; True also for a statement without tables."""
@@ -94,7 +97,7 @@ class Catalogue:
         """
         try:
             text = _without_schemas(statement).sql(dialect="duckdb")
-            described = self._connection.execute(f"DESCRIBE {text}").fetchall()
+            described = self._describing.execute(f"DESCRIBE {text}").fetchall()
         except (duckdb.Error, sqlglot.errors.SqlglotError):
             return None
         return tuple(Column(str(row[0]), _statistic_type(str(row[1]))) for row in described)
@@ -123,6 +126,27 @@ class Catalogue:
         names = [str(entry[0]) for entry in described]
         types = [type_of_duckdb(str(entry[1])) for entry in described]
         return Result(tuple(map(Column, names, types)), rows)
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB database in memory, with limits, that loads no extensions and reads no Python variables."""
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "memory_limit": "256MB",
+            "temp_directory": "",  # otherwise DuckDB writes large results to the service's folder
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+        },
+    )
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Forbid the database of `connection` to open files and addresses, and to change its configuration."""
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _statistic_type(duckdb_type: str) -> int:

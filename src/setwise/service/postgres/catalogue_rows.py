@@ -71,10 +71,16 @@ def fill_catalogue(
     for place, (name, columns) in enumerate(tables.items()):
         for table, rows in _table_rows(database, name, columns, FIRST_TABLE + place).items():
             _insert(connection, table, rows)
-        declared = ", ".join(f"{_quoted(column)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for column, type_ in columns)
-        connection.execute(f"CREATE TABLE {_quoted(name)} ({declared})")
+    create_tables(connection, tables)
     for macro in MACROS:
         connection.execute(f"CREATE MACRO {macro}")
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Columns]) -> None:
+    """Create an empty copy of each of `tables` in the DuckDB database of `connection`."""
+    for name, columns in tables.items():
+        declared = ", ".join(f"{_quoted(column)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for column, type_ in columns)
+        connection.execute(f"CREATE TABLE {_quoted(name)} ({declared})")
 
 
 Row = dict[str, object]

@@ -73,12 +73,9 @@ class ShownTables:
 def _catalogue(shown: ShownTables) -> Catalogue:
     """Return the catalogue of the tables `shown`. A worker process keeps the last two, because filling one takes 0.1 s.
 
-    Each takes about 80 MiB of the memory that the process may allocate. Raises `MemoryError` if that is too little.
+    Each takes up to 80 MiB of the memory that the process may allocate.
     """
-    try:
-        return Catalogue(shown.database, shown.user, dict(shown.tables))
-    except duckdb.OutOfMemoryException:
-        raise MemoryError from None
+    return Catalogue(shown.database, shown.user, dict(shown.tables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +98,13 @@ class SelectTask:
     def result(self) -> ReadSelect:
         """Return the parsed SELECT, with rows if it is a catalogue query.
 
-        Raises `InvalidParameter` if the catalogue cannot answer it.
+        Raises `InvalidParameter` if the catalogue cannot answer it, and `MemoryError` if its tables do not fit into the
+        memory that the process may allocate.
         """
-        return read_select(_catalogue(self.shown), self.text, self.shown.user_column)
+        try:
+            return read_select(_catalogue(self.shown), self.text, self.shown.user_column)
+        except duckdb.OutOfMemoryException:
+            raise MemoryError from None
 
 
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:

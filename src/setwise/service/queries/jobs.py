@@ -119,6 +119,12 @@ class Jobs:
         ended = job.state in {JobState.FAILED, JobState.CANCELLED}
         return self.take_up(job) if ended or self.is_lost(job) else (job, False)
 
+    def asked_at(self, *, account: str, key: str) -> float | None:
+        """Return when `account` asked the query under `key`, in seconds since 1970; None if there is no such query."""
+        with self._database.reading() as connection:
+            row = connection.execute(_UNDER_KEY, {"the_account": account, "the_key": key}).one_or_none()
+        return None if row is None else _job(row).created_at
+
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
 
