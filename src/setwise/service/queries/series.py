@@ -320,10 +320,10 @@ class LentTable:
         return self._engines.schema(self._dataset)
 
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
-        """Return an Arrow table with one row for each (user, group) pair that remains after contributions are bounded.
+        """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
 
-        `aggregation` has the group columns, the filter and the contribution bound. Column u is the user as text;
-        columns g0, g1, ... are the labels of the group.
+        `aggregation` has the group columns and the filter. Column u is the user as text; columns g0, g1, ... are the
+        labels of the group. Contributions are not bounded here: the state of the series decides which pairs count.
         """
         with self._engines.borrow(self._dataset) as engine, self._timing.using(engine):
             return engine.user_groups(aggregation)
