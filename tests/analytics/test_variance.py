@@ -99,7 +99,7 @@ def test_the_command_line_has_it(tmp_path, table):
     assert item["stddev_minutes"]["value"] == pytest.approx(8, abs=1.5)
 
 
-def test_bounds_are_found_from_the_least_and_greatest_row_of_each_user(visits):
+def test_bounds_are_found_from_the_least_and_greatest_row_of_each_user(visits, empty_bins_never_stand_out):
     """The means of users with many rows are close together, and would cut off most rows."""
     answer = visits.stddev(value="minutes", bounds="auto", epsilon=4)
     low, high = answer.found["minutes"]
