@@ -127,7 +127,7 @@ def whole_answer(folder: Path) -> None:
 
 
 def make_accounts(folder: Path, size: int) -> None:
-    """Open many accounts in one transaction, of 500 analysts on 20 data sets."""
+    """Open many accounts in one transaction, of 500 analysts on 20 datasets."""
     with Ledger.open(str(folder / "ledger.db")) as ledger:
         terms = filter_terms("x", epsilon=1.0, delta=1e-6)
         at = microseconds(ledger._clock.now())

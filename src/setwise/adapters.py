@@ -27,6 +27,7 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
     merged,
 )
+from setwise.accounting.promises import rounded_up
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def _parts(event: "DpEvent", count: int) -> Iterator[tuple[Guarantee, int]]:
         case "NoOpDpEvent":
             return
         case "ComposedDpEvent":
-            for each in event.events:
-                yield from _parts(each, count)
+            for part in event.events:
+                yield from _parts(part, count)
         case "SelfComposedDpEvent":
             yield from _parts(event.event, count * event.count)
         case _:
@@ -157,7 +158,7 @@ def _convex(u: Floats, values: Floats) -> Floats:
 def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) -> Use:
     """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one `Use`.
 
-    The distance is between data sets with and without one user: 1 if each user has one row. The measurement's privacy
+    The distance is between datasets with and without one user: 1 if each user has one row. The measurement's privacy
     map states only a class such as zCDP. If the noise is known, describe the mechanism by it instead:
     `setwise.Gaussian(sigma=...)` composes better than its zCDP guarantee, and `setwise.BoundedRange(epsilon=...)`
     better than the pure DP of an exponential mechanism.
@@ -222,7 +223,7 @@ def renyi_divergence(guarantee: Guarantee, order: float) -> float:
     if implied.delta:
         raise InvalidParameter(
             "a use that may fail outright has no Rényi divergence; leave it out of the curve, and add its failure "
-            f"probability {implied.delta:g} to delta"
+            f"probability {rounded_up(implied.delta)} to delta"
         )
     bound = implied.xi + order * implied.rho
     match guarantee:

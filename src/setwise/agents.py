@@ -76,7 +76,7 @@ class LocalTables:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
         `words` are options as keyword arguments, such as epsilon. `shortage` in the result says what the account lacks
-        to pay for the plan; it is None if the account can pay. A data set's cap can be paid by two rules (a Gaussian
+        to pay for the plan; it is None if the account can pay. A dataset's cap can be paid by two rules (a Gaussian
         wallet, or a sum of epsilons) until a charge fits only one of them: `warning` says which rule the charge would
         end for all accounts, or is None.
         """
@@ -98,8 +98,8 @@ class LocalTables:
             try:
                 return session.sql(sql, key=key, called=dataset, **words).to_dict()
             finally:
-                taken = self._monotonic() - began
-                self._sleep(padded(taken, self._answer_step) - taken)
+                seconds = self._monotonic() - began
+                self._sleep(padded(seconds, self._answer_step) - seconds)
 
     def balance(self, dataset: str) -> ToolResult:
         """Return the status of the account that pays for questions to `dataset`: its budget, spent and left."""
@@ -123,10 +123,10 @@ class LocalTables:
         these items are returned. With `top`, only that many: the largest of the period that begins on the day `on`, or
         of the last period if `on` is None.
         """
-        found = self._series()
-        if name not in found:
-            raise UnknownName(f"there is no live series {name!r}: {', '.join(found) or 'none'} can be shown")
-        return found[name].view(window=window, items=items, top=top, on=on).to_dict()
+        series = self._series()
+        if name not in series:
+            raise UnknownName(f"there is no live series {name!r}: {', '.join(series) or 'none'} can be shown")
+        return series[name].view(window=window, items=items, top=top, on=on).to_dict()
 
     def _series(self) -> "dict[str, LiveSeries]":
         from setwise.live.series import list_live
@@ -140,7 +140,7 @@ class LocalTables:
 
 
 class ServiceTables:
-    """Data sets of a Setwise service that an agent may ask with one person's token.
+    """Datasets of a Setwise service that an agent may ask with one person's token.
 
     The service enforces budgets, contribution bounds and padded answer times.
     """
@@ -150,11 +150,11 @@ class ServiceTables:
         self._account = account
 
     def datasets(self) -> list[ToolResult]:
-        """Return one object per data set that the person may ask; it has the data set's name only."""
+        """Return one object per dataset that the person may ask; it has the dataset's name only."""
         return [{"name": each["name"]} for each in self._client.datasets()]
 
     def describe(self, dataset: str) -> ToolResult:
-        """Return the service's record of the data set named `dataset`.
+        """Return the service's record of the dataset named `dataset`.
 
         Raises: `UnknownName` if the service does not list it for the person whose token is used.
         """
@@ -168,7 +168,7 @@ class ServiceTables:
         return self._remote(dataset).explain(sql, **words).to_dict()
 
     def ask(self, dataset: str, sql: str, words: SqlWords, key: str) -> ToolResult:
-        """Ask the SELECT `sql` on the data set `dataset`, and return the answer as a JSON object.
+        """Ask the SELECT `sql` on the dataset `dataset`, and return the answer as a JSON object.
 
         `words` are options as keyword arguments, such as epsilon. Asking the same question again under the same
         idempotency `key` returns the stored answer and costs nothing.
@@ -347,14 +347,14 @@ def _words(
     The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and the registered uses,
     such as "pure:0.1", that pay for finding groups (`discover`) and for counts (`counts`).
     """
-    given = {
+    arguments = {
         "epsilon": epsilon,
         "delta": delta,
         "contributions": contributions,
         "discover": discover,
         "counts": counts,
     }
-    return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
+    return {name: value for name, value in arguments.items() if value is not None}  # type: ignore[return-value]
 
 
 def _with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:

@@ -156,7 +156,7 @@ class ColumnRecord(TypedDict):
 
 
 class DatasetRecord(TypedDict):
-    """The columns of a data set that questions may use, and its contribution bounds.
+    """The columns of a dataset that questions may use, and its contribution bounds.
 
     The table's location is not included. Questions may group by the columns `items`, aggregate `values` and filter by
     `filters`. `contributions` is the most groups in which one user counts, or None if the steward set no bound, and
@@ -182,14 +182,14 @@ class DatasetRecord(TypedDict):
 
 
 class CatalogRecord(TypedDict):
-    """All data sets of the service as a catalog in TOML, and their names."""
+    """All datasets of the service as a catalog in TOML, and their names."""
 
     text: Annotated[str, Example('[tables.events]\nsource = "events.parquet"\nuser = "user_id"\n')]
     datasets: Annotated[list[str], Example(["events"])]
 
 
 class CapRecord(TypedDict):
-    """The cap of a data set: the budget (epsilon, delta) that all accounts on it may spend together."""
+    """The cap of a dataset: the budget (epsilon, delta) that all accounts on it may spend together."""
 
     dataset: DatasetName
     epsilon: Annotated[float, Example(10.0)]
@@ -197,7 +197,7 @@ class CapRecord(TypedDict):
 
 
 class ReclaimedRecord(TypedDict):
-    """The number of accounts whose unspent slices (reserved parts of a data set's cap) were taken back into the cap."""
+    """The number of accounts whose unspent slices (reserved parts of a dataset's cap) were taken back into the cap."""
 
     dataset: DatasetName
     accounts: Annotated[int, Example(3)]
@@ -285,10 +285,10 @@ class AccountRecord(AccountSummaryRecord):
 
 
 class JointRecord(TypedDict):
-    """The `epsilon` at `delta` that holds for all accounts on a data set together, even if their analysts collude.
+    """The `epsilon` at `delta` that holds for all accounts on a dataset together, even if their analysts collude.
 
     An account whose budget is renewed is counted with the budgets of `periods` calendar periods. `cap` is the status of
-    the data set's cap, or None if it has no cap.
+    the dataset's cap, or None if it has no cap.
     """
 
     dataset: DatasetName
@@ -409,7 +409,7 @@ class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
     `left` is the remaining budget of the account, written as mechanism uses, and `words` describes the planned uses for
-    people. `shortage` says what the account, or the cap of its data set, lacks to pay, and a smaller budget that would
+    people. `shortage` says what the account, or the cap of its dataset, lacks to pay, and a smaller budget that would
     fit if one is found; it is None if the account can pay. The cap can be paid by two rules (a Gaussian wallet, or a
     sum of epsilons) until a charge fits only one of them: `warning` says which rule the charge would end for all
     accounts, or is None.

@@ -12,8 +12,8 @@
     │   ├── KeyConflict                an idempotency key that was used for a different request
     │   ├── NotSignedIn                no token, or one that is unknown, expired or revoked
     │   ├── Forbidden                  a person without the permission that the request needs
-    │   ├── UnknownName                no data set, query, token or person of that name
-    │   ├── NameTaken                  a data set or person of that name exists already
+    │   ├── UnknownName                no dataset, query, token or person of that name
+    │   ├── NameTaken                  a dataset or person of that name exists already
     │   ├── TooManyRequests            more requests than a person may make at once
     │   └── MissingExtra               an optional dependency that is not installed
     ├── BudgetExhausted                exit 3: the account cannot pay for the question
@@ -83,11 +83,11 @@ class Forbidden(BadRequest):
 
 
 class UnknownName(BadRequest):
-    """There is no data set, query, token or person of that name."""
+    """There is no dataset, query, token or person of that name."""
 
 
 class NameTaken(BadRequest):
-    """A data set or person of that name exists already."""
+    """A dataset or person of that name exists already."""
 
 
 class TooManyRequests(BadRequest):

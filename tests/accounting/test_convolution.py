@@ -13,7 +13,7 @@ from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Gau
 from setwise.accounting.losses.dominating_pairs import tabulate_loss
 from setwise.accounting.losses.fft import Window, _transform, sums, window
 from setwise.accounting.losses.lattice import LossLattice
-from setwise.accounting.losses.tilting import Part, Saddle
+from setwise.accounting.losses.tilting import EqualLosses, Saddle
 from tests.sizes import crossed
 
 _BITS = 80
@@ -63,7 +63,7 @@ CASES = [
 @pytest.mark.parametrize(("case", "bulk"), crossed(CASES, [True, False]))
 def test_every_mass_is_on_its_safe_side(case, bulk):
     uses, tilt = case
-    parts = [Part(lattice, count) for lattice, count in uses]
+    parts = [EqualLosses(lattice, count) for lattice, count in uses]
     view = window(Saddle(tuple(parts)), tilt, whole=bulk)
     exact, bits = exact_sum(parts)
     lowest = sum(part.count * part.lattice.first for part in parts)
@@ -84,7 +84,7 @@ def test_every_mass_is_on_its_safe_side(case, bulk):
 @pytest.mark.parametrize(("uses", "tilt"), CASES[:4])
 def test_the_charge_covers_the_error_of_the_transform_and_is_no_guess(uses, tilt):
     """Where the transform errs most, it errs by less than its charge, and by more than a ten-thousandth of it."""
-    parts = [Part(lattice, count) for lattice, count in uses]
+    parts = [EqualLosses(lattice, count) for lattice, count in uses]
     exact, bits = exact_sum(parts)
     lowest = sum(part.count * part.lattice.first for part in parts)
     step = parts[0].lattice.step
@@ -105,7 +105,7 @@ def test_the_charge_covers_the_error_of_the_transform_and_is_no_guess(uses, tilt
 def test_the_charge_covers_the_worst_transform_that_the_assumption_allows(epsilon, count, monkeypatch):
     """A transform may err by a share of the Euclidean norm, all of it where the other factors pass most of it on."""
     lattice = tabulate_loss(PureDP(epsilon=epsilon), epsilon / 4).upper
-    parts = [Part(lattice, count)]
+    parts = [EqualLosses(lattice, count)]
     size = scipy.fft.next_fast_len(count * (lattice.mass.size - 1) + 1, real=True)
     lowest = count * lattice.first
     plain, charge, _, _ = _transform(parts, 0.0, lowest, size)
@@ -135,7 +135,7 @@ def test_the_charge_covers_the_worst_transform_that_the_assumption_allows(epsilo
 @pytest.mark.parametrize("deviations", [0.0, 2.0, 4.0])
 def test_what_lies_beyond_the_window_is_charged(deviations):
     """From above, all probability is kept: right of the window as dropped mass, left of it on the first loss kept."""
-    parts = [Part(laplace_like(160, 0.2), 16)]
+    parts = [EqualLosses(laplace_like(160, 0.2), 16)]
     saddle = Saddle(tuple(parts))
     _, mean, variance = saddle.at(0.0)
     reach = deviations * math.sqrt(variance)
@@ -164,7 +164,7 @@ def test_far_from_the_tilt_masses_stay_probabilities():
         (tabulate_loss(DiscreteGaussian(sigma=15.39, sensitivity=1), 0.001).upper, 5),
         (tabulate_loss(DiscreteLaplace(scale=100.0, sensitivity=100), 0.001).upper, 1),
     ]
-    parts = [Part(lattice, count) for lattice, count in lattices]
+    parts = [EqualLosses(lattice, count) for lattice, count in lattices]
     view = window(Saddle(tuple(parts)), 11.0, whole=True)
     atoms = sums(parts, view, from_above=True)
     assert float(atoms.mass.max()) <= 1.0 + 1e-6

@@ -10,7 +10,8 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
     merged,
 )
-from setwise.accounting.notation import format_use, parse_use, promise_in_words
+from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.promises import promise_in_words
 from tests.accounting.strategies import any_use
 from tests.sizes import examples
 

@@ -9,7 +9,8 @@ import pytest
 
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
-from setwise.accounting.notation import format_use, parse_use, rounded_up
+from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.promises import rounded_up
 from setwise.analytics.budget import Draws
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.query import Count, Mean, Query

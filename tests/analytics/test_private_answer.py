@@ -6,7 +6,8 @@ import math
 import pytest
 
 from setwise.accounting.brackets import Bracket, Interaction
-from setwise.accounting.notation import parse_use, rounded_down, rounded_up
+from setwise.accounting.notation import parse_use
+from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.plot import plot_answer
 from setwise.errors import InvalidParameter

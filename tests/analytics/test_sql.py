@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise
-from setwise.analytics.filter.expression import Every, Not, Some
+from setwise.analytics.filter.expression import Conjunction, Disjunction, Not
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum, statistic_name
 from setwise.analytics.schema import Column, Kind, Schema
@@ -274,7 +274,7 @@ def test_where_means_what_the_filter_means(condition):
 def flat(expression):
     """The expression with AND inside AND, and OR inside OR, as one, and without double negations."""
     match expression:
-        case Every(parts) | Some(parts):
+        case Conjunction(parts) | Disjunction(parts):
             kind = type(expression)
             inner = [flat(part) for part in parts]
             return kind(tuple(leaf for part in inner for leaf in (part.parts if type(part) is kind else (part,))))

@@ -50,6 +50,20 @@ def test_modules_and_folders_stay_within_reach():
     assert not {name: count for name, count in modules.items() if count > LARGE_FOLDERS.get(name, 18)}
 
 
+def test_no_two_classes_share_a_name():
+    """A reader who meets a class knows which one is meant without looking at the imports."""
+    source = [path for path in tracked() if path.suffix == ".py" and path.is_relative_to(ROOT / "src")]
+    classes = [
+        (node.name, str(path.relative_to(ROOT)))
+        for path in source
+        if path.exists()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    count = Counter(name for name, _ in classes)
+    assert not [(name, path) for name, path in classes if count[name] > 1]
+
+
 def named_files() -> list[tuple[str, str]]:
     """Return pairs of a page and a Python file it names; a folder may stand before the name, and a star in it."""
     pages = [path for path in tracked() if path.suffix == ".md"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.errors import BudgetExhausted, InvalidParameter
-from setwise.ledger.terms import Period, parse_period
+from setwise.ledger.terms import BudgetPeriod, parse_period
 from tests.ledger.auditor import audit
 from tests.ledger.examples import EXAMPLES
 from tests.ledger.test_accounts import uses, written
@@ -108,7 +108,7 @@ def test_settling_never_waits_for_the_clock(ledger, clock):
 
 @EXAMPLES
 @given(
-    st.sampled_from(Period),
+    st.sampled_from(BudgetPeriod),
     st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
     st.timedeltas(timedelta(0), timedelta(days=800)),
 )
@@ -132,7 +132,7 @@ def test_periods_end_with_the_calendar(period, names):
         datetime(2027, 1, 1, tzinfo=UTC),
         datetime(2027, 1, 4, tzinfo=UTC),
     ]
-    assert [Period(period).of(moment) for moment in moments] == names
+    assert [BudgetPeriod(period).of(moment) for moment in moments] == names
 
 
 def test_unknown_periods_are_refused():

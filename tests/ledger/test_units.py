@@ -1,4 +1,4 @@
-"""Accounts and caps protect one unit of privacy each, and all of a data set's protect the same one."""
+"""Accounts and caps protect one unit of privacy each, and all of a dataset's protect the same one."""
 
 import io
 

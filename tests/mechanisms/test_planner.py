@@ -14,7 +14,7 @@ from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning import cost, planner
-from setwise.mechanisms.planning.budget_splits import Split
+from setwise.mechanisms.planning.budget_splits import BudgetSplit
 from setwise.mechanisms.planning.cost import EstimatedScale
 from setwise.mechanisms.planning.planner import _calibrate, plan
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
@@ -164,7 +164,7 @@ def fixed_split(asked, name, counts):
     """What a plan with half of delta for the threshold, and counts that cost what picks cost, comes to."""
     ratio = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 2.0}.get(counts, 1.0)
     share = 0.0 if asked[0].domain is not None else 0.5
-    split = Split(name=name, counts=counts, share=share, ratio=ratio, scale=10.0, error=0.0, merit=0.0)
+    split = BudgetSplit(name=name, counts=counts, share=share, ratio=ratio, scale=10.0, error=0.0, merit=0.0)
     return _calibrate(split, EstimatedScale(split.scale, 1.0), *asked, CONFIDENCE).merit
 
 

@@ -378,8 +378,8 @@ MUTANTS = (
     Mutant(
         "shared noise: own and common part exchanged",
         "noise/shared_gaussian.py",
-        "own, common = (float_root_above(part * unit) for part in (root, theta))",
-        "common, own = (float_root_above(part * unit) for part in (root, theta))",
+        "own_sigma, common = (float_root_above(part * unit) for part in (root, theta))",
+        "common, own_sigma = (float_root_above(part * unit) for part in (root, theta))",
     ),
     Mutant(
         "shared noise: one more use than is paid for",
@@ -396,8 +396,8 @@ MUTANTS = (
     Mutant(
         "shared noise: no common part",
         "noise/shared_gaussian.py",
-        "return self.combined(own, common, randomness",
-        "return self.combined(own, 0 * common, randomness",
+        "return self.combined(own_noise, common, randomness",
+        "return self.combined(own_noise, 0 * common, randomness",
     ),
     Mutant(
         "shared noise: ties always rounded up",

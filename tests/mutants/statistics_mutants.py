@@ -285,8 +285,8 @@ MUTANTS = (
     _Analytics(
         "statistics: a mean around the lower bound",
         "statistics/mean.py",
-        "found = scaled(estimate, clip.centre, ",
-        "found = scaled(estimate, clip.low, ",
+        "unclipped = scaled(estimate, clip.centre, ",
+        "unclipped = scaled(estimate, clip.low, ",
         _ASKED,
     ),
     _Analytics(
@@ -306,8 +306,8 @@ MUTANTS = (
     _Analytics(
         "SQL: any column may be counted as users",
         "sql/aggregates.py",
-        "only = _of_user(found[0], self._user)",
-        "only = found[0]",
+        "only = _of_user(values[0], self._user)",
+        "only = values[0]",
         _SQL,
     ),
     _Analytics(
@@ -376,7 +376,7 @@ MUTANTS = (
     _Analytics(
         "SQL: bounds of the wrong kind are taken",
         "sql/aggregates.py",
-        "if each.this.name.lower() != wanted:",
+        "if argument.this.name.lower() != wanted:",
         "if False:",
         _SQL,
     ),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.errors import InvalidParameter
-from setwise.paper.figure import Claim, Relation, markdown
+from setwise.paper.figure import Claim, ClaimRelation, markdown
 
 VALUES = st.floats(-10.0, 10.0)
 
@@ -18,7 +18,7 @@ def claim(**values):
 def test_same_below_and_above_exclude_and_exhaust(paper, ours, tolerance):
     verdicts = [
         claim(paper=paper, ours=ours, tolerance=tolerance, relation=relation).passed
-        for relation in (Relation.SAME, Relation.BELOW, Relation.ABOVE)
+        for relation in (ClaimRelation.SAME, ClaimRelation.BELOW, ClaimRelation.ABOVE)
     ]
     close = abs(abs(ours - paper) - tolerance) < 1e-9
     assert sum(verdicts) == 1 or close
@@ -27,7 +27,7 @@ def test_same_below_and_above_exclude_and_exhaust(paper, ours, tolerance):
 
 def test_a_correction_fails_when_the_paper_was_right_or_ours_is_wrong():
     def corrected(paper, ours):
-        return claim(paper=paper, ours=ours, relation=Relation.CORRECTED, independent=2.0, tolerance=0.1)
+        return claim(paper=paper, ours=ours, relation=ClaimRelation.CORRECTED, independent=2.0, tolerance=0.1)
 
     assert corrected(1.0, 2.05).passed
     assert not corrected(1.95, 2.05).passed
@@ -37,14 +37,16 @@ def test_a_correction_fails_when_the_paper_was_right_or_ours_is_wrong():
 
 def test_only_corrections_have_an_independent_value():
     with pytest.raises(InvalidParameter):
-        claim(relation=Relation.CORRECTED)
+        claim(relation=ClaimRelation.CORRECTED)
     with pytest.raises(InvalidParameter):
         claim(independent=1.0)
 
 
 def test_nan_never_passes():
     nan = float("nan")
-    assert not any(claim(ours=nan, relation=r).passed for r in (Relation.SAME, Relation.BELOW, Relation.ABOVE))
+    assert not any(
+        claim(ours=nan, relation=r).passed for r in (ClaimRelation.SAME, ClaimRelation.BELOW, ClaimRelation.ABOVE)
+    )
 
 
 def test_a_negative_tolerance_is_refused():
@@ -53,6 +55,6 @@ def test_a_negative_tolerance_is_refused():
 
 
 def test_the_table_says_what_was_checked():
-    text = markdown([claim(ours=3.0), claim(ours=0.0, relation=Relation.BELOW)])
+    text = markdown([claim(ours=3.0), claim(ours=0.0, relation=ClaimRelation.BELOW)])
     assert "| `lem:GM` | a number | 1 | 3 | same within 0 | fail |" in text
     assert "| ours below | pass |" in text

@@ -1,7 +1,7 @@
 import pytest
 
 from setwise import compose
-from setwise.analytics.planning.pricing import _Drafts, _uses, price
+from setwise.analytics.planning.pricing import _BudgetCandidates, _uses, price
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import BadRequest
@@ -77,7 +77,7 @@ def test_a_question_that_cannot_be_planned_is_refused():
 @pytest.mark.parametrize("above", [1.001, 1.005, 1.008])
 def test_a_price_just_above_epsilon_is_not_accepted(above):
     """The search starts where the questions take so much of epsilon, which is close enough but too much."""
-    drafts = _Drafts(counts(3), CountNoise.BEST, "who", [SCHEMA] * 3, 1e-6)
+    drafts = _BudgetCandidates(counts(3), CountNoise.BEST, "who", [SCHEMA] * 3, 1e-6)
     low, high = 0.1, 2.0
     for _ in range(30):  # the price rises with the scale
         middle = (low + high) / 2

@@ -286,7 +286,7 @@ def test_the_command_tells_what_it_did(folder, monkeypatch, capsys):
 
 
 def test_a_run_on_another_dataset_needs_another_key(folder):
-    """Its draws would be missing from the account, and from the cap, of the data set it reads now."""
+    """Its draws would be missing from the account, and from the cap, of the dataset it reads now."""
     (folder / "weekly.toml").write_text(f'dataset = "visits"\n{REPORT}')
     started()
     (folder / "weekly.toml").write_text(f'dataset = "clicks"\n{REPORT}')

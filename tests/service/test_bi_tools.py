@@ -14,7 +14,7 @@ import pytest
 from setwise.service.postgres.catalogue import Catalogue
 from setwise.service.postgres.replies import ReadSelect, Rejected, Reply
 from setwise.service.postgres.selects import read_select
-from setwise.service.postgres.session import Session
+from setwise.service.postgres.session import PostgresSession
 from setwise.service.postgres.statements import split_statements
 from setwise.service.postgres.values import INT8, TEXT, TIMESTAMP
 from setwise.service.settings import Settings
@@ -222,7 +222,7 @@ class Refusing:
     async def cancel(self) -> None: ...
 
 
-def run(session: Session, text: str) -> Reply:
+def run(session: PostgresSession, text: str) -> Reply:
     replies = [asyncio.run(session.run(statement)) for statement in split_statements(text)]
     return replies[-1]
 
@@ -233,19 +233,19 @@ def catalogue() -> Catalogue:
 
 
 @pytest.fixture
-def session(catalogue: Catalogue) -> Session:
-    return Session(asker=Refusing(catalogue))
+def session(catalogue: Catalogue) -> PostgresSession:
+    return PostgresSession(asker=Refusing(catalogue))
 
 
 @pytest.mark.parametrize("tool", list(STATEMENTS))
-def test_tools_find_the_tables_and_columns(session: Session, tool: str):
+def test_tools_find_the_tables_and_columns(session: PostgresSession, tool: str):
     for text, expected in STATEMENTS[tool]:
         reply = run(session, text)
         rows = None if reply.result is None else [tuple(row) for row in reply.result.rows]
         assert rows == expected, text
 
 
-def test_cursors_go_forward_and_end(session: Session):
+def test_cursors_go_forward_and_end(session: PostgresSession):
     run(session, "BEGIN")
     declared = 'DECLARE "SQL_CUR0x1" NO SCROLL CURSOR WITH HOLD FOR SELECT attname FROM pg_attribute ORDER BY attnum'
     assert run(session, declared).tag == "DECLARE CURSOR"

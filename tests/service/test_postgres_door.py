@@ -450,7 +450,7 @@ def describe(raw: socket.socket, statement: str) -> bytes:
 def test_an_account_on_no_data_set_is_refused_in_a_clear_sentence(door):
     team, _ = door
     team.replica.service.ledger.open_filter("ada-unbound", epsilon=1.0, delta=1e-6, analyst="ada")
-    with pytest.raises(psycopg.OperationalError, match="the account 'ada-unbound' is not on a data set"):
+    with pytest.raises(psycopg.OperationalError, match="the account 'ada-unbound' is not on a dataset"):
         psycopg.connect(url(door, "ada-unbound"))
 
 

@@ -20,7 +20,7 @@ from setwise.service.postgres import selects
 from setwise.service.postgres.catalogue import Catalogue, parse_catalogue_query
 from setwise.service.postgres.replies import Rejected
 from setwise.service.postgres.selects import SelectTask, ShownTables
-from setwise.service.postgres.session import Session
+from setwise.service.postgres.session import PostgresSession
 from setwise.service.postgres.statements import LONGEST, with_parameters
 from setwise.service.postgres.values import INT8, TEXT
 from setwise.service.settings import Settings
@@ -159,7 +159,7 @@ def test_many_columns_are_named_in_linear_time():
 )
 def test_patterns_of_statements_take_linear_time(statement: str):
     """They run on the event loop: SET with 20,000 blanks once kept everybody waiting for 12.7 s on a busy machine."""
-    session = Session(asker=NobodyAsks())
+    session = PostgresSession(asker=NobodyAsks())
     began = time.process_time()
     with contextlib.suppress(Rejected):
         asyncio.run(session.run(statement))

@@ -38,7 +38,7 @@ BIND = (
     + struct.pack("!Hh", 1, 1)
 )
 RECORDED = [
-    (b"Q", b"SELECT 1;\0", messages.Query("SELECT 1;")),
+    (b"Q", b"SELECT 1;\0", messages.SimpleQuery("SELECT 1;")),
     (b"P", PARSE, messages.Parse("", "SELECT $1", (25,))),
     (b"B", BIND, messages.Bind("", "", (0,), (b"NO",), (1,))),
     (b"D", b"P\0", messages.Describe("P", "")),

@@ -1,4 +1,4 @@
-"""A preview says, before anything is asked, whether the account or the cap of its data set would pay, and what fits."""
+"""A preview says, before anything is asked, whether the account or the cap of its dataset would pay, and what fits."""
 
 import re
 
@@ -21,7 +21,7 @@ def open_filter(team: Team, name: str, dataset: str, epsilon: float) -> None:
 
 @pytest.fixture(scope="module")
 def capped(team: Team) -> Team:
-    """The team with a data set of its own whose cap is small, and an account on it that is larger than the cap."""
+    """The team with a dataset of its own whose cap is small, and an account on it that is larger than the cap."""
     made(team.steward.post("/datasets", json=EVENTS.body | {"name": "capped", "apart": "a cap of its own"}))
     cap = team.steward.put("/datasets/capped/cap", json={"epsilon": 0.4, "delta": 1e-5})
     assert cap.status_code == 200, cap.text

@@ -79,7 +79,7 @@ def test_a_file_that_comes_into_a_folder_later_shares_its_cap(start: Callable[..
 
 
 def test_what_older_versions_registered_is_recorded_at_the_start(start: Callable[..., Replica], folder: Path):
-    """A data set whose registration the ledger does not know is recorded, and shares the cap of its table."""
+    """A dataset whose registration the ledger does not know is recorded, and shares the cap of its table."""
     first = start(data_dir=folder)
     steward = first.as_holder(first.steward)
     made(steward.post("/datasets", json={"name": "old", "table": "days/events.parquet", **TABLE}))

@@ -1,4 +1,4 @@
-"""Data sets whose unit of privacy is a day of a user: every question, account, cap and series protects that unit."""
+"""Datasets whose unit of privacy is a day of a user: every question, account, cap and series protects that unit."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -82,7 +82,7 @@ def steward(team: Team) -> Iterator[Steward]:
 
 @pytest.fixture
 def days(ada: Client, steward: Steward, request: pytest.FixtureRequest) -> RemoteDataset:
-    """The data set, paid for by an account of the test's own."""
+    """The dataset, paid for by an account of the test's own."""
     account = f"ada-{abs(hash(request.node.name))}"
     steward.open_filter(account, analyst="ada", dataset="days", epsilon=90.0, delta=1e-6)
     return ada.dataset("days", account=account)

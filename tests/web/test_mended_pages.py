@@ -28,7 +28,7 @@ def test_what_a_histogram_needs_is_shown_and_named(ada: Browsing, shop: Team):
     ada.ready("ask")
     ada.page.get_by_label("Histogram", exact=True).check(force=True)
     told = ada.page.locator("#problem")
-    expect(told).to_contain_text("Items one user may count towards: A histogram of this data set needs contributions")
+    expect(told).to_contain_text("Items one user may count towards: A histogram of this dataset needs contributions")
     field = ada.page.get_by_label("Items one user may count towards")
     expect(field).to_be_visible()
     field.fill("5")
@@ -115,9 +115,9 @@ def test_a_steward_caps_by_either_rule_and_takes_slices_back(steward: Browsing, 
     for name, rule in (("by-zcdp", "zcdp"), ("by-wallet", "wallet")):
         steward.go("/steward")
         steward.ready("steward")
-        page.get_by_text("Cap a data set").click()
+        page.get_by_text("Cap a dataset").click()
         form = page.locator("form[data-address$='/cap']")
-        form.get_by_label("Data set").select_option(name)
+        form.get_by_label("Dataset").select_option(name)
         form.get_by_label("Uses add up by").select_option(rule)
         form.get_by_label("Share of δ for failures").fill("0.25")
         form.get_by_role("button", name="Set the cap").click()
@@ -130,7 +130,7 @@ def test_a_steward_caps_by_either_rule_and_takes_slices_back(steward: Browsing, 
     asked(shop.ada, "sliced", top(3) | {"dataset": "by-wallet", "account": "ada-sliced", "spend": total})
     page.get_by_text("Take back what accounts hold of a cap").click()
     form = page.locator("form[data-address$='/cap/reclaim']")
-    assert form.get_by_label("Data set").locator("option").all_inner_texts() == ["by-wallet"]
+    assert form.get_by_label("Dataset").locator("option").all_inner_texts() == ["by-wallet"]
     form.get_by_label("Hours without a charge").fill("0")
     form.get_by_role("button", name="Take back").click()
     expect(form.locator(".result")).to_contain_text("It is taken back")
@@ -173,7 +173,7 @@ def test_a_csv_file_is_registered_with_its_separator_and_encoding(steward: Brows
     page = steward.page
     steward.go("/steward")
     steward.ready("steward")
-    page.get_by_text("Register a data set").click()
+    page.get_by_text("Register a dataset").click()
     form = page.locator("form[data-address='/api/v1/datasets']")
     for label, value in (("Name", "places"), ("Table or file", "orte.csv"), ("User column", "who")):
         form.get_by_label(label).fill(value)
@@ -195,7 +195,7 @@ def test_public_tables_are_registered_beside_a_table(steward: Browsing, shop: Te
     page = steward.page
     steward.go("/steward")
     steward.ready("steward")
-    page.get_by_text("Register a data set").click()
+    page.get_by_text("Register a dataset").click()
     form = page.locator("form[data-address='/api/v1/datasets']")
     for label, value in (("Name", "stays"), ("Table or file", "stays.csv"), ("User column", "who")):
         form.get_by_label(label).fill(value)

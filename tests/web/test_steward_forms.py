@@ -46,7 +46,7 @@ def test_a_table_is_registered_by_picking_its_file_and_columns(steward: Browsing
     )
     steward.go("/steward")
     steward.ready("steward")
-    page.get_by_text("Register a data set").click()
+    page.get_by_text("Register a dataset").click()
     form = page.locator("form[data-address='/api/v1/datasets']")
     expect(form.locator("#dataset-files option[value='visits.csv']")).to_have_count(1)
     form.get_by_label("Name").fill(name)
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_says_so_before_it_is_registered(steward: Bro
     page = steward.page
     steward.go("/steward")
     steward.ready("steward")
-    page.get_by_text("Register a data set").click()
+    page.get_by_text("Register a dataset").click()
     form = page.locator("form[data-address='/api/v1/datasets']")
     form.get_by_label("Table or file").fill("nowhere.parquet")
     form.get_by_label("Table or file").blur()

@@ -14,11 +14,8 @@ from setwise.accounting.brackets import Bracket, Effort, Target, epsilon_at
 from setwise.accounting.classified_uses import ClassifiedUses
 from setwise.accounting.guarantees import Gaussian, largest_loss
 from setwise.accounting.losses.tilting import coarse_saddle
+from setwise.accounting.promises import delta_too_small
 from setwise.errors import Unattainable
-
-OUT_OF_REACH = (
-    "delta = {delta!r} is not above {failure:.3g}, the probability that some use fails outright; ask for a larger delta"
-)
 
 LINEAR = "docs/optimal-composition.md, linear mechanisms"
 """The statement that proves the bound on uses with fixed dominating pairs."""
@@ -34,11 +31,11 @@ class Bound:
     `method` and `statement` name the computation and its proof in results. If `tight` is True, some analyst attains the
     lower ends of the bound's brackets; the lower ends of other bounds carry no information.
 
-    Bounds are evaluated one after another until a bracket is narrow enough. `enough` is the width, relative to the
-    bracket's upper end, at which to stop after this bound. If it is None, that width is `Effort.width` for a
-    `preliminary` bound (a quick one, which a better one follows), and `Effort.enough` for any other. `registered` is
-    None, or a pair that replaces (method, statement) in results if all parameters of the uses are fixed in advance;
-    only bounds of privacy filters have such a pair.
+    Bounds are evaluated one after another until a bracket is narrow enough. The width at which to stop, relative to the
+    bracket's upper end, is `enough` unless it is None; otherwise it is `Effort.width` for a `preliminary` bound (a
+    quick one, which a better one follows) and `Effort.enough` for any other bound. `registered`, which only some bounds
+    of privacy filters have, is the pair (method, statement) that results name in place of `method` and `statement` if
+    all parameters of the uses are fixed in advance.
     """
 
     method: str
@@ -128,7 +125,7 @@ def from_curve(
         if target.wanted == "delta":
             return curve(target.given)
         if target.given < failure.lower:
-            raise Unattainable(OUT_OF_REACH.format(delta=target.given, failure=failure.upper))
+            raise Unattainable(delta_too_small(target.given, failure.upper))
         start = 1.0 if guess is None or target.given <= failure.upper else guess(target.given - failure.upper)
         bracket = epsilon_at(target.given, curve, start)
         most = largest if failure.upper <= target.given else math.inf

@@ -272,7 +272,7 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarantee, int]]:
-    """Return `linear`, uses with fixed dominating pairs as (noise, count), without two-point laws.
+    """Return the uses in `linear` without two-point laws, as (guarantee, count).
 
     A `TwoPointLaw` is an example of a loss distribution, not a guarantee, and serves lower bounds only.
     """
@@ -309,7 +309,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     splits = gaussian_majorant.splits_of(kinds.ranges, variance)
 
     @cache
-    def above(split: gaussian_majorant.Split) -> Bound:
+    def above(split: gaussian_majorant.RangeSplit) -> Bound:
         """Return an upper bound on delta and epsilon, in which one Gaussian replaces the small epsilons of `split`.
 
         `split` divides the bounded-range uses into small and large epsilons; the uses with large epsilons come after
@@ -318,7 +318,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         return bound([Use(gaussian_of(split.wallet))] if split.small else [], split.large)
 
     @cache
-    def below(split: gaussian_majorant.Split) -> Bound:
+    def below(split: gaussian_majorant.RangeSplit) -> Bound:
         """Return a lower bound on delta and epsilon, in which randomized responses replace the small epsilons.
 
         `split` divides the bounded-range uses into small and large epsilons; the uses with large epsilons come after
@@ -350,7 +350,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
                 return bound.answer(target, None)
             return Bracket(0.0, math.inf)
 
-        def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.Split]) -> Bracket:
+        def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.RangeSplit]) -> Bracket:
             """Return `bracket` narrowed by the bounds that the splits in `tried` give for the target of `answer`.
 
             A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
@@ -453,8 +453,8 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs, the classified uses `kinds`.
 
-    A batch is chosen up front. The bounds are for batches without a closed form: several bounded-range epsilons, or
-    other losses that are not multiples of one unit. `effort` says how narrow a bracket must be.
+    They are for batches without a closed form: several bounded-range epsilons, or other losses that are not multiples
+    of one unit. `effort` says how narrow a bracket must be.
     """
     from setwise.accounting.methods import batch_mixture
 

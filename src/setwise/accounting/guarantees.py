@@ -31,6 +31,7 @@ from setwise.accounting.checks import (
     check_positive_integer,
     check_within,
 )
+from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.errors import InvalidParameter
 
 MOST_NOISE_VALUES = 4_000_000
@@ -41,6 +42,10 @@ MOST_NOISE_VALUES = 4_000_000
 def _parameter_names(kind: "type[Guarantee]") -> tuple[str, ...]:
     """Return the names of the parameters of a kind of guarantee, in the order in which the notation writes them."""
     return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]  # every kind is a dataclass
+
+
+_NOISE_SCALES = {"sigma", "scale"}
+"""The parameters of guarantees that mean more privacy if they are larger."""
 
 
 class Guarantee(ABC):
@@ -83,10 +88,15 @@ class Guarantee(ABC):
     def in_words(self) -> tuple[str, str]:
         """Return two texts for pages that people read: the noun for one use, and its parameters.
 
-        Example: ("pick", "ε 0.1").
+        Example: ("pick", "ε 0.1"). A noise scale is rounded down, and every other parameter up, to four digits, so that
+        the text never promises more privacy than the use has.
         """
-        noun, shown = self.words
-        return noun, shown.format(**{field.name: getattr(self, field.name) for field in fields(self)})  # type: ignore[arg-type]
+        noun, form = self.words
+        digits = {
+            field.name: (rounded_down if field.name in _NOISE_SCALES else rounded_up)(getattr(self, field.name), 4)
+            for field in fields(self)  # type: ignore[arg-type]
+        }
+        return noun, form.format(**digits)
 
     @abstractmethod
     def zero_concentrated(self) -> "ZeroConcentratedDP":
@@ -148,7 +158,7 @@ class PureDP(Guarantee):
 
     kind = "pure"
     example = "0.1x25"
-    words = "count", "ε {epsilon:.4g}"
+    words = "count", "ε {epsilon}"
     price_varies = True
     calibrates = "epsilon"
 
@@ -189,7 +199,7 @@ class BoundedRange(Guarantee):
 
     kind = "bounded-range"
     example = "0.1x25"
-    words = "pick", "ε {epsilon:.4g}"
+    words = "pick", "ε {epsilon}"
     price_varies = True
     calibrates = "epsilon"
 
@@ -252,7 +262,7 @@ class Laplace(Guarantee):
 
     kind = "laplace"
     example = "10x5"
-    words = "Laplace count", "scale {scale:.4g}"
+    words = "Laplace count", "scale {scale}"
     price_varies = True
     calibrates = "noise"
 
@@ -295,7 +305,7 @@ class Gaussian(Guarantee):
 
     kind = "gaussian"
     example = "20x3"
-    words = "Gaussian count", "σ {sigma:.4g}"
+    words = "Gaussian count", "σ {sigma}"
     calibrates = "noise"
 
     sigma: float
@@ -368,7 +378,7 @@ class ZeroConcentratedDP(Guarantee):
         return [self.rho, self.xi, self.delta] if self.delta else [self.rho, self.xi] if self.xi else [self.rho]
 
     def in_words(self) -> tuple[str, str]:
-        return "zCDP use", f"ρ {self.rho:.4g}" + (f", δ {self.delta:.3g}" if self.delta else "")
+        return "zCDP use", f"ρ {rounded_up(self.rho, 4)}" + (f", δ {rounded_up(self.delta, 3)}" if self.delta else "")
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         return self
@@ -395,7 +405,7 @@ class ConcentratedDP(Guarantee):
 
     kind = "cdp"
     example = "0.005,0.1x5"
-    words = "concentrated use", "μ {mu:.4g}, τ {tau:.4g}"
+    words = "concentrated use", "μ {mu}, τ {tau}"
 
     mu: float
     tau: float
@@ -449,8 +459,8 @@ class ApproxDP(Guarantee):
 
     def in_words(self) -> tuple[str, str]:
         if self.epsilon == 0.0:
-            return "threshold", f"δ {self.delta:.3g}"
-        return "approximate use", f"ε {self.epsilon:.4g}, δ {self.delta:.3g}"
+            return "threshold", f"δ {rounded_up(self.delta, 3)}"
+        return "approximate use", f"ε {rounded_up(self.epsilon, 4)}, δ {rounded_up(self.delta, 3)}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(rho=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)), delta=self.delta)
@@ -483,7 +493,7 @@ class DiscreteLaplace(Guarantee):
 
     kind = "discrete-laplace"
     example = "10,1"
-    words = "integer Laplace count", "scale {scale:.4g}"
+    words = "integer Laplace count", "scale {scale}"
     price_varies = True
 
     scale: float
@@ -521,7 +531,7 @@ class DiscreteGaussian(Guarantee):
 
     kind = "discrete-gaussian"
     example = "20,1"
-    words = "integer Gaussian count", "σ {sigma:.4g}"
+    words = "integer Gaussian count", "σ {sigma}"
 
     sigma: float
     sensitivity: int = 1
@@ -554,7 +564,7 @@ class TruncatedDiscreteGaussian(Guarantee):
 
     kind = "truncated-gaussian"
     example = "20,80,1"
-    words = "truncated Gaussian count", "σ {sigma:.4g}"
+    words = "truncated Gaussian count", "σ {sigma}"
 
     sigma: float
     bound: int

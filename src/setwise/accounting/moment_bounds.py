@@ -8,10 +8,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from setwise.accounting.bound import OUT_OF_REACH, Bound, from_curve, linear_bound
+from setwise.accounting.bound import Bound, from_curve, linear_bound
 from setwise.accounting.brackets import Bracket, Target, either_fails, up
 from setwise.accounting.classified_uses import ClassifiedUses, classify
 from setwise.accounting.guarantees import Gaussian, Use, largest_loss
+from setwise.accounting.promises import delta_too_small
 from setwise.errors import Unattainable
 
 LARGEST_WALLET = 1e6
@@ -74,14 +75,12 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     def answer(target: Target, _: float | None) -> Bracket:
         """Return [0, upper end] for the delta or epsilon of `target` by basic composition, the sum of largest losses.
 
-        The second argument, a wanted width of the bracket, is ignored.
-
         Raises: `Unattainable` if `target` asks for the epsilon at a delta below the probability of outright failure.
         """
         if target.wanted == "delta":
             return basic.delta(target.given)
         if target.given < failure.upper:
-            raise Unattainable(OUT_OF_REACH.format(delta=target.given, failure=failure.upper))
+            raise Unattainable(delta_too_small(target.given, failure.upper))
         return Bracket(0.0, total)
 
     yield Bound(BASIC, BASIC_STATEMENT, False, answer)

@@ -1,6 +1,6 @@
 """The written form of mechanism uses, KIND:PARAMETERS[xCOUNT], as the command line and the ledger write it.
 
-The module also has the words by which uses, promises and numbers are shown to people.
+The module also has the words by which uses are shown to people. The words of promises are in `promises`.
 
 >>> parse_use("pure:0.1x25")
 Use(guarantee=PureDP(epsilon=0.1), count=25)
@@ -8,11 +8,9 @@ Use(guarantee=PureDP(epsilon=0.1), count=25)
 'approx:0.1,1e-09x3'
 """
 
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 
 from setwise.accounting.guarantees import KINDS, Guarantee, Use
@@ -130,93 +128,6 @@ def format_use(use: Use) -> str:
     return text if use.count == 1 else f"{text}x{use.count}"
 
 
-WEAK_EPSILON = 10.0
-"""A promise with a larger epsilon carries a warning: e^10 is 22,000, which protects hardly anybody."""
-
-
-def promise_in_words(epsilon: float, delta: float) -> str:
-    """Return what (epsilon, delta)-differential privacy means for one person, as a sentence.
-
-    Above `WEAK_EPSILON` a second sentence warns that the promise is weak.
-
-    >>> print(promise_in_words(1.0, 1e-6))
-    Whether or not one person is in the table changes the chance of any answer by a factor of at most 2.72, except with
-    a chance of about one in a million.
-    >>> promise_in_words(0.1, 0.0).rpartition("a factor of ")[2], promise_in_words(1, 3e-7).rpartition("about ")[2]
-    ('at most 1.11.', 'one in 3.3 million.')
-    """
-    factor = math.exp(min(epsilon, 700.0))
-    most = f"{math.ceil(factor):,}" if 100 <= factor < 1e7 else rounded_up(factor, 3)
-    beyond = f", except with a chance of about one in {_large(1 / delta)}" if delta > 0 else ""
-    weak = " Warning: an epsilon above 10 protects hardly anybody." if epsilon > WEAK_EPSILON else ""
-    return (
-        f"Whether or not one person is in the table changes the chance of any answer by a factor of at most {most}"
-        f"{beyond}.{weak}"
-    )
-
-
-USER = "user"
-"""The default unit of privacy: everything that one user has in the table."""
-
-
-def check_unit(unit: str) -> str:
-    """Return `unit` if it names a unit of privacy, and raise `InvalidParameter` otherwise.
-
-    A unit is "user", or "user," followed by a column, or by a column that is split by day, week or month, as in
-    "user,at by day". Only the form is checked, not whether the column exists.
-    """
-    kind, _, part = unit.partition(",") if isinstance(unit, str) else ("", "", "")
-    if kind != USER or (unit != USER and not part.strip()):
-        raise InvalidParameter(f"unit is user, or user and a column, as in 'user,at by day', not {unit!r}")
-    return unit
-
-
-def unit_nouns(unit: str) -> tuple[str, str]:
-    """Return the singular and the plural noun for a unit of privacy, as sentences for people use them.
-
-    >>> unit_nouns("user"), unit_nouns("user,day"), unit_nouns("user,device")
-    (('user', 'users'), ('user-day', 'user-days'), ("unit 'user,device'", "units 'user,device'"))
-    """
-    if unit == USER:
-        return "user", "users"
-    return ("user-day", "user-days") if unit == "user,day" else (f"unit {unit!r}", f"units {unit!r}")
-
-
-def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
-    """Return the promise (epsilon, delta) in words; the first sentence says which unit is protected, and which is not.
-
-    `unit`, the unit of privacy, is "user", or "user," followed by the column by which the rows of one user are divided
-    into units.
-
-    >>> print(promise_for_unit("user,day", 1.0, 0.0))
-    Each single day of a user is protected, but not the user: whoever has n of them in the table is protected only with
-    n times this epsilon. Whether or not one day of a person is in the table changes the chance of any answer by a
-    factor of at most 2.72.
-    """
-    words = promise_in_words(epsilon, delta)
-    kind, _, part = unit.partition(",")
-    if not part:
-        return f"Each {kind} is protected, with all of their rows. {words}"
-    noun = "day" if part == "day" else f"value of {part!r}"
-    beyond = " and a delta that grows even faster" if delta > 0 else ""
-    return (
-        f"Each single {noun} of a user is protected, but not the user: whoever has n of them in the table is protected "
-        f"only with n times this epsilon{beyond}. {words.replace('one person is', f'one {noun} of a person is')}"
-    )
-
-
-_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
-
-
-def _large(value: float) -> str:
-    """Return `value` as text with two significant digits; from a million on it has a word, as in "3.3 million"."""
-    two = float(f"{value:.1e}")
-    for unit, name in _LARGE:
-        if two >= unit:
-            return f"a {name}" if two == unit else f"{two / unit:,.10g} {name}"
-    return f"{two:,.0f}"
-
-
 def shown_by(statement: str) -> str:
     """Return `statement`, the name of a proof, with the command that prints the document that contains it.
 
@@ -259,37 +170,3 @@ def short_exponents(text: str) -> str:
     '1e-6 and 3e+8'
     """
     return re.sub(r"e([+-])0*", r"e\1", text)
-
-
-_ROUND_OFF = Decimal("1e-12")
-"""A relative difference below this is taken for the rounding error of a float that stands for a shorter decimal
-number."""
-
-
-def rounded_up(value: float, digits: int = 6) -> str:
-    """Return `value` as text with `digits` significant digits, rounded up, so that a promise is not understated.
-
-    A difference beyond the twelfth digit counts as the rounding error of a float and is ignored.
-
-    >>> rounded_up(0.12345678), rounded_up(0.1, 4), rounded_up(0.1 * 3, 4), rounded_up(0.10001, 4)
-    ('0.123457', '0.1', '0.3', '0.1001')
-    """
-    return _format(Context(prec=digits, rounding=ROUND_CEILING), Decimal(repr(float(value))) * (1 - _ROUND_OFF))
-
-
-def rounded_down(value: float, digits: int = 6) -> str:
-    """Return `value` as text with `digits` significant digits, rounded down, so that a balance is not overstated.
-
-    A difference beyond the twelfth digit counts as the rounding error of a float and is ignored.
-
-    >>> rounded_down(0.12345678), rounded_down(0.3, 4), rounded_down(4.0099999999999995e-07, 4)
-    ('0.123456', '0.3', '4.01e-07')
-    """
-    return _format(Context(prec=digits, rounding=ROUND_FLOOR), Decimal(repr(float(value))) * (1 + _ROUND_OFF))
-
-
-def _format(context: Context, value: Decimal) -> str:
-    """Return `value` as text with the digits and the rounding of the decimal `context`; "infinity" if not finite."""
-    if not value.is_finite():
-        return "infinity"
-    return f"{float(context.create_decimal(value)):.{context.prec}g}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from setwise.accounting.brackets import UNIT, crossing, down
 from setwise.accounting.checks import LARGEST_SCALE, check_delta, check_epsilon, check_failure
 from setwise.accounting.guarantees import Gaussian, Use
-from setwise.accounting.notation import rounded_up
+from setwise.accounting.promises import rounded_up
 from setwise.errors import InvalidParameter
 
 FAILURE_SHARE = 0.02

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import (
+from setwise.accounting.notation import format_use, parse_use, shown_by
+from setwise.accounting.promises import (
+    COVERS,
     USER,
-    format_use,
-    parse_use,
+    epsilon_at_delta,
     promise_for_unit,
     promise_in_words,
-    rounded_up,
-    shown_by,
+    promised_pair,
+    rounded_down,
     unit_nouns,
 )
 from setwise.errors import InvalidParameter, MissingExtra
@@ -193,7 +194,7 @@ class PrivateAnswer(Exportable):
 
     def __str__(self) -> str:
         lines = [f"{in_words(each.label)}{_describe_numbers(each, self.statistics)}" for each in self.items]
-        return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
+        return "\n".join([*lines, f"({self.reason}; {epsilon_at_delta(self.epsilon.upper, self.delta)})"])
 
     @property
     def heading(self) -> str:
@@ -249,10 +250,10 @@ class PrivateAnswer(Exportable):
         import numpy as np
 
         bars = np.zeros((2, len(self.items)))
-        for place, each in enumerate(self.items):
-            found = each.estimates[0] if each.estimates else Estimate(value=each.count or 0, interval=each.interval)
-            if found.interval is not None:
-                bars[:, place] = found.value - found.interval[0], found.interval[1] - found.value
+        for place, item in enumerate(self.items):
+            estimate = item.estimates[0] if item.estimates else Estimate(value=item.count or 0, interval=item.interval)
+            if estimate.interval is not None:
+                bars[:, place] = estimate.value - estimate.interval[0], estimate.interval[1] - estimate.value
         return bars
 
     def to_dict(self) -> dict[str, object]:
@@ -277,13 +278,13 @@ class PrivateAnswer(Exportable):
         label = dict(zip(self.groups, each.label, strict=True)) if isinstance(each.label, tuple) else each.label
         if not self.statistics:
             return {"item": label, "count": each.count, "interval": _listed(each.interval), "noisy": each.noisy}
-        found = {
+        fields = {
             name: {"value": estimate.value}
             | ({} if estimate.interval is None else {"interval": _listed(estimate.interval)})
             | ({"unreliable": True} if estimate.unreliable else {})
             for name, estimate in zip(self.statistics, each.estimates, strict=True)
         }
-        return {"item": label, **found}
+        return {"item": label, **fields}
 
     def stored(self) -> str:
         """Return the answer as the JSON text that a ledger stores; `from_stored` returns an equal answer from it."""
@@ -300,27 +301,27 @@ class PrivateAnswer(Exportable):
         return cls.from_record(json.loads(text))
 
     @classmethod
-    def from_record(cls, found: Mapping[str, Any]) -> "PrivateAnswer":
-        """Return the answer in the JSON object `found`, as `stored` writes it and as a service returns it."""
+    def from_record(cls, record: Mapping[str, Any]) -> "PrivateAnswer":
+        """Return the answer in the JSON object `record`, as `stored` writes it and as a service returns it."""
         return cls(
-            items=tuple(_item(each, found) for each in found["items"]),
-            groups=tuple(found.get("groups", ())),
-            statistics=tuple(found.get("statistics", ())),
-            found=found.get("found", {}),
-            left_out=found.get("left_out", ""),
-            axes=tuple(found.get("axes", ())),
-            parts=tuple(cls.from_record(part) for part in found.get("parts", ())),
-            mechanism=found["mechanism"],
-            interaction=Interaction.parse(found["interaction"]),
-            epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),
-            delta=found["delta"],
-            spent=tuple(parse_use(use) for use in found["spent"]),
-            complete=found["complete"],
-            interval_note=found.get("interval_note", EARLIER_NOTE),
-            hint=found.get("hint", ""),
-            unit=found.get("unit", "user"),
-            alone=None if found.get("alone") is None else (found["alone"][0], found["alone"][1]),
-            **{name: found[name] for name in _STORED_FIELDS},
+            items=tuple(_item(each, record) for each in record["items"]),
+            groups=tuple(record.get("groups", ())),
+            statistics=tuple(record.get("statistics", ())),
+            found=record.get("found", {}),
+            left_out=record.get("left_out", ""),
+            axes=tuple(record.get("axes", ())),
+            parts=tuple(cls.from_record(part) for part in record.get("parts", ())),
+            mechanism=record["mechanism"],
+            interaction=Interaction.parse(record["interaction"]),
+            epsilon=Bracket(record["epsilon"]["lower"], record["epsilon"]["upper"]),
+            delta=record["delta"],
+            spent=tuple(parse_use(use) for use in record["spent"]),
+            complete=record["complete"],
+            interval_note=record.get("interval_note", EARLIER_NOTE),
+            hint=record.get("hint", ""),
+            unit=record.get("unit", "user"),
+            alone=None if record.get("alone") is None else (record["alone"][0], record["alone"][1]),
+            **{name: record[name] for name in _STORED_FIELDS},
         )
 
     def in_units(self, unit: str) -> "PrivateAnswer":
@@ -365,7 +366,7 @@ class PrivateAnswer(Exportable):
     def unreliable_columns(self) -> list[list[str]]:
         """Return, for each item, the names of the statistics whose value may be mostly noise."""
         return [
-            [name for name, found in zip(self.statistics, item.estimates, strict=False) if found.unreliable]
+            [name for name, estimate in zip(self.statistics, item.estimates, strict=False) if estimate.unreliable]
             for item in self.items
         ]
 
@@ -389,12 +390,12 @@ class PrivateAnswer(Exportable):
     @property
     def guarantee(self) -> str:
         """The privacy promise with its (epsilon, delta) and the theorem that it rests on, in one or two sentences."""
-        alone = "" if self.alone is None else f" By itself it is {_pair(*self.alone)}-differentially private."
+        alone = "" if self.alone is None else f" By itself it is {promised_pair(*self.alone)}-differentially private."
         protected = "everything one user has" if self.unit == "user" else f"each unit {self.unit!r} of a user"
         return (
-            f"The answer is {_pair(self.epsilon.upper, self.delta)}-differentially private for {protected} "
-            f"in the table, {_COVERS[self.interaction]} (no proof could promise less than {self.epsilon.lower:.4g}; "
-            f"{self.method}, {shown_by(self.statement)}).{alone}"
+            f"The answer is {promised_pair(self.epsilon.upper, self.delta)}-differentially private for {protected} "
+            f"in the table, {COVERS[self.interaction]} (no proof could promise less than "
+            f"{rounded_down(self.epsilon.lower, 4)}; {self.method}, {shown_by(self.statement)}).{alone}"
         )
 
     def _repr_html_(self) -> str:
@@ -413,8 +414,8 @@ def version_in(measure: str) -> str:
     >>> version_in("users; each user counts towards one group, others are left out; version 7 of the table")
     '7'
     """
-    found = re.search(r"; version (\S+) of the table(?:;|$)", measure)
-    return "" if found is None else found[1]
+    match = re.search(r"; version (\S+) of the table(?:;|$)", measure)
+    return "" if match is None else match[1]
 
 
 EARLIER_NOTE = (
@@ -422,32 +423,32 @@ EARLIER_NOTE = (
 )
 
 
-def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
-    """Return one item of a stored answer; `found` is its entry in the list `items` of the JSON object `answer`.
+def _item(record: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
+    """Return one item of a stored answer; `record` is its entry in the list `items` of the JSON object `answer`.
 
     Earlier versions stored counts that were fractions or negative. These are rounded to whole numbers of at least 0,
     and their intervals are widened to contain the rounded count.
     """
-    label = found["item"]
+    label = record["item"]
     if answer.get("groups"):
         label = tuple(label[name] for name in answer["groups"])
     if answer.get("statistics"):
         estimates = tuple(
             Estimate(
-                value=found[name]["value"],
-                interval=_interval_pair(found[name].get("interval")),  # older answers store null
-                unreliable=found[name].get("unreliable", False),
+                value=record[name]["value"],
+                interval=_interval_pair(record[name].get("interval")),  # older answers store null
+                unreliable=record[name].get("unreliable", False),
             )
             for name in answer["statistics"]
         )
         return Item(label=label, estimates=estimates)
-    interval, count = _interval_pair(found["interval"]), found["count"]
+    interval, count = _interval_pair(record["interval"]), record["count"]
     if isinstance(count, float):
         count = math.floor(count + 0.5)
     if count is not None:
         count = max(0, count)
     pair = None if interval is None else (min(interval[0], count), max(interval[1], count))
-    return Item(label=label, count=count, interval=pair, noisy=found.get("noisy"))
+    return Item(label=label, count=count, interval=pair, noisy=record.get("noisy"))
 
 
 def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
@@ -527,15 +528,3 @@ def _describe_numbers(each: Item, statistics: Sequence[str]) -> str:
 
 def _in_interval(value: float, interval: tuple[float, float] | None) -> str:
     return number(value) + ("" if interval is None else f" in [{number(interval[0])}, {number(interval[1])}]")
-
-
-_COVERS = {
-    Interaction.BATCH: "whatever else was chosen up front",
-    Interaction.ORDERED: "parameters in a fixed order",
-    Interaction.SETWISE: "within a budget fixed before any answer was seen",
-    Interaction.ADAPTIVE: "within an account whose questions and parameters are chosen on the fly",
-}
-
-
-def _pair(epsilon: float, delta: float) -> str:
-    return f"({rounded_up(epsilon, 4)}, {rounded_up(delta, 3)})"

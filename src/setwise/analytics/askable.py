@@ -135,8 +135,15 @@ class Askable(ABC):
         `step`, which is a thousandth of high - low if left out. `bounds="auto"` finds the bounds privately with a tenth
         of epsilon. `key` and the other keyword arguments, `words`, are those of `top_k`.
         """
-        asked: dict[str, Any] = {"value": value, "clip": clip, "low": low, "high": high, "step": step, "bounds": bounds}
-        return self._ask("sum", words, key, item=item, **asked)
+        parameters: dict[str, Any] = {
+            "value": value,
+            "clip": clip,
+            "low": low,
+            "high": high,
+            "step": step,
+            "bounds": bounds,
+        }
+        return self._ask("sum", words, key, item=item, **parameters)
 
     def mean(
         self,
@@ -157,9 +164,9 @@ class Askable(ABC):
         count. With `item` it returns the mean of every item. `step`, `bounds`, `key` and the other keyword arguments,
         `words`, are as in `sum`.
         """
-        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
-        asked["bounds"] = bounds
-        return self._ask("mean", words, key, item=item, **asked)
+        parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
+        parameters["bounds"] = bounds
+        return self._ask("mean", words, key, item=item, **parameters)
 
     def quantile(
         self,
@@ -180,8 +187,15 @@ class Askable(ABC):
         which returns one quantile for each. With `item` it returns the quantiles of every item. `bounds`, `key` and the
         other keyword arguments, `words`, are as in `sum`.
         """
-        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "at": at, "step": step, "bounds": bounds}
-        return self._ask("quantile", words, key, item=item, **asked)
+        parameters: dict[str, Any] = {
+            "value": value,
+            "low": low,
+            "high": high,
+            "at": at,
+            "step": step,
+            "bounds": bounds,
+        }
+        return self._ask("quantile", words, key, item=item, **parameters)
 
     def distinct(
         self,
@@ -217,8 +231,8 @@ class Askable(ABC):
         With `item` it returns the variance of every item. `bounds`, `key` and the other keyword arguments, `words`, are
         as in `sum`.
         """
-        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
-        return self._ask("variance", words, key, item=item, **asked)
+        parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
+        return self._ask("variance", words, key, item=item, **parameters)
 
     def stddev(
         self,
@@ -233,25 +247,25 @@ class Askable(ABC):
         **words: Unpack[Words],
     ) -> PrivateAnswer:
         """Return the standard deviation of the column `value` over rows; all arguments are those of `variance`."""
-        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
-        return self._ask("stddev", words, key, item=item, **asked)
+        parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
+        return self._ask("stddev", words, key, item=item, **parameters)
 
     def _ask(
         self,
         kind: str,
         words: Words | BudgetWords,
         key: str | None,
-        **asked: Any,  # noqa: ANN401 - checked by the query
+        **parameters: Any,  # noqa: ANN401 - checked by the query
     ) -> PrivateAnswer:
-        """Build a query from `asked` and `words` and a budget from `words`, ask the query, and return its answer.
+        """Build a query from `parameters` and `words` and a budget from `words`, ask the query, and return its answer.
 
-        `kind` is the name of the query's shape, such as "top-k" or "mean". `asked` has the arguments that this shape
-        has of its own, and `words` those about groups and budget. Asking again under the same `key` returns the same
-        answer at no cost; None makes a new key.
+        `kind` is the name of the query's shape, such as "top-k" or "mean". `parameters` has the arguments that this
+        shape has of its own, and `words` those about groups and budget. Asking again under the same `key` returns the
+        same answer at no cost; None makes a new key.
         Raises: `InvalidParameter` for a keyword argument that the query does not have.
         """
-        asked, spent = split_budget(asked | words)
-        if asked.get("domain") is not None:
-            asked["domain"] = self.read_domain(asked["domain"])
-        query: Query = build(SHAPES[kind], f"a {kind} query", asked)
+        parameters, spent = split_budget(parameters | words)
+        if parameters.get("domain") is not None:
+            parameters["domain"] = self.read_domain(parameters["domain"])
+        query: Query = build(SHAPES[kind], f"a {kind} query", parameters)
         return self.ask(query, self.budget(spent), key=key)

@@ -63,7 +63,7 @@ class Width:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class ConsecutiveTime:
     """Consecutive periods of time: with the `unit` month, every month of every year is a group of its own."""
 
     unit: TimeUnit
@@ -74,13 +74,13 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RecurringTime:
     """A recurring part of time: with the `unit` month, January of all years is one group, so there are 12 groups."""
 
     unit: TimeUnit
 
 
-Bin: TypeAlias = Width | Period | Part
+Bin: TypeAlias = Width | ConsecutiveTime | RecurringTime
 
 _UNIT = "|".join(TimeUnit)
 _PART = re.compile(rf"({_UNIT}) of (.+)", re.DOTALL)
@@ -95,7 +95,7 @@ class Group:
 
     >>> parse_group("age by 10") == Group("age", Width(Fraction(10)))
     True
-    >>> str(Group("at", Part(TimeUnit.MONTH))), str(Group("stand by 10"))
+    >>> str(Group("at", RecurringTime(TimeUnit.MONTH))), str(Group("stand by 10"))
     ('month of at', '"stand by 10"')
     """
 
@@ -109,9 +109,9 @@ class Group:
                 return name
             case Width(width=width):
                 return f"{name} by {_written(width)}"
-            case Period(unit=unit):
+            case ConsecutiveTime(unit=unit):
                 return f"{name} by {unit}"
-            case Part(unit=unit):
+            case RecurringTime(unit=unit):
                 return f"{unit} of {name}"
             case _:
                 assert_never(self.bin)
@@ -130,12 +130,12 @@ class Group:
                 if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
                     raise _unsuitable(column, str(self), "numbers", "integer")
                 return Column(name=str(self), kind=Kind.INTEGER if width.denominator == 1 else Kind.TEXT)
-            case Period(unit=unit) | Part(unit=unit):
+            case ConsecutiveTime(unit=unit) | RecurringTime(unit=unit):
                 if column.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT):
                     raise _unsuitable(column, str(self), "dates or times", "timestamp")
                 if unit is TimeUnit.HOUR and column.kind is Kind.DATE:
                     raise UnsuitableTable(f"column {self.column!r} holds dates, which have no hour")
-                return Column(name=str(self), kind=Kind.TEXT if isinstance(self.bin, Period) else Kind.INTEGER)
+                return Column(name=str(self), kind=Kind.TEXT if isinstance(self.bin, ConsecutiveTime) else Kind.INTEGER)
             case _:
                 assert_never(self.bin)
 
@@ -145,12 +145,12 @@ def parse_group(text: str) -> Group:
 
     A name in double quotes is a column name, even if it reads like a bin, as in `"stand by 10"`.
     """
-    if found := _PART.fullmatch(text):
-        return Group(_name(found[2]), Part(TimeUnit(found[1])))
-    if found := _PERIOD.fullmatch(text):
-        return Group(_name(found[1]), Period(TimeUnit(found[2])))
-    if found := _WIDTH.fullmatch(text):
-        return Group(_name(found[1]), Width(Fraction(found[2])))
+    if match := _PART.fullmatch(text):
+        return Group(_name(match[2]), RecurringTime(TimeUnit(match[1])))
+    if match := _PERIOD.fullmatch(text):
+        return Group(_name(match[1]), ConsecutiveTime(TimeUnit(match[2])))
+    if match := _WIDTH.fullmatch(text):
+        return Group(_name(match[1]), Width(Fraction(match[2])))
     return Group(_name(text))
 
 
@@ -175,8 +175,8 @@ def period_start(label: str) -> date | datetime:
     """
     if len(label) > len("2026-08-03"):
         return datetime.fromisoformat(label)
-    if found := _QUARTER.fullmatch(label):
-        return date(int(found[1]), 3 * int(found[2]) - 2, 1)
+    if match := _QUARTER.fullmatch(label):
+        return date(int(match[1]), 3 * int(match[2]) - 2, 1)
     return date.fromisoformat(label + "-01-01"[len(label) - 4 :] if len(label) < len("2026-08-03") else label)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, Gaussian, Guarantee, PureDP, Use
-from setwise.accounting.notation import format_use, parse_use, rounded_down
+from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.promises import rounded_down
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import rational
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
@@ -107,11 +108,11 @@ class Within:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "within", rational("within", self.within, Fraction(1, 10**9), LARGEST_WITHIN))
-        made = self.total(Fraction(1) if self.epsilon is None else self.epsilon)  # checks the other fields
+        total = self.total(Fraction(1) if self.epsilon is None else self.epsilon)  # checks the other fields
         for name in ("delta", "counts", "mechanism"):
-            object.__setattr__(self, name, getattr(made, name))
+            object.__setattr__(self, name, getattr(total, name))
         if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", made.epsilon)
+            object.__setattr__(self, "epsilon", total.epsilon)
 
     def total(self, epsilon: Fraction) -> Total:
         """Return the (epsilon, delta) budget with the given epsilon and this record's delta, counts and mechanism."""
@@ -171,10 +172,10 @@ def budget_of(words: BudgetWords) -> AskedBudget:
         raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
     if counts is not None and not isinstance(counts, str):
         raise InvalidParameter(f"counts must be one of {', '.join(CountNoise)} with an epsilon, not {counts!r}")
-    given: dict[str, Any] = {
+    budget: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": 0 if delta is None else delta,
         "counts": CountNoise.BEST if counts is None else check_choice("counts", counts, CountNoise),
         "mechanism": mechanism,
     }
-    return Total(**given) if within is None else Within(within=within, **given)  # type: ignore[arg-type]
+    return Total(**budget) if within is None else Within(within=within, **budget)  # type: ignore[arg-type]

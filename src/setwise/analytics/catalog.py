@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from setwise.accounting.notation import USER, check_unit
+from setwise.accounting.promises import USER, check_unit
 from setwise.analytics.query import Contributions
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.domain import read_domain
@@ -132,15 +132,16 @@ def parse_catalog(text: str, folder: Path | None = None, *, reads_files: bool = 
     Raises: `InvalidParameter`, saying what is wrong, if the text is not a catalog.
     """
     try:
-        found = tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"the catalog is not TOML: {error}") from None
-    _check_words(found, ("tables", "public"), "a catalog")
+    _check_words(document, ("tables", "public"), "a catalog")
     tables = {
-        name: _table(name, words, folder, reads_files=reads_files) for name, words in _tables(found, "tables").items()
+        name: _table(name, words, folder, reads_files=reads_files)
+        for name, words in _tables(document, "tables").items()
     }
     public = {}
-    for name, words in _tables(found, "public").items():
+    for name, words in _tables(document, "public").items():
         _check_words(words, _PUBLIC, f"the public table {name!r}")
         public[name] = _resolve_source(_source(name, words), folder)
         if name in tables:
@@ -148,8 +149,8 @@ def parse_catalog(text: str, folder: Path | None = None, *, reads_files: bool = 
     return Catalog(tables=tables, public=public)
 
 
-def _tables(found: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    tables = found.get(kind, {})
+def _tables(document: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    tables = document.get(kind, {})
     if not isinstance(tables, dict) or not all(isinstance(words, dict) for words in tables.values()):
         raise InvalidParameter(f"{kind} of a catalog are tables: write [{kind}.NAME] above the entries of each")
     return tables
@@ -186,10 +187,10 @@ def _table(name: str, words: Mapping[str, Any], folder: Path | None, *, reads_fi
 
 
 def _columns(name: str, words: Mapping[str, Any], word: str) -> dict[str, Any]:
-    found = words.get(word, {})
-    if not isinstance(found, dict):
+    columns = words.get(word, {})
+    if not isinstance(columns, dict):
         raise InvalidParameter(f"{word} of the table {name!r} are by column, as in {word} = {{ age = .. }}")
-    return found
+    return columns
 
 
 def _pair(name: str, column: str, pair: object) -> tuple[float, float]:
@@ -236,13 +237,13 @@ def _resolve_source(source: str, folder: Path | None) -> str:
     return f"{folder / path}{mark}{table}"
 
 
-def _check_words(found: Mapping[str, Any], known: Iterable[str], place: str) -> None:
-    """Raise `InvalidParameter` if the TOML table `found` has an entry whose name is not in `known`.
+def _check_words(entry: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+    """Raise `InvalidParameter` if the TOML table `entry` has an entry whose name is not in `known`.
 
     `place` is the name of that TOML table in the error message.
     """
     listed = tuple(known)
-    for word in found:
+    for word in entry:
         if word not in listed:
             raise InvalidParameter(f"{place} has the unknown entry {word!r}; it may have {', '.join(listed)}")
 
@@ -288,7 +289,7 @@ def _key(name: str) -> str:
 
 def _text(value: str) -> str:
     escaped = "".join(
-        f"\\u{ord(each):04x}" if ord(each) < 32 or ord(each) == 127 else each
-        for each in value.replace("\\", "\\\\").replace('"', '\\"')
+        f"\\u{ord(character):04x}" if ord(character) < 32 or ord(character) == 127 else character
+        for character in value.replace("\\", "\\\\").replace('"', '\\"')
     )
     return f'"{escaped}"'

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.guarantees import Use, merged
-from setwise.accounting.notation import USER
+from setwise.accounting.promises import USER
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
@@ -52,10 +52,10 @@ class RoundReader(Protocol):
     In a round a user with n groups that are not found yet gives each of them a weight proportional to 1 / sqrt(n).
     """
 
-    def read(self, found: Sequence[Label]) -> GroupWeights:
-        """Return the exact sum of users' weights in every group that is not in `found`.
+    def read(self, found_labels: Sequence[Label]) -> GroupWeights:
+        """Return the exact sum of users' weights in every group that is not in `found_labels`.
 
-        `found` are the labels of the groups that earlier rounds of the search released.
+        `found_labels` are the labels of the groups that earlier rounds of the search released.
         """
         ...
 
@@ -333,14 +333,14 @@ def _answer_planned(
             return _release_answer(planned, reader, randomness)
         discovery = _discover_groups(planned, planned.rounds, reader, randomness, receipt, searches, part)
         return _measure_groups(planned, planned.rounds, discovery, reader, randomness)
-    found = searches.draw_once(
+    found_bounds = searches.draw_once(
         receipt,
         f"{part}bounds",
         lambda: search.search.release(reader.statistics(search.aggregation), search.steps, randomness),
     )
-    bounded = search.plan_bounded(found)
+    bounded = search.plan_bounded(found_bounds)
     answer = _answer_planned(bounded, reader, randomness, receipt, searches, part)
-    return _with_found_bounds(answer, planned, bounded.query, found)
+    return _with_found_bounds(answer, planned, bounded.query, found_bounds)
 
 
 def _discover_groups(
@@ -452,8 +452,10 @@ def _with_found_bounds(
     `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. Notes in
     `left_out` and `measure` say which share of the (user, group) pairs, or of the rows, a found bound leaves out.
     """
-    found = bounds_in_answer(bounded, planned.query, drawn)
-    listed = ", ".join(f"{name} {_in_words(value)}" for name, value in found.items() if not isinstance(value, dict))
+    shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
+    listed = ", ".join(
+        f"{name} {_in_words(value)}" for name, value in shown_bounds.items() if not isinstance(value, dict)
+    )
     clipped = clipped_shares(bounded, planned.query, drawn)
     notes = found_shares_notes(bounded, planned.query, planned.aggregation.user, drawn.left_out, drawn.rows, clipped)
     return replace(
@@ -467,7 +469,7 @@ def _with_found_bounds(
         spent=planned.plan.uses,
         alone=planned.plan.alone,
         why=f"found within a tenth of epsilon: {listed}; {answer.why}",
-        found={**answer.found, **found},
+        found={**answer.found, **shown_bounds},
         measure="; ".join(filter(None, (answer.measure, *in_heading(notes)))),
         left_out=" ".join(filter(None, (answer.left_out, *notes))),
     )

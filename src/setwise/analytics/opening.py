@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any, TypedDict, Unpack
 
 from setwise.accounting.brackets import Progress, quiet
-from setwise.accounting.notation import USER, check_unit
+from setwise.accounting.promises import USER, check_unit
 from setwise.analytics.catalog import NOTHING_DECLARED, Catalog, read_catalog
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import JoinableTables, Joined, Source, location_of, open_engine, pin_version
@@ -23,7 +23,7 @@ from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
 
 IN_MEMORY_NAME = "source"
-"""The name of a table in memory that was opened without a name and without a data set."""
+"""The name of a table in memory that was opened without a name and without a dataset."""
 
 
 class CsvKeywords(TypedDict, total=False):
@@ -89,8 +89,8 @@ def open(  # noqa: A001 - it is called as setwise.open
     - `unit` is the unit of privacy: "user" (everything that one user has), or a part of a user such as "user,day" or
       "user,at by week", which protects each day or week of a user by itself and promises far less.
     - With an `account` of a ledger, the account pays for questions; it must protect the same unit. An account that was
-      opened for a data set pays only for that data set: `dataset` says that this table is the data set. If `dataset` is
-      left out, the name of the file or table must be that of the data set.
+      opened for a dataset pays only for that dataset: `dataset` says that this table is the dataset. If `dataset` is
+      left out, the name of the file or table must be that of the dataset.
     - `name` identifies the table in the requests that a ledger stores, and is its name after FROM. Sessions with the
       same name replay each other's answers under the same key of an account. If `name` is left out, the table is
       identified by what `source` resolves to; a table in memory is called by its `dataset`, or else "source".
@@ -131,24 +131,24 @@ def open(  # noqa: A001 - it is called as setwise.open
     location = location_of(source, engine, table)
     table_name = str(source) if isinstance(source, str | Path) else dataset or IN_MEMORY_NAME
     source = pin_version(source, engine)
-    beside = JoinableTables(
+    joinable = JoinableTables(
         public={other: pin_version(at, engine) for other, at in (public or {}).items()},
         private={other: pin_version(at, engine) for other, at in (private or {}).items()},
     )
     if account is not None:
         account.check_dataset(location.name if dataset is None else dataset)
-        for other, at in beside.private.items():
+        for other, at in joinable.private.items():
             account.check_dataset(location_of(at, engine).name or other)
     elif dataset is not None:
         raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
     composite = check_unit(unit) != USER
-    if composite and beside.private:
+    if composite and joinable.private:
         raise InvalidParameter(f"private tables are joined by users, which the unit {unit!r} does not protect")
     unit_steps = NOT_DERIVED
 
     def open_joined(called: str = "", joins: Sequence[Join] = (), derivation: Derivation = NOT_DERIVED) -> Engine:
         steps = derivation.after(unit_steps)
-        joined = Joined(joins=joins, name=called, user=user, beside=beside, derivation=steps)
+        joined = Joined(joins=joins, name=called, user=user, beside=joinable, derivation=steps)
         return open_engine(
             source, engine, table=table, types=types, csv=form, memory=memory, progress=progress, joined=joined
         )
@@ -164,7 +164,7 @@ def open(  # noqa: A001 - it is called as setwise.open
         table_name = f"{table_name}::{table}"
     table_name = table_name if name is None else name
     table_source = identify_source(source, engine, table) if name is None else "named"
-    sources = {other: identify_source(at, engine) for other, at in beside.all.items()}
+    sources = {other: identify_source(at, engine) for other, at in joinable.all.items()}
     return Session(
         open_joined(),
         user=protected,
@@ -175,8 +175,8 @@ def open(  # noqa: A001 - it is called as setwise.open
         randomness=SystemRandomness() if randomness is None else randomness,
         account=account,
         declared=declared,
-        location=location.with_files(location_of(at, engine) for at in beside.private.values()),
-        beside=beside,
+        location=location.with_files(location_of(at, engine) for at in joinable.private.values()),
+        beside=joinable,
         open_joined=open_joined,
         advice=f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column "
         "of another file is joined in setwise sql, with --table NAME=FILE for each"

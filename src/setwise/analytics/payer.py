@@ -40,7 +40,7 @@ class Payer(Protocol):
 
 
 class AccountPayer(Payer, Protocol):
-    """A payer that can also report its balance and the data set that it pays for: an account of a ledger."""
+    """A payer that can also report its balance and the dataset that it pays for: an account of a ledger."""
 
     def status(self) -> AccountStatus:
         """Return the account's promise, its remaining budget and what it has spent."""
@@ -63,7 +63,7 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def check_dataset(self, known_as: str) -> None:
-        """Raise `InvalidParameter` unless this account may pay for questions about the data set called `known_as`."""
+        """Raise `InvalidParameter` unless this account may pay for questions about the dataset called `known_as`."""
         ...
 
 
@@ -196,11 +196,11 @@ def _gaussian(total: Total, status: AccountStatus) -> Iterator[tuple[str, Total]
 
 
 def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iterator[tuple[str, Total]]:
-    found = _paid_share(needed, account)
-    if found is None:
+    share = _paid_share(needed, account)
+    if share is None:
         return
     for fewer in _FEWER:
-        epsilon = _two_digits(fewer * float(total.epsilon) * found)
+        epsilon = _two_digits(fewer * float(total.epsilon) * share)
         yield f"an epsilon of {float(epsilon):g}", replace(total, epsilon=epsilon)
 
 

@@ -318,7 +318,7 @@ class Query:
         return first.kind if self.k is None and len(alike) == 1 and first.is_plain else "query"
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
-        """Return the query with the data set's bounds filled in where the query states none of its own.
+        """Return the query with the dataset's bounds filled in where the query states none of its own.
 
         `contributions` is the bound on the groups of a user, and `per_item` the bound on what one user adds to a group;
         None if the data set has no such bound. A query without groups is returned unchanged, because these bounds do
@@ -359,11 +359,11 @@ class Query:
         >>> Query.from_dict({"kind": "count", "per_user": 5}) == Query.count(per_user=5)
         True
         """
-        given = dict(values)
-        kind = given.pop("kind", None)
+        parameters = dict(values)
+        kind = parameters.pop("kind", None)
         if not isinstance(kind, str) or kind not in SHAPES:
             raise InvalidParameter(f"the kind of a query must be one of {', '.join(SHAPES)}, not {kind!r}")
-        query: Query = build(SHAPES[kind], f"a {kind} query", given)
+        query: Query = build(SHAPES[kind], f"a {kind} query", parameters)
         return query
 
 
@@ -396,14 +396,14 @@ def _general(
     """
     if not isinstance(statistics, list | tuple):
         raise InvalidParameter("statistics must be a list")
-    made: list[Statistic] = []
-    for each in statistics:
-        words = dict(each) if isinstance(each, Mapping) else {}
+    built: list[Statistic] = []
+    for statistic in statistics:
+        words = dict(statistic) if isinstance(statistic, Mapping) else {}
         name = words.pop("statistic", None)
         if not isinstance(name, str) or name not in STATISTICS:
             raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {shown(name)}")
-        made += STATISTICS[name].read(words)
-    return Query(statistics=tuple(made), item=item, k=k, **_checked("query", grouping))  # type: ignore[arg-type]
+        built += STATISTICS[name].read(words)
+    return Query(statistics=tuple(built), item=item, k=k, **_checked("query", grouping))  # type: ignore[arg-type]
 
 
 def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
@@ -426,10 +426,10 @@ def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
         `words` has the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
         `Grouping`.
         """
-        given = {name: words.pop(name) for name in parameters if name in words}
-        given["column"] = given.pop("value")
-        made = statistic.read({name: value for name, value in given.items() if value is not None})
-        return Query(statistics=tuple(made), **words)
+        statistic_words = {name: words.pop(name) for name in parameters if name in words}
+        statistic_words["column"] = statistic_words.pop("value")
+        built = statistic.read({name: value for name, value in statistic_words.items() if value is not None})
+        return Query(statistics=tuple(built), **words)
 
     make.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
     make.__annotations__ = {word.name: word.annotation for word in keywords}

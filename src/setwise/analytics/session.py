@@ -13,7 +13,7 @@ from setwise.accounting.brackets import CertifiedBound, Interaction, up
 from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
-from setwise.accounting.notation import USER
+from setwise.accounting.promises import USER
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, split_budget
 from setwise.analytics.bins import group_of
@@ -51,7 +51,7 @@ from setwise.mechanisms.randomness import Randomness
 if TYPE_CHECKING:
     import pyarrow
 
-    from setwise.analytics.sql.core import Source as SqlSource
+    from setwise.analytics.sql.core import SelectSource
     from setwise.analytics.sql.result import SqlAnswer
     from setwise.analytics.sql.statement import Statement
     from setwise.analytics.sql_question import SqlQuestion
@@ -288,8 +288,8 @@ class Session(Askable):
         Raises: `BudgetExhausted` if the account cannot pay; the message suggests a smaller budget if there is one.
         """
         planned = self.plan(query, budget)
-        paid = planned.total if isinstance(budget, Within) else budget
-        assert paid is not None, "an accuracy is bought with a total"
+        budget_to_pay = planned.total if isinstance(budget, Within) else budget
+        assert budget_to_pay is not None, "an accuracy is bought with a total"
         key = secrets.token_hex(16) if key is None else check_text(key, "key")
         payer = self._account or self._state.one_off.of_budget(planned.plan.epsilon.upper, planned.plan.delta)
         try:
@@ -298,13 +298,13 @@ class Session(Askable):
                 self._engine,
                 payer,
                 key=key,
-                request=self.request(query, paid),
+                request=self.request(query, budget_to_pay),
                 randomness=self._randomness,
                 searches=self._state.searches,
                 unit=self._unit,
             )
         except BudgetExhausted as refused:
-            suggestion = self._suggest_budget(query, paid, planned.plan)
+            suggestion = self._suggest_budget(query, budget_to_pay, planned.plan)
             if suggestion is None:
                 raise
             raise BudgetExhausted(f"{refused}; {suggestion}") from None
@@ -398,9 +398,9 @@ class Session(Askable):
             if word not in SqlWords.__annotations__:
                 known = ", ".join(sorted(SqlWords.__annotations__))
                 raise InvalidParameter(f"a SQL query has no {word!r} beside it; it may have {known}")
-        given, spent = split_budget(words)
-        if given.get("domain") is not None:
-            given["domain"] = self.read_domain(given["domain"])
+        parameters, spent = split_budget(words)
+        if parameters.get("domain") is not None:
+            parameters["domain"] = self.read_domain(parameters["domain"])
         names = {self._name, self._location.name, called}
 
         def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
@@ -420,7 +420,7 @@ class Session(Askable):
             contributions=declared.contributions,
             schema_of=schema_of,
         )
-        statement = parse_sql(text, user=self._user, **given, facts=facts)
+        statement = parse_sql(text, user=self._user, **parameters, facts=facts)
         terms = None if self._account is None else self._account.status().terms
         budget = self.budget(statement.paid_by(spent, default_delta(terms)))
         statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
@@ -459,7 +459,7 @@ class Session(Askable):
         )
         return replace(PrivateAnswer.from_stored(stored), replayed=replayed, unit=self._unit)
 
-    def derived_session(self, source: "SqlSource") -> "Session":
+    def derived_session(self, source: "SelectSource") -> "Session":
         """Return the session on `source`, the private rows that a SELECT reads (a table, joins, derived columns)."""
         return self._joined(source.table, source.joins, source.derivation)
 
@@ -520,7 +520,7 @@ class Session(Askable):
         return shortage if suggestion is None else f"{shortage}; {suggestion}"
 
     def warning(self, plan: Plan) -> str | None:
-        """Return a text that says what other accounts under the data set's cap could no longer pay for after `plan`.
+        """Return a text that says what other accounts under the dataset's cap could no longer pay for after `plan`.
 
         None if `plan` restricts no other account.
         """

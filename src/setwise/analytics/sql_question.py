@@ -11,7 +11,7 @@ from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.pricing import JointPlan, plan_together
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
-from setwise.analytics.sql.core import Core, Source
+from setwise.analytics.sql.core import Core, SelectSource
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.analytics.sql.statement import Statement
 from setwise.ledger.status import AccountStatus
@@ -64,7 +64,7 @@ class StatementSession(Protocol):
         """Return the status of the account that pays; None if questions bring their own budget."""
         ...
 
-    def derived_session(self, source: Source) -> QuerySession:
+    def derived_session(self, source: SelectSource) -> QuerySession:
         """Return the session on `source`, the private rows that a SELECT reads (a table, joins, derived columns)."""
         ...
 

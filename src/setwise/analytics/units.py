@@ -4,8 +4,8 @@ A composite unit is a column that is derived from the user column and another co
 Every query then bounds and protects the derived units as it otherwise does users.
 """
 
-from setwise.accounting.notation import USER, check_unit
-from setwise.analytics.bins import Group, Period, TimeUnit, group_of
+from setwise.accounting.promises import USER, check_unit
+from setwise.analytics.bins import ConsecutiveTime, Group, TimeUnit, group_of
 from setwise.analytics.rows.derivation import AddColumns, Derivation, NamedExpression
 from setwise.analytics.rows.expression import ColumnValue, PeriodStart, RowExpression, Start, UnitKey
 from setwise.analytics.schema import Column, Kind, Schema
@@ -34,7 +34,7 @@ def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
     schema.column(user)
     group = _group(part, schema)
     expression: RowExpression = ColumnValue(group.column)
-    if isinstance(group.bin, Period) and group.bin.unit in _STARTS:
+    if isinstance(group.bin, ConsecutiveTime) and group.bin.unit in _STARTS:
         expression = PeriodStart(_STARTS[group.bin.unit], expression)
     elif group.bin is not None or group.labels(schema).kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
         raise InvalidParameter(
@@ -89,4 +89,4 @@ def _group(part: str, schema: Schema) -> Group:
             f"the table has {len(times)} columns of times, so that 'user,{part}' does not tell which is meant: write "
             f"'user,COLUMN by {part}'"
         )
-    return Group(times[0].name, Period(TimeUnit(part)))
+    return Group(times[0].name, ConsecutiveTime(TimeUnit(part)))

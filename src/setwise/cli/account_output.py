@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, rounded_up, shown_by
+from setwise.accounting.notation import format_use, shown_by
+from setwise.accounting.promises import epsilon_at_delta, rounded_up
 from setwise.cli.output import epsilon_left_in_words, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def print_status(status: "AccountStatus", *, as_json: bool) -> None:
         ("so far", _loss_so_far(status)),
         ("analyst", status.analyst or "-"),
         ("dataset", status.dataset or "-"),
-        ("promise", f"epsilon {rounded_up(status.epsilon.upper)} at delta {status.delta:g}{every}"),
+        ("promise", f"{epsilon_at_delta(status.epsilon.upper, status.delta)}{every}"),
         ("in words", status.promise),
         ("statement", shown_by(status.epsilon.statement)),
         ("charges", f"{status.charges:,}"),
@@ -65,11 +66,14 @@ def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
         of_total = f"epsilon {epsilon_left_in_words(status)} left"
         fitting = f"; {_more_in_words(status.more_like_last)}" if status.more_like_last is not None else ""
         return [("left", f"{_bar(status.share_left)} {of_total}{fitting}")]
-    left = {use.guarantee: use.count for use in status.left}
+    remaining_counts = {use.guarantee: use.count for use in status.left}
     spent = {use.guarantee: use.count for use in status.spent}
     rows = []
-    for guarantee in {**left, **spent}:
-        remaining, total = left.get(guarantee, 0), left.get(guarantee, 0) + spent.get(guarantee, 0)
+    for guarantee in {**remaining_counts, **spent}:
+        remaining, total = (
+            remaining_counts.get(guarantee, 0),
+            remaining_counts.get(guarantee, 0) + spent.get(guarantee, 0),
+        )
         rows.append(("left", f"{_bar(remaining / total)} {remaining:,} of {total:,}  {format_use(Use(guarantee))}"))
     return rows
 
@@ -100,7 +104,8 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
         (
             f"{status.name} ({status.kind})",
             status.dataset,
-            f"{rounded_up(status.epsilon.upper)} at {status.delta:g}{f' per {status.every}' if status.every else ''}",
+            f"{rounded_up(status.epsilon.upper)} at {rounded_up(status.delta)}"
+            f"{f' per {status.every}' if status.every else ''}",
             f"{_bar(status.share_left, 10)} {_short_left(status)}",
             rounded_up(status.loss_so_far, 4),
             f"{status.charges:,}",
@@ -147,8 +152,8 @@ def print_acts(records: Sequence["Record"]) -> None:
 
 
 def print_joint(joint: "Joint") -> None:
-    """Print the joint (epsilon, delta) of all accounts on a data set, and the data set's cap if it has one."""
-    promise = f"epsilon {rounded_up(joint.epsilon.upper)} at delta {joint.delta:g}"
+    """Print the joint (epsilon, delta) of all accounts on a dataset, and the dataset's cap if it has one."""
+    promise = epsilon_at_delta(joint.epsilon.upper, joint.delta)
     rows = [
         ("dataset", joint.dataset),
         ("accounts", ", ".join(joint.accounts)),
@@ -159,6 +164,6 @@ def print_joint(joint: "Joint") -> None:
     ]
     if joint.cap is not None:
         cap = joint.cap
-        limit = f"epsilon {rounded_up(cap.epsilon.upper)} at delta {cap.delta:g}, for good"
+        limit = f"{epsilon_at_delta(cap.epsilon.upper, cap.delta)}, for good"
         rows.append(("cap", f"{limit}; {_bar(cap.share_left)} {cap.share_left:.1%} left"))
     print_table("Joint promise", rows)

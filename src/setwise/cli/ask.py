@@ -89,25 +89,25 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         source = statement.table
     else:
         source, catalog = _source(statement.table, tables, arguments["engine"]), None
-    asked = CommonOptions(table=source, user=statement.user, preview=explain, **arguments)
-    if asked.plot is not None and not asked.preview:
-        check_picture(asked.plot)
-    paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta, "within": asked.within})
-    replace(asked, epsilon=paid["epsilon"], delta=paid.get("delta"), within=paid["within"]).check_payer()
-    beside: dict[str, Any] = {"public": public, "private": private, "catalog": catalog}
-    with open_account(asked) as account, open_session(asked, account, **beside) as session:
-        question = session.ask_sql(text, {**words, **_budget_words(asked)}, statement.table)
+    common = CommonOptions(table=source, user=statement.user, preview=explain, **arguments)
+    if common.plot is not None and not common.preview:
+        check_picture(common.plot)
+    budget = statement.paid_by({"epsilon": common.epsilon, "delta": common.delta, "within": common.within})
+    replace(common, epsilon=budget["epsilon"], delta=budget.get("delta"), within=budget["within"]).check_payer()
+    other_tables: dict[str, Any] = {"public": public, "private": private, "catalog": catalog}
+    with open_account(common) as account, open_session(common, account, **other_tables) as session:
+        question = session.ask_sql(text, {**words, **_budget_words(common)}, statement.table)
         entry = None if catalog is None else catalog.table(source)
-        _note_unread_cells(asked, f"{statement.user} {text}", joined, entry)
-        if asked.preview or question.statement.explain:
+        _note_unread_cells(common, f"{statement.user} {text}", joined, entry)
+        if common.preview or question.statement.explain:
             plan = question.plan()
-            output.show_preview(plan, question.shortage(plan), as_json=asked.as_json)
+            output.show_preview(plan, question.shortage(plan), as_json=common.as_json)
             return
-        answer = interruptible(lambda: question.ask(asked.key), session.cancel)
+        answer = interruptible(lambda: question.ask(common.key), session.cancel)
         status = None if account is None else account.status()
-    if asked.plot is not None:
-        answer.plot(asked.plot)
-    _show(answer, status, asked)
+    if common.plot is not None:
+        answer.plot(common.plot)
+    _show(answer, status, common)
 
 
 def _cataloged(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
@@ -197,13 +197,13 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
 
 
 @contextmanager
-def open_session(common: CommonOptions, account: "Account | None", **beside: Any) -> "Iterator[Session]":  # noqa: ANN401
+def open_session(common: CommonOptions, account: "Account | None", **other_tables: Any) -> "Iterator[Session]":  # noqa: ANN401
     """Context manager that opens the command's table and yields a `Session`, through which questions are asked.
 
     `common` are the options that all questions share; they say where the table is and how to read it. While the engine
     reads the table, a terminal shows a progress line. Questions are charged to `account`; if it is None, each question
-    has to state its own budget. `beside` are further keyword arguments of `setwise.open`, such as the tables that may
-    be joined.
+    has to state its own budget. `other_tables` are further keyword arguments of `setwise.open`, such as the tables that
+    may be joined.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.opening import open as open_table
@@ -232,7 +232,7 @@ def open_session(common: CommonOptions, account: "Account | None", **beside: Any
             dataset=common.dataset,
             memory=common.memory,
             progress=report,
-            **beside,
+            **other_tables,
         ) as session,
     ):
         opened.append(session)
@@ -355,7 +355,7 @@ def command(kind: str, summary: str) -> Callable[..., None]:
     help text of the command.
     """
     words = parameters_of(SHAPES[kind])
-    asked = [_parameter(word) for word in words.values()]
+    query_options = [_parameter(word) for word in words.values()]
     picks = kind == "top-k" or (kind in STATISTICS and STATISTICS[kind].by_picks)
     shared = [parameter for name, parameter in options.SHARED.items() if name != "discover" or picks]
 
@@ -363,7 +363,7 @@ def command(kind: str, summary: str) -> Callable[..., None]:
         answer_question(kind, {name: arguments.pop(name) for name in words}, options.CommonOptions(**arguments))
 
     ask.__name__, ask.__doc__ = kind, summary
-    parameters = [options.SHARED["table"], options.SHARED["user"], *asked, *shared[2:]]
+    parameters = [options.SHARED["table"], options.SHARED["user"], *query_options, *shared[2:]]
     required = [each for each in parameters if each.default is options.NEEDED]
     optional = [each for each in parameters if each.default is not options.NEEDED]
     ask.__signature__ = inspect.Signature([*required, *optional])  # type: ignore[attr-defined]
@@ -431,12 +431,12 @@ def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict
     from setwise.analytics.engines.connect import location_of
 
     tables = {}
-    for each in values:
-        name, equals, path = each.partition("=")
+    for value in values:
+        name, equals, path = value.partition("=")
         if option == "--public" and not (equals and name.isidentifier()):
-            name, path = location_of(each, engine).name, each
+            name, path = location_of(value, engine).name, value
         elif not (name and equals and path):
-            raise InvalidParameter(f"{option} is written NAME=PATH, not {each!r}")
+            raise InvalidParameter(f"{option} is written NAME=PATH, not {value!r}")
         if name in tables:
             raise InvalidParameter(f"{option} names {name!r} twice: give it once")
         tables[name] = path
@@ -453,9 +453,9 @@ def _source(name: str, tables: dict[str, str], engine: str) -> str:
     called `name`.
     """
     for known in (name, name.removeprefix("public.")):
-        found = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]
-        if known in tables or len(found) == 1:
-            return tables.get(known, found[0])
+        matching = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]
+        if known in tables or len(matching) == 1:
+            return tables.get(known, matching[0])
     if engine == "duckdb" and name.isidentifier() and not Path(name).exists():
         raise InvalidParameter(f"no table is called {name!r}: give --table {name}=PATH, or a `path` after FROM")
     return name

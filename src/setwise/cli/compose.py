@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from setwise.accounting.notation import calibrated_kinds, format_use, rounded_down, rounded_up, syntax
+from setwise.accounting.notation import calibrated_kinds, format_use, syntax
+from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.cli import output
 from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter
@@ -58,15 +59,15 @@ def compose(
         composition = composed(uses, interaction, progress=watch)
         if delta is not None:
             answer = composition.epsilon(delta, width=width)
-            asked, found = ("delta", delta), "epsilon"
+            stated, missing = ("delta", delta), "epsilon"
         else:
             assert epsilon is not None
             answer = composition.delta(epsilon, width=width)
-            asked, found = ("epsilon", epsilon), "delta"
+            stated, missing = ("epsilon", epsilon), "delta"
     if as_json:
         output.print_json(answer.to_dict(epsilon=epsilon, delta=delta))
     else:
-        output.print_table("Composition", output.answer_rows(composition.uses, answer, asked, found))
+        output.print_table("Composition", output.answer_rows(composition.uses, answer, stated, missing))
 
 
 def calibrate(
@@ -83,13 +84,13 @@ def calibrate(
     from setwise.accounting import calibrate as calibration
 
     free, plan = calibration.parse_plan(uses)
-    found = calibration.FIND[free](plan, epsilon=epsilon, delta=delta, interaction=interaction)
-    answer = found.answer
+    calibrated = calibration.FIND[free](plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    answer = calibrated.answer
     if as_json:
-        written = [format_use(use) for use in found.uses]
-        output.print_json({"free": free, "value": found.value, "uses": written, **answer.to_dict(epsilon=epsilon)})
+        written = [format_use(use) for use in calibrated.uses]
+        output.print_json({"free": free, "value": calibrated.value, "uses": written, **answer.to_dict(epsilon=epsilon)})
     else:
         title = {"noise": "Smallest noise", "epsilon": "Largest per-use epsilon", "count": "Largest count"}[free]
-        rows = output.answer_rows(found.uses, answer, ("epsilon", epsilon), "delta")
-        rounded = rounded_up(found.value) if free == "noise" else rounded_down(found.value)
-        output.print_table("Calibration", [(title, f"{found.value:,}" if free == "count" else rounded), *rows])
+        rows = output.answer_rows(calibrated.uses, answer, ("epsilon", epsilon), "delta")
+        rounded = rounded_up(calibrated.value) if free == "noise" else rounded_down(calibrated.value)
+        output.print_table("Calibration", [(title, f"{calibrated.value:,}" if free == "count" else rounded), *rows])

@@ -123,7 +123,8 @@ def _place(keep: Path | None) -> Path | None:
 def _show_joint_cost(console: "Console", session: "Session") -> None:
     from rich.table import Table
 
-    from setwise.accounting.notation import rounded_up, shown_by
+    from setwise.accounting.notation import shown_by
+    from setwise.accounting.promises import rounded_up
 
     table = Table(title=f"All three answers together, at delta = {_OVERALL_DELTA:g}", title_justify="left")
     table.add_column("who chose the questions")
@@ -133,8 +134,8 @@ def _show_joint_cost(console: "Console", session: "Session") -> None:
         ("this script, before any answer (any order)", "setwise"),
         ("someone who saw the answers so far", "adaptive"),
     ):
-        found = session.guarantee(_OVERALL_DELTA, interaction)
-        table.add_row(words, rounded_up(found.upper, 4), f"{found.method}, {shown_by(found.statement)}")
+        bound = session.guarantee(_OVERALL_DELTA, interaction)
+        table.add_row(words, rounded_up(bound.upper, 4), f"{bound.method}, {shown_by(bound.statement)}")
     console.print(table)
 
 

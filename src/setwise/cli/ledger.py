@@ -302,15 +302,17 @@ def verify(
     anchor = None if since is None else Anchor.parse(_text_of(since))
     secret, age = None if key is None else read_key(key), None if within is None else timedelta(hours=within)
     with inspected_ledger(ledger) as opened:
-        found = opened.verify(head=head, since=anchor, key=secret, within=age, last_head=_head_file(last_head, key))
+        verification = opened.verify(
+            head=head, since=anchor, key=secret, within=age, last_head=_head_file(last_head, key)
+        )
     if as_json:
-        output.print_json(found.to_dict())
-    elif not found.faults:
-        rows = [("accounts", f"{len(found.anchor.accounts):,}"), ("entries", f"{found.entries:,}")]
-        output.print_table("Verified", [*rows, ("head", found.anchor.head)])
-    if found.faults:
-        more = f", and {len(found.faults) - 1} more faults" if len(found.faults) > 1 else ""
-        raise StoreFailed(f"the ledger was tampered with: {found.faults[0]}{more}")
+        output.print_json(verification.to_dict())
+    elif not verification.faults:
+        rows = [("accounts", f"{len(verification.anchor.accounts):,}"), ("entries", f"{verification.entries:,}")]
+        output.print_table("Verified", [*rows, ("head", verification.anchor.head)])
+    if verification.faults:
+        more = f", and {len(verification.faults) - 1} more faults" if len(verification.faults) > 1 else ""
+        raise StoreFailed(f"the ledger was tampered with: {verification.faults[0]}{more}")
 
 
 _MOST_HOURS = 24 * 366 * 100
@@ -381,11 +383,11 @@ def acts(
 ) -> None:
     """List the events of the audit log in order: what stewards and administrators did, such as freezing an account."""
     with inspected_ledger(ledger) as opened:
-        found = opened.acts(after=after)
+        records = opened.acts(after=after)
     if as_json:
-        output.print_json({"acts": [record.to_dict() for record in found]})
+        output.print_json({"acts": [record.to_dict() for record in records]})
     else:
-        account_output.print_acts(found)
+        account_output.print_acts(records)
 
 
 WithService = Annotated[
@@ -443,11 +445,11 @@ def joint(
 ) -> None:
     """Show the joint (epsilon, delta) of all accounts on a dataset, which holds even if their analysts collude."""
     with existing_ledger(ledger) as opened:
-        found = opened.joint(dataset, delta=delta, periods=periods)
+        guarantee = opened.joint(dataset, delta=delta, periods=periods)
     if as_json:
-        output.print_json(found.to_dict())
+        output.print_json(guarantee.to_dict())
     else:
-        account_output.print_joint(found)
+        account_output.print_joint(guarantee)
 
 
 def _text_of(path: Path) -> str:

@@ -98,14 +98,14 @@ class _Commands(Mapping[str, Any]):
         if name not in self._loaded:
             place, short_help = COMMANDS[name]
             module, attribute = place.split(":")
-            found = getattr(import_module(f"setwise.cli.{module}"), attribute)
-            if not isinstance(found, typer.Typer):
+            loaded = getattr(import_module(f"setwise.cli.{module}"), attribute)
+            if not isinstance(loaded, typer.Typer):
                 alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-                alone.command(name, short_help=short_help)(found)
-                found = alone
-            for command in found.registered_commands:
+                alone.command(name, short_help=short_help)(loaded)
+                loaded = alone
+            for command in loaded.registered_commands:
                 command.cls = _Once
-            self._loaded[name] = typer.main.get_command(found)
+            self._loaded[name] = typer.main.get_command(loaded)
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -140,8 +140,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         print(f"setwise {__version__}")
         raise typer.Exit
 
@@ -170,14 +170,16 @@ def docs(
 ) -> None:
     """Print a document, or the list of documents: the theorems behind each guarantee, how tables are read, and more."""
     folders = next((places for places in _PLACES if places[0].is_dir()), ())
-    found = {each.stem: each for folder in folders for kind in ("*.md", "*.bib") for each in sorted(folder.glob(kind))}
+    documents = {
+        page.stem: page for folder in folders for kind in ("*.md", "*.bib") for page in sorted(folder.glob(kind))
+    }
     if name is None:
-        for stem, path in found.items():
+        for stem, path in documents.items():
             print(f"{stem:<36}{_title(path)}")
         return
-    page = found.get(name.removeprefix("docs/").removesuffix(".md"))
+    page = documents.get(name.removeprefix("docs/").removesuffix(".md"))
     if page is None:
-        raise UnknownName(f"there is no document {name!r}; there are {', '.join(found)}")
+        raise UnknownName(f"there is no document {name!r}; there are {', '.join(documents)}")
     print(_COMMENT.sub("", page.read_text(encoding="utf-8")), end="")
     table = page.with_suffix(".csv")  # the site sets it as a table in the page
     if table.is_file():

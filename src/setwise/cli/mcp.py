@@ -74,16 +74,16 @@ def _catalog(arguments: dict[str, Any], stack: ExitStack) -> "Catalog":
     from setwise.cli.ask import open_account, open_session
     from setwise.cli.ledger import open_ledger
 
-    asked = [options.CommonOptions(table=table, **arguments) for table in tables]
-    account = stack.enter_context(open_account(asked[0]))
+    table_options = [options.CommonOptions(table=table, **arguments) for table in tables]
+    account = stack.enter_context(open_account(table_options[0]))
     assert account is not None
     sessions = {}
-    for each in asked:
-        stem = location_of(each.table, each.engine, each.table_name).name
-        name = each.dataset if each.dataset and len(asked) == 1 else stem
+    for options_of_table in table_options:
+        stem = location_of(options_of_table.table, options_of_table.engine, options_of_table.table_name).name
+        name = options_of_table.dataset if options_of_table.dataset and len(table_options) == 1 else stem
         if name in sessions:
             raise InvalidParameter(f"two tables are called {name!r}: serve one of them")
-        sessions[name] = stack.enter_context(open_session(each, account))
+        sessions[name] = stack.enter_context(open_session(options_of_table, account))
     ledger = stack.enter_context(open_ledger(options.ledger_url(arguments["ledger"])))
     return LocalTables(sessions, account, answer_step=answer_step, ledger=ledger)
 
@@ -110,12 +110,15 @@ def _cataloged(
     names = tables or list(catalog.tables)
     if not names:
         raise InvalidParameter(f"the catalog {path!r} has no tables to serve")
-    asked = {
+    table_options = {
         name: options.CommonOptions(table=name, **{**arguments, "user": catalog.table(name).user}) for name in names
     }
-    account = stack.enter_context(open_account(next(iter(asked.values()))))
+    account = stack.enter_context(open_account(next(iter(table_options.values()))))
     assert account is not None
-    sessions = {name: stack.enter_context(open_session(each, account, catalog=catalog)) for name, each in asked.items()}
+    sessions = {
+        name: stack.enter_context(open_session(options_of_table, account, catalog=catalog))
+        for name, options_of_table in table_options.items()
+    }
     ledger = stack.enter_context(open_ledger(options.ledger_url(arguments["ledger"])))
     return LocalTables(sessions, account, answer_step=answer_step, ledger=ledger)
 
@@ -148,7 +151,7 @@ mcp.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             typer.Option(metavar="FILE", help="Serve the tables of a catalog, or those of them that are named."),
         ),
         options.option(
-            "service", str | None, typer.Option(metavar="URL", help="Serve the data sets of a service instead.")
+            "service", str | None, typer.Option(metavar="URL", help="Serve the datasets of a service instead.")
         ),
         options.option(
             "token_file", str | None, typer.Option(metavar="FILE", help="Where your token for --service is kept.")

@@ -12,7 +12,8 @@ import typer
 
 from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
-from setwise.accounting.notation import format_use, promise_in_words, rounded_down, rounded_up, shown_by, use_in_words
+from setwise.accounting.notation import format_use, shown_by, use_in_words
+from setwise.accounting.promises import promise_in_words, promised_pair, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -76,22 +77,22 @@ def print_lines(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def answer_rows(
-    uses: Sequence[Use], answer: CertifiedBound, asked: tuple[str, float], found: str
+    uses: Sequence[Use], answer: CertifiedBound, stated: tuple[str, float], missing: str
 ) -> list[tuple[str, str]]:
     """Return rows (label, text) that explain a composition: the uses, their joint (epsilon, delta), and its theorem.
 
-    `uses` are the composed mechanism uses. `asked` is the name and value of the given parameter, such as ("delta",
-    1e-6); `found` is the name of the other parameter, on which `answer` is a certified bound.
+    `uses` are the composed mechanism uses. `stated` is the name and value of the given parameter, such as ("delta",
+    1e-6); `missing` is the name of the other parameter, on which `answer` is a certified bound.
     """
-    name, value = asked
+    name, value = stated
     lower, upper = rounded_down(answer.lower), rounded_up(answer.upper)
     where = "there" if f"{answer.lower:.6g}" == upper else f"between {lower} and {upper}"
     return [
         ("uses", "  ".join(format_use(use) for use in uses)),
         ("interaction", f"{answer.interaction}: {_COVERS[str(answer.interaction)]}"),
         (name, f"{value:g}"),
-        (found, f"{upper} is promised (the optimum lies {where})"),
-        ("in words", promise_in_words(*((value, answer.upper) if found == "delta" else (answer.upper, value)))),
+        (missing, f"{upper} is promised (the optimum lies {where})"),
+        ("in words", promise_in_words(*((value, answer.upper) if missing == "delta" else (answer.upper, value)))),
         ("method", answer.method),
         ("statement", shown_by(answer.statement)),
     ]
@@ -182,7 +183,8 @@ def show_answer(
         console.print(f"{answer.problem}; these are the released rows", markup=False, highlight=False)
     if not isinstance(answer, PrivateAnswer) and answer.bounds:
         bounds = "; ".join(
-            f"{each['of']} {number(each['low'])} to {number(each['high'])} ({each['source']})" for each in answer.bounds
+            f"{stated['of']} {number(stated['low'])} to {number(stated['high'])} ({stated['source']})"
+            for stated in answer.bounds
         )
         console.print(f"bounds   {bounds}", markup=False, highlight=False, style="dim")
     notes, advice = ("", "") if isinstance(answer, PrivateAnswer) else (" ".join(answer.notes), answer.advice)
@@ -257,14 +259,14 @@ def sql_table(result: "SqlAnswer", width: int, truth: "dict[object, int] | None"
     rows = result.rows
     interval = f"{result.answer.confidence:.0%} interval"
     blocks = []
-    for each in result.outputs:
-        barred = any(isinstance(cell := row[each.name], dict) and "interval" in cell for row in rows)
+    for output in result.outputs:
+        barred = any(isinstance(cell := row[output.name], dict) and "interval" in cell for row in rows)
         blocks.append(
             _Block(
-                headings=(each.name, interval) if barred else (each.name,),
-                rows=[_sql_cells(row[each.name], is_label=each.is_label, barred=barred) for row in rows],
-                is_label=each.is_label,
-                right=not each.is_label and not any(isinstance(row[each.name], str) for row in rows),
+                headings=(output.name, interval) if barred else (output.name,),
+                rows=[_sql_cells(row[output.name], is_label=output.is_label, barred=barred) for row in rows],
+                is_label=output.is_label,
+                right=not output.is_label and not any(isinstance(row[output.name], str) for row in rows),
             )
         )
     if truth:
@@ -396,7 +398,7 @@ def remaining_in_words(status: "AccountStatus") -> str:
 
 
 def _account_in_words(status: "AccountStatus") -> str:
-    together = f"({rounded_up(status.epsilon.upper, 4)}, {status.delta:g})"
+    together = promised_pair(status.epsilon.upper, status.delta)
     how = status.epsilon.interaction
     return f"{status.name}: {left_in_words(status)} left; all its answers together are promised {together}, {how}"
 
@@ -438,8 +440,8 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
     if barred:
         table.add_column("", no_wrap=True)
     reach = max([1.0, *(float(each.interval[1]) for each in answer.items if each.interval is not None)])
-    for row, each in zip(rows, answer.items, strict=True):
-        bar = [_count_bar(each, reach, min(_WIDEST_BAR, room))] if barred else []
+    for row, item in zip(rows, answer.items, strict=True):
+        bar = [_count_bar(item, reach, min(_WIDEST_BAR, room))] if barred else []
         table.add_row(*(Text(row[column]) for column in shown), *bar)
     return table
 
@@ -461,9 +463,9 @@ def _statistics_table(answer: "PrivateAnswer", width: int) -> "Group":
     for column, (name, barred) in enumerate(zip(answer.statistics, _with_intervals(answer), strict=True)):
         rows = []
         for item in answer.items:
-            found = item.estimates[column]
-            value, *ends = _estimated(found.value, found.interval, barred=barred)
-            rows.append([f"{value} (unreliable)" if found.unreliable else value, *ends])
+            estimate = item.estimates[column]
+            value, *ends = _estimated(estimate.value, estimate.interval, barred=barred)
+            rows.append([f"{value} (unreliable)" if estimate.unreliable else value, *ends])
         blocks.append(_Block(headings=(name, interval) if barred else (name,), rows=rows))
     return _tables_within(width, blocks)
 
@@ -492,7 +494,7 @@ def show_preview(plan: "Plan", shortage: str | None, warning: str | None = None,
     """Print a plan: its mechanism, the most that it can cost, its expected error, and why an account cannot pay it.
 
     The plan is printed as a table or, with `as_json`, as JSON. `shortage` says what the account lacks, and is None if
-    it can pay or if no account pays. A data set's cap (the budget of all its accounts together) can be paid from a
+    it can pay or if no account pays. A dataset's cap (the budget of all its accounts together) can be paid from a
     Gaussian wallet or from a sum of epsilons. `warning` says which of the two ways the charge would end for all
     accounts; it is None if the charge ends neither.
     """
@@ -503,7 +505,7 @@ def show_preview(plan: "Plan", shortage: str | None, warning: str | None = None,
         ("mechanism", plan.mechanism),
         ("why", plan.why),
         ("at most", "  ".join(format_use(use) for use in plan.uses)),
-        ("epsilon", f"{rounded_up(plan.epsilon.upper)} at delta {plan.delta:g} ({plan.interaction})"),
+        ("epsilon", f"{rounded_up(plan.epsilon.upper)} at delta {rounded_up(plan.delta)} ({plan.interaction})"),
     ]
     if plan.alone is not None:
         epsilon, delta = plan.alone

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.accounting.notation import rounded_up
+from setwise.accounting.promises import epsilon_at_delta, rounded_up
 from setwise.cli.options import ledger_url
 from setwise.cli.output import AsJson, print_json, print_table
 from setwise.errors import InvalidParameter
@@ -116,12 +116,12 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
         return
     rows = [
         ("promise", joint_promise(report, priced)),
-        ("together", f"epsilon {rounded_up(priced.promise.upper, 4)} at delta {report.delta:g}, set-wise"),
+        ("together", f"{epsilon_at_delta(priced.promise.upper, report.delta, 4)}, set-wise"),
     ]
     for question, total, plan in zip(report.questions, priced.totals, priced.plans, strict=True):
         radius = plan.error.radius
         within = "" if radius is None else f"; counts within ±{radius:,}"
-        budget = f"epsilon {float(total.epsilon):.3g}, delta {float(total.delta):.3g}"
+        budget = f"epsilon {rounded_up(float(total.epsilon), 3)}, delta {rounded_up(float(total.delta), 3)}"
         alone = f"{budget}, by itself {rounded_up(plan.epsilon.upper, 3)}"
         rows.append((question.name, f"{plan.mechanism}: {alone}{within}"))
     print_table("Preview: nothing was read or charged", rows)
@@ -135,7 +135,7 @@ def _show(ran: "ReportRun", *, as_json: bool) -> None:
         return
     rows = [
         ("promise", joint_promise(ran.report, ran.priced)),
-        ("cost", f"epsilon {rounded_up(ran.priced.promise.upper, 4)} at delta {ran.report.delta:g} for all together"),
+        ("cost", f"{epsilon_at_delta(ran.priced.promise.upper, ran.report.delta, 4)} for all together"),
     ]
     places = {question.name: ", ".join(map(without_password, question.to)) or "-" for question in ran.report.questions}
     rows += [(name, f"{len(answer)} rows to {places[name]}") for name, answer in ran.answers.items()]

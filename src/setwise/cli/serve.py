@@ -75,7 +75,10 @@ def _option(name: str) -> inspect.Parameter:
     flags = [f"--{name.replace('_', '-')}"] if kind is bool else []
     limits = {"min": "ge", "max": "le"} if kind is int else {}
     bounds = {
-        end: getattr(each, sign) for end, sign in limits.items() for each in setting.metadata if hasattr(each, sign)
+        end: getattr(constraint, sign)
+        for end, sign in limits.items()
+        for constraint in setting.metadata
+        if hasattr(constraint, sign)
     }
     return options.option(name, kind | None, typer.Option(*flags, help=says[:1].upper() + says[1:], **bounds))
 

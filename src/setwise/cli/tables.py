@@ -28,14 +28,14 @@ def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as 
     from setwise.analytics.tables.check import check_table
 
     written = CsvOptions(**csv_words({name: arguments[name] for name in CSV_OPTIONS}))
-    found = check_table(arguments["table"], written, column_kinds(arguments["types"] or ()), arguments["user"])
-    kept = found.save() if arguments["save"] else None
+    table_check = check_table(arguments["table"], written, column_kinds(arguments["types"] or ()), arguments["user"])
+    kept = table_check.save() if arguments["save"] else None
     if arguments["catalog"]:
-        print(propose_entry(found, arguments["user"]))
+        print(propose_entry(table_check, arguments["user"]))
     elif arguments["as_json"]:
-        print_json(found.to_dict())
+        print_json(table_check.to_dict())
     else:
-        _show(found, kept)
+        _show(table_check, kept)
 
 
 def propose_entry(check: "TableCheck", user: str | None) -> str:
@@ -81,9 +81,9 @@ def _show(check: "TableCheck", kept: Path | None) -> None:
     table.add_column("kind")
     for heading in ("cells", "empty", "not of its kind"):
         table.add_column(heading, justify="right")
-    for each in check.found.columns:
-        counts = (each.filled, check.found.rows - each.filled, each.filled - each.readable)
-        table.add_row(each.name, str(each.kind), *(f"{count:,}" for count in counts))
+    for column in check.found.columns:
+        counts = (column.filled, check.found.rows - column.filled, column.filled - column.readable)
+        table.add_row(column.name, str(column.kind), *(f"{count:,}" for count in counts))
     console.print(table)
     for note in check.notes():
         console.print(f"note: {note}", soft_wrap=True)
@@ -110,25 +110,25 @@ def prepare(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, a
     words = {name: arguments.pop(name) for name in ("item", "value", "where", "null_item")}
     with open_session(options.CommonOptions(**arguments), None) as session:
         interruptible(lambda: session.prepare(out, **words), session.cancel)
-    asked = ["top-k", out, "--user", arguments["user"], "--item", words["item"]]
+    command_words = ["top-k", out, "--user", arguments["user"], "--item", words["item"]]
     if engine != "duckdb":
-        asked += ["--engine", without_password(engine)]
-    print(f"prepared {out}; ask it like any table: setwise {join(asked)} ...")
+        command_words += ["--engine", without_password(engine)]
+    print(f"prepared {out}; ask it like any table: setwise {join(command_words)} ...")
 
 
 def _check_free(out: str, engine: str) -> None:
     """Raise `InvalidParameter` if `out` exists already: a path, or for engines other than DuckDB a table."""
     from setwise.analytics.engines.connect import open_engine
 
-    taken = Path(out).exists()
+    exists = Path(out).exists()
     if engine != "duckdb":
         try:
-            with open_engine(out, engine) as found:
-                found.describe()
-                taken = True
+            with open_engine(out, engine) as existing:
+                existing.describe()
+                exists = True
         except SetwiseError:
-            taken = False
-    if taken:
+            exists = False
+    if exists:
         raise InvalidParameter(f"{out} exists already: name another destination, or give --replace")
 
 

@@ -1,4 +1,4 @@
-"""The Python client: a connection to a service, and its data sets, with the methods and results of a local session.
+"""The Python client: a connection to a service, and its datasets, with the methods and results of a local session.
 
 If a connection is lost, the client repeats the request under the same idempotency key, so that nothing is charged
 twice.
@@ -117,7 +117,7 @@ class Client:
 
     @property
     def steward(self) -> Steward:
-        """The calls that only a steward may make: people, tokens, data sets, accounts, audit and the audit log."""
+        """The calls that only a steward may make: people, tokens, datasets, accounts, audit and the audit log."""
         return Steward(self)
 
     def me(self) -> PersonRecord:
@@ -125,7 +125,7 @@ class Client:
         return self.request("GET", "/me")
 
     def datasets(self) -> list[DatasetRecord]:
-        """Return the data sets of the service, each with the columns that questions may use."""
+        """Return the datasets of the service, each with the columns that questions may use."""
         return self.request("GET", "/datasets")
 
     def accounts(self) -> list[AccountRecord]:
@@ -153,9 +153,9 @@ class Client:
         return RemoteSeries(self, name)
 
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
-        """Return a handle to ask the data set `name`; questions are paid by `account`.
+        """Return a handle to ask the dataset `name`; questions are paid by `account`.
 
-        If `account` is None, it is the person's only account on the data set. Raises `InvalidParameter` if the person
+        If `account` is None, it is the person's only account on the dataset. Raises `InvalidParameter` if the person
         has none on it, or several.
         """
         if account is None:
@@ -272,10 +272,10 @@ class SeriesWords(TypedDict, total=False):
 
 
 class RemoteDataset(Askable):
-    """A data set of a service, and the account that pays for questions to it; `Client.dataset` returns one.
+    """A dataset of a service, and the account that pays for questions to it; `Client.dataset` returns one.
 
     It has the methods of a local session that an account pays for. If a call leaves out a contribution bound, the bound
-    that the steward registered for the data set applies.
+    that the steward registered for the dataset applies.
     """
 
     def __init__(self, client: Client, name: str, account: str) -> None:
@@ -284,19 +284,19 @@ class RemoteDataset(Askable):
         self._account = account
 
     def __repr__(self) -> str:
-        return f"<setwise data set {self._name!r}, paid for by {self._account!r}>"
+        return f"<setwise dataset {self._name!r}, paid for by {self._account!r}>"
 
     def open_live(self, name: str, **words: Unpack[SeriesWords]) -> "RemoteSeries":
-        """Open the live series `name` on the data set, and return it. The account is charged once for the whole series.
+        """Open the live series `name` on the dataset, and return it. The account is charged once for the whole series.
 
         `words` are the parameters of the series. Opening it again with the same parameters costs nothing.
         """
-        given: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
-        if "domain" in given:
-            given["domain"] = list(self.read_domain(given["domain"]))
-        if "start" in given:
-            given["start"] = str(given["start"])
-        body = {"name": name, "dataset": self._name, "account": self._account, **given}
+        parameters: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
+        if "domain" in parameters:
+            parameters["domain"] = list(self.read_domain(parameters["domain"]))
+        if "start" in parameters:
+            parameters["start"] = str(parameters["start"])
+        body = {"name": name, "dataset": self._name, "account": self._account, **parameters}
         self._client.request("POST", "/live", body)
         return RemoteSeries(self._client, name)
 
@@ -332,7 +332,7 @@ class RemoteDataset(Askable):
         return _read_answer(self._ask_and_wait(self._body(query.to_dict(), budget), key))
 
     def sql(self, text: str, *, key: str | None = None, **words: Unpack[SqlWords]) -> SqlAnswer:
-        """Ask the SELECT `text` of the data set, and return its answer as columns and rows.
+        """Ask the SELECT `text` of the dataset, and return its answer as columns and rows.
 
         The budget is given in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the
         keyword arguments `words`, such as ``epsilon=1``, but not in both. `key` is the idempotency key; if it is None,
@@ -374,10 +374,10 @@ class RemoteDataset(Askable):
         `words` may have a budget, a contribution bound and a domain (the public group labels). Without a budget here,
         the SQL must state one.
         """
-        given, spent = split_budget(words)
-        if given.get("domain") is not None:
-            given["domain"] = self.read_domain(given["domain"])
-        stated = {name: value for name, value in given.items() if value is not None}
+        parameters, spent = split_budget(words)
+        if parameters.get("domain") is not None:
+            parameters["domain"] = self.read_domain(parameters["domain"])
+        stated = {name: value for name, value in parameters.items() if value is not None}
         body = self._body({"kind": "sql", "text": text, **stated}, self.budget(spent) if spent else None)
         spend = body.get("spend")
         if isinstance(spend, dict) and spent.get("delta") is None:

@@ -1,4 +1,4 @@
-"""The calls of a steward over the service's API: people, tokens, data sets, caps, accounts and the audit log.
+"""The calls of a steward over the service's API: people, tokens, datasets, caps, accounts and the audit log.
 
 Every call returns a JSON object of the service as a typed dictionary of `setwise.contract`.
 """
@@ -115,16 +115,16 @@ class Steward:
         apart: str = "",
         unit: str = "user",
     ) -> DatasetRecord:
-        """Register a table as a data set, and return its record.
+        """Register a table as a dataset, and return its record.
 
         `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table.
         `user` is the column that identifies the user of each row. Questions may group by the columns `items`, aggregate
         `values` and filter by `filters`. `contributions` is the most groups in which one user counts (None for no
         bound), and `per_item` the most that a user adds to one group. `types` has the kinds of CSV columns that are not
         text, and `csv` says how the file is written (separator, encoding, header, columns, skip_lines, format).
-        `public` has the tables without users that SQL may join, by name. `apart` is the reason why the data set does
-        not share the cap of other data sets on the same table ("" if it does). `unit` is the unit of privacy of all
-        accounts on the data set: "user", or a part of a user such as "user,day", which is a far weaker promise.
+        `public` has the tables without users that SQL may join, by name. `apart` is the reason why the dataset does
+        not share the cap of other datasets on the same table ("" if it does). `unit` is the unit of privacy of all
+        accounts on the dataset: "user", or a part of a user such as "user,day", which is a far weaker promise.
 
         Raises `NameTaken`, `UnknownColumn`, `UnsuitableTable` or `InvalidParameter`.
         """
@@ -147,14 +147,15 @@ class Steward:
         return self._client.request("POST", "/datasets", body)
 
     def export_catalog(self) -> CatalogRecord:
-        """Return all data sets as a catalog: its TOML `text`, which the command line reads, and their names."""
+        """Return all datasets as a catalog: its TOML `text`, which the command line reads, and their names."""
         return self._client.request("GET", "/catalog")
 
     def import_catalog(self, text: str, *, apart: str = "") -> CatalogRecord:
-        """Register each table of a catalog, given as TOML text, as a data set; return the catalog of all data sets.
+        """Register each table of a catalog, given as TOML text, as a dataset; return the catalog of all datasets.
 
-        Tables that are already registered with the same definition are skipped. `apart` is the reason why the new data
-        sets do not share the cap of other data sets on the same tables ("" if they do).
+        Tables that are already registered with the same definition are skipped. `apart` is the reason why the new
+        datasets
+         do not share the cap of other datasets on the same tables ("" if they do).
 
         Raises `InvalidParameter`, `UnsuitableTable`, `UnknownColumn` or `NameTaken`, and then registers nothing.
         """
@@ -184,7 +185,7 @@ class Steward:
     def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
         """Take the slices of the cap of `dataset` that idle accounts have reserved and not spent back into the cap.
 
-        Returns the number of these accounts. The cap is the joint budget of all accounts on the data set. An account is
+        Returns the number of these accounts. The cap is the joint budget of all accounts on the dataset. An account is
         idle if its ledger got no entry, such as a charge, for `idle_hours` hours.
         """
         return self._client.request("POST", _path("datasets", dataset, "cap", "reclaim"), {"idle_hours": idle_hours})

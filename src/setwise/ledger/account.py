@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 
 from setwise.accounting.filters import filter_parameters
 from setwise.accounting.guarantees import Guarantee, Use, largest_loss, merged
-from setwise.accounting.notation import as_uses, format_use, rounded_up
+from setwise.accounting.notation import as_uses, format_use
+from setwise.accounting.promises import epsilon_at_delta
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals
 from setwise.ledger.cap import CapBalance, SharedCap
@@ -240,13 +241,13 @@ class Account:
             account_side = account_movements(self._account_id, self._terms, wanted, contents.period, spent)
             if any(spent.get(move.what, 0) + move.amount > self._balance_sizes[move.what] for move in account_side):
                 raise Refused
-            taken, paid = self._pay_cap(
+            refill, slice_price = self._pay_cap(
                 connection, cap, wanted, slice_balances(spent), cap.totals.rule_of(state.given_up)
             )
-            charged = account_side + slice_payment(self._account_id, paid)
-            if not taken:
+            charged = account_side + slice_payment(self._account_id, slice_price)
+            if not refill:
                 return [draft(charged, position)]
-            return [cap.slice_entry(self._account_id, self.name, taken, at, position), draft(charged)]
+            return [cap.slice_entry(self._account_id, self.name, refill, at, position), draft(charged)]
 
         if isinstance(cap, SharedCap):
             # Fill the price cache now, so that prices are not computed while this transaction holds locks.
@@ -259,26 +260,25 @@ class Account:
 
     @staticmethod
     def _pay_cap(
-        connection: Connection, cap: SharedCap, uses: tuple[Use, ...], held: dict[str, int], rule: Rule
+        connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Return the units to move from the dataset's cap into the account's slice, and the slice's price of `uses`.
 
-        The slice is the part of the cap that is reserved for this account. Both results, and `held`, the units that the
-        slice has now, are keyed by balance name. `rule` says whether the cap pays from its Gaussian wallet, by the sum
-        of epsilons, or both. A use costs more from a smaller wallet, so a slice pays more than the whole cap would. The
-        slice is refilled, which locks the cap's row, only if it cannot pay, or would pay over 2% more than the whole
-        cap. Raises `Refused` if the slice cannot pay even after it is refilled.
+        The slice is the part of the cap that is reserved for this account. Both results, and `slice_units`, the units
+        that the slice has now, are keyed by balance name. `rule` says whether the cap pays from its Gaussian wallet, by
+        the sum of epsilons, or both. A use costs more from a smaller wallet, so a slice pays more than the whole cap
+        would. The slice is refilled, which locks the cap's row, only if it cannot pay, or would pay over 2% more than
+        the whole cap. Raises `Refused` if the slice cannot pay even after it is refilled.
         """
-        paid = cap.totals.pay(uses, held, rule)
-        if paid is not None and cap.totals.pays_well(uses, paid):
-            return {}, paid
-        taken = cap.refill(connection, uses, held, rule)
-        paid = cap.totals.pay(
-            uses, {balance_name: units + taken.get(balance_name, 0) for balance_name, units in held.items()}, rule
-        )
-        if paid is None:
+        slice_price = cap.totals.pay(uses, slice_units, rule)
+        if slice_price is not None and cap.totals.pays_well(uses, slice_price):
+            return {}, slice_price
+        refill = cap.refill(connection, uses, slice_units, rule)
+        refilled = {name: units + refill.get(name, 0) for name, units in slice_units.items()}
+        slice_price = cap.totals.pay(uses, refilled, rule)
+        if slice_price is None:
             raise Refused
-        return taken, paid
+        return refill, slice_price
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge and give unused uses back, in one transaction; return the answer that is stored.
@@ -420,7 +420,7 @@ class Account:
         return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return the number of entries in the account's chain: charges, settlements, releases and slice moves."""
+        """Return the number of entries in the account's chain: charges, settlements, slices and releases."""
         with self._store.reading() as connection:
             return account_counters(connection, self._account_id).entries
 
@@ -493,7 +493,7 @@ class Account:
         return min(low, _MOST_COUNTED)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return a sentence on what is missing to pay for `uses` now, or None if the account and its cap can pay.
+        """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
         Charges nothing. Raises `InvalidParameter` for a use that is not registered, if the account pays for registered
         uses only.
@@ -513,8 +513,8 @@ class Account:
         if not isinstance(self._cap, SharedCap):
             return None
         with self._store.reading() as connection:
-            left = self._cap.balance(connection)
-        ended = self._cap.totals.rule_ended_by(merged(as_uses(uses)), left.total(), left.rule)
+            balance = self._cap.balance(connection)
+        ended = self._cap.totals.rule_ended_by(merged(as_uses(uses)), balance.total(), balance.rule)
         if ended is None:
             return None
         lost, remedy = _RULE_ENDS[ended]
@@ -525,7 +525,7 @@ class Account:
 
     def __repr__(self) -> str:
         dataset = f" on {self._terms.dataset!r}" if self._terms.dataset else ""
-        promise = f"epsilon {rounded_up(self._terms.epsilon.upper)} at delta {self._terms.delta:g}"
+        promise = epsilon_at_delta(self._terms.epsilon.upper, self._terms.delta)
         every = f" per {self._terms.period}" if self._terms.period else ""
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
@@ -568,7 +568,7 @@ class Account:
         )
 
     def _balances(self, connection: Connection, period: str) -> _Balances:
-        """Return the balances of the account and its dataset's cap in `period`, read in the same transaction."""
+        """Return the balances of the account and its cap in `period`, all read in the same transaction."""
         cap: CapBalance | dict[str, int] | None = None
         if isinstance(self._cap, SharedCap):
             cap = self._cap.balance(connection)
@@ -578,7 +578,7 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence on why `balances`, of the account and its cap, cannot pay for `uses`; None if they can."""
+        """Return a sentence on why an account and its cap with these `balances` cannot pay for `uses`, or None."""
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period
@@ -587,7 +587,7 @@ class Account:
         if not reason and others and terms.totals is not None:
             reason = terms.account_totals.shortage(others, spent) or ""
         if reason:
-            promise = f" (epsilon {terms.epsilon.upper:g} at delta {terms.delta:g})" if terms.totals is not None else ""
+            promise = f" ({epsilon_at_delta(terms.epsilon.upper, terms.delta)})" if terms.totals is not None else ""
             until = f" until {terms.period} {period} ends" if period else ""
             return f"the account {self.name!r}{promise} cannot pay for this{until}: {reason}"
         shared = None

@@ -25,8 +25,8 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
     total_loss,
 )
-from setwise.accounting.notation import rounded_down, rounded_up
 from setwise.accounting.prices import after_paying, wallet_before
+from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.accounting.wallet import FAILURE_SHARE, SMALLEST_WALLET, Wallet, gaussian_of, wallet_shortage
 from setwise.errors import Unattainable
 
@@ -174,7 +174,7 @@ class Totals:
         `spent` has the units spent so far, per balance name. Returns None if the uses fit.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
-        price, (rho, failure), left = (
+        price, (rho, failure), available_uses = (
             self.price(uses, spent),
             zcdp_sums(uses),
             filter_parameters(self.largest(remaining)),
@@ -182,8 +182,8 @@ class Totals:
         sentences = [
             f"it needs a {parameter} of {rounded_up(needed, _DIGITS)}, and {rounded_down(available, _DIGITS)} is left"
             for balance_name, parameter, needed, available in (
-                (RHO, "rho", up(float(rho)), left.rho),
-                (FAILURE, "failure probability", up(float(failure)), left.failure_sum),
+                (RHO, "rho", up(float(rho)), available_uses.rho),
+                (FAILURE, "failure probability", up(float(failure)), available_uses.failure_sum),
             )
             if price[balance_name] > remaining[balance_name]
         ]
@@ -279,27 +279,27 @@ class WalletTotals:
 
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
-        left = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
+        remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         rho, failure = zcdp_sums(uses)
-        amounts = {FAILURE: whole_units(failure, self.failure), RHO: min(whole_units(rho, self.rho), left[RHO])}
-        after, summed = self._after_paying(uses, left[WALLET]), self._loss_units(uses)
-        within = summed is not None and summed <= left[SUM]
+        amounts = {FAILURE: whole_units(failure, self.failure), RHO: min(whole_units(rho, self.rho), remaining[RHO])}
+        after, summed = self._after_paying(uses, remaining[WALLET]), self._loss_units(uses)
+        within = summed is not None and summed <= remaining[SUM]
         if after is None and not within:
-            return {**amounts, WALLET: left[WALLET] + 1}
-        amounts[WALLET] = left[WALLET] if after is None else left[WALLET] - after
-        amounts[SUM] = summed if summed is not None and within else left[SUM]
+            return {**amounts, WALLET: remaining[WALLET] + 1}
+        amounts[WALLET] = remaining[WALLET] if after is None else remaining[WALLET] - after
+        amounts[SUM] = summed if summed is not None and within else remaining[SUM]
         return amounts
 
-    def covers(self, uses: Sequence[Use], left: int, paid: int) -> bool:
-        """Return whether `paid` units of the wallet were enough for `uses`, at the prices that this machine computes.
+    def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
+        """Return whether `price` units of the wallet were enough for `uses`, at the prices that this machine computes.
 
-        `left` are the units that the wallet had before the payment. The margin in every price is larger than the
+        `remaining` are the units that the wallet had before the payment. The margin in every price is larger than the
         difference between the math libraries of two platforms, so a payment that another platform computed is still
         enough here.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
-        before, after = Fraction(self.wallet) * left / UNITS, worth_below(left - paid, self.wallet)
+        before, after = Fraction(self.wallet) * remaining / UNITS, worth_below(remaining - price, self.wallet)
         if len(varied) == 1:
             needed = wallet_before(varied[0].guarantee.price, varied[0].count, after)
         else:
@@ -308,8 +308,8 @@ class WalletTotals:
             return False
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
-    def _after_paying(self, uses: Sequence[Use], left: int) -> int | None:
-        """Return the wallet units that remain after `uses` are paid from `left` units; None if they cannot be paid.
+    def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
+        """Return the wallet units after `uses` are paid from `remaining` units; None if they cannot be paid.
 
         The payment is enough for any order of the uses. A Gaussian use costs the same at every balance, and any other
         use costs more the less remains after it. So the others are priced as if all Gaussian uses were paid first. If
@@ -317,7 +317,7 @@ class WalletTotals:
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
-        worth = worth_below(left, self.wallet)
+        worth = worth_below(remaining, self.wallet)
         for use in fixed:
             worth = down(worth - use.count * use.guarantee.price(0.0) * (1 + 4e-16))
         if worth < 0.0:
@@ -327,7 +327,7 @@ class WalletTotals:
             after = after_paying(varied[0].guarantee.price, varied[0].count, worth)
         elif varied:
             after = after_paying(lambda v: math.fsum(use.count * use.guarantee.price(v) for use in varied), 1, worth)
-        return None if after is None else min(left, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
+        return None if after is None else min(remaining, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
 
     def _loss_units(self, uses: Sequence[Use]) -> int | None:
         """Return the sum of the largest privacy losses (epsilons) of `uses`, in units of the balance "sum".
@@ -478,16 +478,16 @@ def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
     return f"it needs epsilon {rounded_up(float_above(needed), 3)}, and epsilon {available} is left"
 
 
-def failure_shortage(uses: Sequence[Use], left: float) -> str:
-    """Return a sentence for a refused charge: `uses` need more failure probability than the balance `left`.
+def failure_shortage(uses: Sequence[Use], balance: float) -> str:
+    """Return a sentence for a refused charge: `uses` need more failure probability than `balance` has.
 
     The sentence also says what to do, such as asking with a smaller delta.
     """
     needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
-    available = rounded_down(left, _DIGITS)
+    available = rounded_down(balance, _DIGITS)
     # A charge is rounded up to whole units, so it may be refused although both numbers look the same when rounded.
     remaining = f"a little less than {available}" if available == needed else available
-    smaller = f"ask with a delta below {available}, or " if left else ""
+    smaller = f"ask with a delta below {available}, or " if balance else ""
     return (
         f"it needs a failure probability of {needed}, and {remaining} is left of the share of delta that was set "
         f"aside for failures: {smaller}use an account that was opened with a larger failure share"
@@ -530,7 +530,7 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
     rho = promise.rho_budget
     if rho <= 0.0:
         raise Unattainable(
-            f"epsilon = {promise.epsilon:g} at delta = {promise.delta:g} leaves nothing to spend; "
+            f"epsilon = {promise.epsilon!r} at delta = {promise.delta!r} leaves nothing to spend; "
             "give a larger epsilon or delta"
         )
     converted = Fraction(promise.delta * (1.0 - promise.failure_share))

@@ -34,10 +34,7 @@ class CapBalance:
     rule: Rule
 
     def total(self) -> dict[str, int]:
-        """Return the whole remaining balance of the cap in units per balance name.
-
-        It is the unallocated part and all slices, the parts reserved for accounts, added up.
-        """
+        """Return the whole remaining balance of the cap, unallocated and in slices, in units per balance name."""
         return {
             balance_name: units + sum(slice_units.get(balance_name, 0) for slice_units in self.held.values())
             for balance_name, units in self.free.items()
@@ -59,42 +56,38 @@ class SharedCap:
         self.totals = totals
 
     def balance(self, connection: Connection) -> CapBalance:
-        """Return the remaining balance of the cap, read in one consistent view.
-
-        It includes the slices, the parts of the cap that are reserved for accounts.
-        """
+        """Return the remaining balance of the cap, with the slices of all accounts, read in one consistent view."""
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         balance_of_slice = {slice_name: balance_name for balance_name, slice_name in SLICES.items()}
-        held: dict[int, dict[str, int]] = {}
+        slice_units: dict[int, dict[str, int]] = {}
         slices = slices_of(connection, self.holder)
         for slice_row in slices:
-            held.setdefault(slice_row.holder, {})[balance_of_slice[slice_row.what]] = slice_row.units
+            slice_units.setdefault(slice_row.holder, {})[balance_of_slice[slice_row.what]] = slice_row.units
         return CapBalance(
             free=self._free(spent),
-            held=held,
+            held=slice_units,
             names={slice_row.holder: slice_row.name for slice_row in slices},
             at={slice_row.holder: slice_row.at for slice_row in slices},
             rule=self.totals.rule_of(spent.get(RULE, 0)),
         )
 
     def refill(
-        self, connection: Connection, uses: Sequence[Use], held: Mapping[str, int], rule: Rule
+        self, connection: Connection, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
         """Return the units to move from the cap into an account's slice so that the slice can pay for `uses`.
 
-        The slice is the part of the cap that is reserved for the account. The units are keyed by balance name. `held`
-        are the units that the slice has now, and `rule` says by which payment rules (Gaussian wallet, sum of epsilons)
-        the cap pays. Locks the cap's row until the transaction of `connection` ends.
+        They are keyed by balance name. `slice_units` are the units that the slice has now, and `rule` says by which
+        payment rules (Gaussian wallet, sum of epsilons) the cap pays. Locks the cap's row until the transaction of
+        `connection` ends.
         """
-        return self.totals.refill(uses, held, self._free(locked_spent_of(connection, self.holder)), rule)
+        return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
         """Return an entry, not yet appended, that moves units between the cap and the slice of an account.
 
-        The slice is the part of the cap that is reserved for the account. `amounts` are units per balance name:
-        positive ones move into the slice, negative ones return to the cap. `account` is the account's register number,
-        `name` its name, `at` the timestamp in microseconds since 1970, and `position` the entry's place in the
-        account's chain.
+        `amounts` are units per balance name: positive ones move into the slice, negative ones return to the cap.
+        `account` is the account's register number, `name` its name, `at` the timestamp in microseconds since 1970, and
+        `position` the entry's place in the account's chain.
         """
         contents = Contents(
             account=name,
@@ -116,11 +109,11 @@ class SharedCap:
         cap need not collect again for the next charge of another account.
         """
 
-        def amounts(held: Mapping[str, int]) -> dict[str, int]:
+        def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
             if wanted is None:
-                return dict(held)
+                return dict(slice_units)
             return {
-                balance_name: max(min(units, held[balance_name]), held[balance_name] // 2)
+                balance_name: max(min(units, slice_units[balance_name]), slice_units[balance_name] // 2)
                 for balance_name, units in wanted.items()
             }
 
@@ -138,11 +131,11 @@ class SharedCap:
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
         """Move units from other accounts' slices back to the cap, so that it can refill one account's slice for `uses`.
 
-        A slice is the part of the cap that is reserved for one account. The account that wants to pay has the register
-        number `account` and the name `name`. Its own slice and the unallocated part of the cap are used first; only the
-        units that the uses need beyond both are collected. If the whole balance of the cap can pay for the uses by only
-        one of its payment rules (Gaussian wallet or sum of epsilons), the other rule is dropped first. Nothing happens
-        if even the whole balance cannot pay. `at` is the timestamp of the entries, in microseconds since 1970.
+        The account that wants to pay has the register number `account` and the name `name`. Its own slice and the
+        unallocated part of the cap are used first; only the units that the uses need beyond both are collected. If the
+        whole balance of the cap can pay for the uses by only one of its payment rules (Gaussian wallet or sum of
+        epsilons), the other rule is dropped first. Nothing happens if even the whole balance cannot pay. `at` is the
+        timestamp of the entries, in microseconds since 1970.
         """
         with self._store.reading() as connection:
             balance = self.balance(connection)
@@ -188,9 +181,8 @@ class SharedCap:
         return True
 
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the unallocated units of the cap, which are reserved for no account, per balance name.
+        """Return the units of the cap that are not reserved in any account's slice, per balance name.
 
-        `spent` has the units that were moved out of the cap's balances into slices (parts reserved for accounts), per
-        balance name.
+        `spent` has the units that were moved out of the cap's balances into slices, per balance name.
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

@@ -10,7 +10,7 @@ from sqlalchemy import Table, func, select
 
 from setwise.accounting.filters import Spent
 from setwise.accounting.guarantees import Guarantee, Use
-from setwise.accounting.notation import USER
+from setwise.accounting.promises import USER
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import Totals, zcdp_totals
@@ -43,7 +43,7 @@ from setwise.ledger.stores.read_queries import entries_of, spent_by, spent_of
 from setwise.ledger.stores.schema import accounts, openings
 from setwise.ledger.terms import (
     WHOLE_LIFE,
-    Period,
+    BudgetPeriod,
     Terms,
     failure_share_of,
     filter_promise,
@@ -112,7 +112,7 @@ class Ledger:
         delta: float,
         analyst: str = "",
         dataset: str = "",
-        period: str | Period | None = None,
+        period: str | BudgetPeriod | None = None,
         wallet: float = 0.0,
         failure: float = 0.0,
         unit: str = USER,
@@ -154,7 +154,7 @@ class Ledger:
         delta: float,
         analyst: str = "",
         dataset: str = "",
-        period: str | Period | None = None,
+        period: str | BudgetPeriod | None = None,
         failure_share: float | None = None,
         rule: str = "wallet",
         unit: str = USER,
@@ -167,8 +167,8 @@ class Ledger:
         `rule` "wallet", uses are paid from a Gaussian wallet, or admitted while their largest losses add up to at most
         epsilon. Under "zcdp", their zCDP parameters add up: that admits fewer uses, but also uses of which only the
         zCDP guarantee is known. Under "menu", only uses are taken that are no worse than one of the pure or
-        bounded-range uses in `menu`, which is fixed here; of equal uses, as many are admitted as if they were
-        registered. `analyst`, `dataset` and `unit` are as in `open_setwise`.
+        bounded-range uses in `menu`, which is fixed here; of one size, as many are admitted as if they were registered.
+        `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
 
@@ -277,7 +277,7 @@ class Ledger:
         columns = (accounts.c.holder, accounts.c.charges, accounts.c.state, openings.c.body)
         statuses = select(*columns).join(openings, accounts.c.holder == openings.c.holder)
         now = self._clock.now()
-        periods = {period_id(period, now) for period in (None, *Period)}
+        periods = {period_id(period, now) for period in (None, *BudgetPeriod)}
         with self._store.reading() as connection:
             rows = connection.execute(statuses.where(accounts.c.holder.in_(chosen)).order_by(accounts.c.name)).all()
             spent = spent_by(connection, chosen, periods)
@@ -446,8 +446,8 @@ class Ledger:
         """Check the ledger against the signed head in the file `last_head`, and put its last signed head into the file.
 
         A signed head records where every account's chain of entries ended, signed with `key`, perhaps by another
-        process. If there is no file yet, the last head in the ledger must have been signed `within` that time before
-        now; None refuses.
+        process. If there is no file yet, the last head in the ledger is kept if it was signed `within` that time before
+        now.
 
         Raises `StoreFailed` if the ledger does not have the kept head, or fails a check of its signatures and entries.
         """

@@ -131,7 +131,7 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 
 
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
-    """Return the bracket `best`, of the epsilon drawn so far, with a lower end computed from the uses drawn.
+    """Return the bracket `best` of an odometer with a lower end computed from the uses that were drawn.
 
     That lower end is the epsilon that an analyst reaches who had fixed exactly the uses `drawn` in advance. If `drawn`
     is None, because only sums of the uses are known, `best` is returned unchanged. `terms` has the account's delta.

@@ -107,10 +107,9 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return units by balance name from `text`, the JSON text that `write_amounts` wrote into a slice entry.
+    """Return the units that a slice entry moves, keyed by balance name, from `text`, the JSON of `write_amounts`.
 
-    A slice entry moves units between a dataset's cap and the slice of an account, its reserved part of the cap. Raises
-    `ValueError` for JSON of another form, or for an amount of 0.
+    Raises `ValueError` for JSON of another form, or for an amount of 0.
     """
     amounts = json.loads(text)
     if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):
@@ -179,10 +178,10 @@ def release_key(charge_key: str, part: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry of the ledger (charge, settlement, release or slice move) at its place in an account's chain of hashes.
+    """An entry of the ledger (charge, settlement, slice or release) in its place in an account's chain of hashes.
 
-    `contents` says what the entry records, `position` counts from 1, `at` is the timestamp in microseconds since 1970,
-    and `previous` and `hash` are the hashes of the entry before and of this entry.
+    `contents` says what it records, `position` counts from 1, `at` is the timestamp in microseconds since 1970, and
+    `previous` and `hash` are the hashes of the entry before and of this one.
     """
 
     contents: Contents
@@ -222,39 +221,39 @@ class Entry:
 LONGEST_NAME = 200
 
 
-def check_name(value: object, what: str) -> str:
+def check_name(value: object, description: str) -> str:
     """Return `value` if it is a name of 1 to 200 printable characters without spaces around it.
 
-    Raises `InvalidParameter` otherwise; the message calls the value `what`.
+    Raises `InvalidParameter` otherwise; the message calls the value `description`.
     """
     if not isinstance(value, str):
-        raise InvalidParameter(f"{what} must be text, not {value!r}")
+        raise InvalidParameter(f"{description} must be text, not {value!r}")
     if not 1 <= len(value) <= LONGEST_NAME:
-        raise InvalidParameter(f"{what} must have 1 to {LONGEST_NAME} characters, not {len(value)}")
+        raise InvalidParameter(f"{description} must have 1 to {LONGEST_NAME} characters, not {len(value)}")
     if not value.isprintable() or value != value.strip():
-        raise InvalidParameter(f"{what} must be printable, without spaces around it, not {value!r}")
+        raise InvalidParameter(f"{description} must be printable, without spaces around it, not {value!r}")
     return value
 
 
-def check_label(value: object, what: str) -> str:
+def check_label(value: object, description: str) -> str:
     """Return `value` if it is a valid name or the empty text, which stands for no name.
 
-    Raises `InvalidParameter` otherwise; the message calls the value `what`.
+    Raises `InvalidParameter` otherwise; the message calls the value `description`.
     """
-    return "" if value == "" else check_name(value, what)
+    return "" if value == "" else check_name(value, description)
 
 
-def check_text(value: object, what: str) -> str:
+def check_text(value: object, description: str) -> str:
     """Return `value` if it is a text without NUL that UTF-8 can encode, which both databases can store.
 
-    Raises `InvalidParameter` otherwise; the message calls the value `what`.
+    Raises `InvalidParameter` otherwise; the message calls the value `description`.
     """
     if not isinstance(value, str):
-        raise InvalidParameter(f"{what} must be text, not {type(value).__name__}")
+        raise InvalidParameter(f"{description} must be text, not {type(value).__name__}")
     if "\0" in value:
-        raise InvalidParameter(f"{what} must not contain the character NUL")
+        raise InvalidParameter(f"{description} must not contain the character NUL")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidParameter(f"{what} must be text that UTF-8 can write") from None
+        raise InvalidParameter(f"{description} must be text that UTF-8 can write") from None
     return value

@@ -8,17 +8,19 @@ from setwise.errors import InvalidParameter
 from setwise.ledger.terms import line_of
 
 
-def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[Use], lines: Mapping[str, int]) -> str:
+def lacking_draws(
+    uses: Sequence[Use], spent: Mapping[str, int], remaining_uses: Sequence[Use], lines: Mapping[str, int]
+) -> str:
     """Return a sentence that names the uses of which too few registered draws remain; an empty text if all fit.
 
     A draw is one use taken from those registered with an account. `lines` has the number of registered draws and
-    `spent` the number drawn so far, both keyed by the written form of the use. `left` are the remaining uses, which the
-    sentence shows.
+    `spent` the number drawn so far, both keyed by the written form of the use. `remaining_uses` are the remaining uses,
+    which the sentence shows.
 
     Requires: every use in `uses` is registered.
     """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
-    remaining = ", ".join(format_use(use) for use in left) or "nothing"
+    remaining = ", ".join(format_use(use) for use in remaining_uses) or "nothing"
     return f"it needs {', '.join(lacking)}, and {remaining} is left" if lacking else ""
 
 

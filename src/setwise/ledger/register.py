@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, bindparam, func, insert, select, update
 
-from setwise.accounting.notation import USER, check_unit
+from setwise.accounting.promises import USER, check_unit
 from setwise.errors import BadRequest, InvalidParameter
 from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest, moment_of, record_hash
 from setwise.ledger.stores.read_queries import any_is_known
@@ -72,7 +72,7 @@ class Record:
 
     @property
     def moment(self) -> datetime:
-        """The UTC time at which this record was appended to the register (openings and audit events)."""
+        """The UTC time at which this record was appended to the register."""
         return moment_of(self.at)
 
     @property
@@ -121,8 +121,8 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
         connection.execute(
             _INSERT_LINES,
             [
-                {"holder": holder, "what": what, "place": place, "total": total}
-                for place, (what, total) in enumerate(totals.items())
+                {"holder": holder, "what": balance_name, "place": place, "total": total}
+                for place, (balance_name, total) in enumerate(totals.items())
             ],
         )
     return Record(holder=holder, kind=kind, name=name, at=at, body=body, previous=previous, hash=hashed)

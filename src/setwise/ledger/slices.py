@@ -97,10 +97,9 @@ class CapTotals:
 
     @classmethod
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
-        """Return the budget of a cap such that all answers it pays for are together (epsilon, delta)-DP.
+        """Return the budget of a cap whose answers are together (epsilon, delta)-DP.
 
-        The share `failure_share` of delta is set aside for outright failures. `keep` says how the cap can be paid: from
-        a "wallet", by the "sum" of epsilons, or "either". Raises `InvalidParameter` for another `keep`.
+        `failure_share` of delta is set aside for outright failures. Raises `InvalidParameter` for an unknown `keep`.
         """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
@@ -135,64 +134,67 @@ class CapTotals:
             case _:
                 assert_never(self.keep)
 
-    def pay(self, uses: Sequence[Use], held: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
+    def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
         """Return the units, per balance name, that `uses` take of an account's slice of the cap; None if it cannot pay.
 
-        `held` are the units in the slice (the part of the cap that is reserved for the account). `rule` says whether
-        payment is from the Gaussian wallet, by the sum of epsilons, or both. Each use is priced by the balance that
-        remains after all of them, so their order does not matter.
+        `slice_units` are the units in the slice (the part of the cap that is reserved for the account). `rule` says
+        whether payment is from the Gaussian wallet, by the sum of epsilons, or both. Each use is priced by the balance
+        that remains after all of them, so their order does not matter.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
-        costs, wallet = self._costs(uses), held.get(WALLET, 0)
-        paid = costs.fixed(rule)
+        costs, wallet = self._costs(uses), slice_units.get(WALLET, 0)
+        price = costs.fixed(rule)
         if rule is not Rule.SUM:
-            paid[WALLET] = next(
+            price[WALLET] = next(
                 (units for balance_after, units in costs.prices if balance_after + units <= wallet), wallet + 1
             )
-        return paid if all(units <= held.get(balance_name, 0) for balance_name, units in paid.items()) else None
+        return (
+            price if all(units <= slice_units.get(balance_name, 0) for balance_name, units in price.items()) else None
+        )
 
-    def accepts(self, uses: Sequence[Use], held: Mapping[str, int], paid: Mapping[str, int], rule: Rule) -> bool:
-        """Return whether `paid` units are the price of `uses` under `rule`, from a slice that had `held` units.
+    def accepts(
+        self, uses: Sequence[Use], slice_units: Mapping[str, int], price: Mapping[str, int], rule: Rule
+    ) -> bool:
+        """Return whether `price` is the right price of `uses` under `rule`, from a slice that had `slice_units` units.
 
-        A slice is the part of the cap that is reserved for one account. `paid` and `held` are keyed by balance name;
-        `rule` is the Gaussian wallet, the sum of epsilons, or both. A wallet payment may differ from the price here by
-        rounding, because the entry may have been written on another platform.
+        `price` and `slice_units` are keyed by balance name; `rule` is the Gaussian wallet, the sum of epsilons, or
+        both. A wallet payment may differ from the price here by rounding, because the entry may have been written on
+        another platform.
         """
-        costs, wallet = self._costs(uses), paid.get(WALLET, 0)
-        if any(paid.get(balance_name, 0) != costs.fixed(rule).get(balance_name, 0) for balance_name in (FAILURE, SUM)):
+        costs, wallet = self._costs(uses), price.get(WALLET, 0)
+        if any(price.get(balance_name, 0) != costs.fixed(rule).get(balance_name, 0) for balance_name in (FAILURE, SUM)):
             return False
         if rule is Rule.SUM:
             return not wallet
         return any(
-            abs(units - wallet) <= costs.rounding and balance_after + wallet <= held[WALLET]
+            abs(units - wallet) <= costs.rounding and balance_after + wallet <= slice_units[WALLET]
             for balance_after, units in costs.prices
         )
 
-    def pays_well(self, uses: Sequence[Use], paid: Mapping[str, int]) -> bool:
+    def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
         """Return whether a slice pays for `uses` at most 2% more units of the wallet than the whole cap would.
 
-        `paid` are the units that the slice (an account's reserved part of the cap) pays, per balance name. Prices fall
+        `price` are the units that the slice (an account's reserved part of the cap) pays, per balance name. Prices fall
         as the balance grows, so a small slice pays more.
         """
-        return paid.get(WALLET, 0) <= self._costs(uses).well
+        return price.get(WALLET, 0) <= self._costs(uses).well
 
     def refill(
-        self, uses: Sequence[Use], held: Mapping[str, int], free: Mapping[str, int], rule: Rule
+        self, uses: Sequence[Use], slice_units: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
         """Return the units to move from the unallocated part `free` of the cap into a slice, per balance name.
 
-        A slice is the part of the cap that is reserved for one account. The units let a slice that has `held` units pay
-        for `uses` at a good price, and for more uses like them. `rule` says whether payment is from the Gaussian
-        wallet, by the sum of epsilons, or both. Fewer units are returned if fewer are free; `pay` then says whether
-        they are enough.
+        They let a slice that has `slice_units` units pay for `uses` at a good price, and for more uses like them.
+        `rule` says whether payment is from the Gaussian wallet, by the sum of epsilons, or both. Fewer units are
+        returned if fewer are free; `pay` then says whether they are enough.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
             costs = self._costs(uses)
             roomy = [balance_after + units for balance_after, units in costs.prices if units <= costs.well]
             wanted[WALLET] = max(wanted[WALLET], min(roomy, default=0))
-        lacking = {balance_name: units - held.get(balance_name, 0) for balance_name, units in wanted.items()}
+        lacking = {balance_name: units - slice_units.get(balance_name, 0) for balance_name, units in wanted.items()}
         refill = {
             balance_name: min(free[balance_name], units + free[balance_name] // _REFILL_SHARE)
             for balance_name, units in lacking.items()
@@ -203,9 +205,8 @@ class CapTotals:
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
         """Return the smallest slice of the cap that can pay for `uses`, in units per balance name.
 
-        A slice is the part of the cap that is reserved for one account. `rule` says whether payment is from the
-        Gaussian wallet, by the sum of epsilons, or both. An amount above 2^60, the size of a whole balance, means that
-        no slice can pay.
+        `rule` says whether payment is from the Gaussian wallet, by the sum of epsilons, or both. An amount above 2^60,
+        the size of a whole balance, means that no slice can pay.
         """
         costs = self._costs(uses)
         wanted = costs.fixed(rule)
@@ -213,40 +214,41 @@ class CapTotals:
             wanted[WALLET] = min((balance_after + units for balance_after, units in costs.prices), default=UNITS + 1)
         return wanted
 
-    def rule_for(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the payment rules under which the whole cap, with the remaining balances `left`, can pay for `uses`.
+    def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
+        """Return the payment rules under which the whole cap, which has the units `remaining`, can pay for `uses`.
 
-        The payment rules are the Gaussian wallet and the sum of epsilons. `left` has units per balance name, and `rule`
-        says which rules are in force. The result is `rule` if all rules in force can pay, otherwise the only rule that
-        can, and None if no rule can.
+        The payment rules are the Gaussian wallet and the sum of epsilons. `remaining` has units per balance name, and
+        `rule` says which rules are in force. The result is `rule` if all rules in force can pay, otherwise the only
+        rule that can, and None if no rule can.
         """
-        within = {balance_name: units <= left[balance_name] for balance_name, units in self.needs(uses, rule).items()}
+        within = {
+            balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
+        }
         by_wallet, by_sum = within.get(WALLET, False), within.get(SUM, False)
         if not within[FAILURE] or not (by_wallet or by_sum):
             return None
         return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
 
-    def shortage(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> str | None:
+    def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
         """Return a sentence about what the cap lacks to pay for `uses`, or None if it can pay.
 
-        `left` has the cap's remaining units per balance name, and `rule` says whether it may pay from the Gaussian
-        wallet, by the sum of epsilons, or both.
+        `remaining` has the cap's remaining units per balance name, and `rule` says by which payment rules it may pay.
         """
-        if self.rule_for(uses, left, rule) is not None:
+        if self.rule_for(uses, remaining, rule) is not None:
             return None
-        if self._costs(uses).failure > left[FAILURE]:
-            return failure_shortage(uses, worth_below(left[FAILURE], self.failure))
-        wallet = 0.0 if rule is Rule.SUM else worth_below(left[WALLET], self.wallet)
-        summed = 0.0 if rule is Rule.WALLET else worth_below(left[SUM], self.limit)
+        if self._costs(uses).failure > remaining[FAILURE]:
+            return failure_shortage(uses, worth_below(remaining[FAILURE], self.failure))
+        wallet = 0.0 if rule is Rule.SUM else worth_below(remaining[WALLET], self.wallet)
+        summed = 0.0 if rule is Rule.WALLET else worth_below(remaining[SUM], self.limit)
         return balance_shortage(uses, wallet, summed)
 
-    def rule_ended_by(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> Rule | None:
+    def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return the payment rule that ends for all accounts under the cap if the cap pays for `uses`.
 
-        The rules are the Gaussian wallet and the sum of epsilons. `left` has the cap's remaining units per balance
+        The rules are the Gaussian wallet and the sum of epsilons. `remaining` has the cap's remaining units per balance
         name, and `rule` the rules in force. Returns None if no rule would end, or if the remaining balances cannot pay.
         """
-        after = self.rule_for(uses, left, rule)
+        after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
             return None
         return Rule.WALLET if after is Rule.SUM else Rule.SUM

@@ -16,13 +16,14 @@ from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import Spent, filter_parameters
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, ZeroConcentratedDP, largest_loss, merged
-from setwise.accounting.notation import USER, format_use, promise_for_unit, promise_in_words
+from setwise.accounting.notation import format_use
+from setwise.accounting.promises import USER, promise_for_unit, promise_in_words
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.odometer import failure_probability, pathwise_odometer, stopping_odometer, sum_of_charges
 from setwise.ledger.stores.read_queries import spent_by
 from setwise.ledger.stores.schema import accounts, openings
-from setwise.ledger.terms import Kind, Period, Terms, line_of
+from setwise.ledger.terms import BudgetPeriod, Kind, Terms, line_of
 
 if TYPE_CHECKING:
     from setwise.contract import AccountRecord, AccountSummaryRecord, JointRecord
@@ -112,11 +113,11 @@ class AccountStatus:
 
     @property
     def delta(self) -> float:
-        """The delta at which the account's promised epsilon holds, and its odometer (the epsilon drawn so far)."""
+        """The delta at which the account's promised epsilon, and its odometer, hold."""
         return self.terms.delta
 
     @property
-    def every(self) -> Period | None:
+    def every(self) -> BudgetPeriod | None:
         """The calendar period after which the account's budget starts afresh; None if it never does."""
         return self.terms.period
 
@@ -170,8 +171,7 @@ class AccountStatus:
     def loss_so_far(self) -> float:
         """The epsilon at `delta` of everything that the account has paid for, as one number.
 
-        It is the upper end of `odometer`, a bound on the epsilon drawn so far, or of the promised epsilon if that is
-        less.
+        It is the upper end of the odometer, or of the promised epsilon if that is less.
         """
         return min(self.odometer.upper, self.epsilon.upper)
 
@@ -224,16 +224,16 @@ def status_of(
     "closed".
     """
     counts = [(use, spent.get(line_of(use), 0)) for use in terms.uses]
-    left = [Use(use.guarantee, use.count - count) for use, count in counts if count < use.count]
+    remaining_uses = [Use(use.guarantee, use.count - count) for use, count in counts if count < use.count]
     drawn = tuple(Use(use.guarantee, count) for use, count in counts if count)
     worth, used = filter_parameters(drawn), list(drawn)
-    share = sum(use.count for use in left) / sum(use.count for use in terms.uses) if terms.uses else 0.0
+    share = sum(use.count for use in remaining_uses) / sum(use.count for use in terms.uses) if terms.uses else 0.0
     largest = largest_loss((use.guarantee, use.count) for use in drawn)
     if terms.totals is not None:
         lines = terms.totals.lines()
         amounts = {balance_name: spent.get(balance_name, 0) for balance_name in lines}
         remaining = {balance_name: lines[balance_name] - amounts[balance_name] for balance_name in lines}
-        left += terms.totals.largest(remaining)
+        remaining_uses += terms.totals.largest(remaining)
         used += terms.totals.spent_as(amounts)
         wallet_worth = terms.totals.worth(amounts)
         worth = (
@@ -246,7 +246,7 @@ def status_of(
     return AccountStatus(
         terms=terms,
         period=period,
-        left=tuple(left),
+        left=tuple(remaining_uses),
         spent=tuple(used),
         share_left=share,
         charges=charges,
@@ -258,15 +258,15 @@ def status_of(
 
 
 @lru_cache(maxsize=4096)
-def _epsilon_left(terms: Terms, left: tuple[Use, ...], share_left: float) -> float:
+def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: float) -> float:
     """Return the largest epsilon of one further question that the account can pay for, rounded down.
 
-    `terms` has the account's promise. `left` is the remaining budget as mechanism uses, and `share_left` the remaining
-    share of the budget, from 0 to 1. If nothing was spent, the result is the promised epsilon. Otherwise it is the
-    epsilon of the mechanism in `left`, at the account's delta minus the part set aside for outright failures. 0 if
-    nothing remains, or if no epsilon is attainable at that delta.
+    `terms` has the account's promise. `remaining_uses` is the remaining budget as mechanism uses, and `share_left` the
+    remaining share of the budget, from 0 to 1. If nothing was spent, the result is the promised epsilon. Otherwise it
+    is the epsilon of the mechanism in `remaining_uses`, at the account's delta minus the part set aside for outright
+    failures. 0 if nothing remains, or if no epsilon is attainable at that delta.
     """
-    mechanisms = [use for use in left if not isinstance(use.guarantee, ApproxDP)]
+    mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
     if not mechanisms:
         return 0.0
     if share_left == 1.0:
@@ -339,7 +339,7 @@ def joint_of(
     mechanism among the others, because an interaction with that guarantee can be simulated from one answer of such a
     mechanism, given in advance.
 
-    Requires: the number of rounds is finite; one pair of neighbouring data sets is used by all accounts; and the
+    Requires: the number of rounds is finite; one pair of neighbouring datasets is used by all accounts; and the
     question of every use is fixed when it is charged, or the use was reserved.
 
     Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for interactions

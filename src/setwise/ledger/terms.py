@@ -12,7 +12,8 @@ from setwise.accounting.brackets import CertifiedBound, Interaction
 from setwise.accounting.checks import check_choice, check_epsilon, check_failure
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.notation import USER, as_uses, check_unit, format_use, parse_use
+from setwise.accounting.notation import as_uses, format_use, parse_use
+from setwise.accounting.promises import USER, check_unit
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import UNITS, AccountTotals, Totals, WalletTotals, wallet_totals, zcdp_totals
 from setwise.ledger.menus import MenuTotals
@@ -22,11 +23,12 @@ from setwise.ledger.slices import SLICES, CapTotals
 from setwise.ledger.stores.base import Movement
 
 
-class Period(StrEnum):
+class BudgetPeriod(StrEnum):
     """The calendar period, in UTC, after which an account's budget starts afresh.
 
     >>> from datetime import UTC
-    >>> Period.MONTH.of(datetime(2026, 11, 15, tzinfo=UTC)), Period.WEEK.of(datetime(2026, 11, 15, tzinfo=UTC))
+    >>> moment = datetime(2026, 11, 15, tzinfo=UTC)
+    >>> BudgetPeriod.MONTH.of(moment), BudgetPeriod.WEEK.of(moment)
     ('2026-11', '2026-W46')
     """
 
@@ -42,16 +44,16 @@ class Period(StrEnum):
         For periods of one kind, the alphabetical order of the names is the order in time.
         """
         match self:
-            case Period.DAY:
+            case BudgetPeriod.DAY:
                 return f"{moment:%Y-%m-%d}"
-            case Period.WEEK:
+            case BudgetPeriod.WEEK:
                 year, week, _ = moment.isocalendar()
                 return f"{year:04d}-W{week:02d}"
-            case Period.MONTH:
+            case BudgetPeriod.MONTH:
                 return f"{moment:%Y-%m}"
-            case Period.QUARTER:
+            case BudgetPeriod.QUARTER:
                 return f"{moment.year:04d}-Q{(moment.month + 2) // 3}"
-            case Period.YEAR:
+            case BudgetPeriod.YEAR:
                 return f"{moment.year:04d}"
             case _:
                 assert_never(self)
@@ -61,15 +63,15 @@ WHOLE_LIFE = ""
 """The period name of an account without periods, whose budget is for its whole life."""
 
 
-def parse_period(value: "str | Period | None") -> Period | None:
-    """Return the `Period` named `value`, such as "month"; None stays None, for an account without periods.
+def parse_period(value: "str | BudgetPeriod | None") -> BudgetPeriod | None:
+    """Return the `BudgetPeriod` named `value`, such as "month"; None stays None, for an account without periods.
 
     Raises `InvalidParameter` for any other value.
     """
-    return None if value is None else check_choice("period", value, Period)
+    return None if value is None else check_choice("period", value, BudgetPeriod)
 
 
-def period_id(period: Period | None, moment: datetime) -> str:
+def period_id(period: BudgetPeriod | None, moment: datetime) -> str:
     """Return the name of the period that contains `moment`; the empty text for an account without periods."""
     return WHOLE_LIFE if period is None else period.of(moment)
 
@@ -95,7 +97,7 @@ class Terms:
     name: str
     analyst: str
     dataset: str
-    period: Period | None
+    period: BudgetPeriod | None
     epsilon: CertifiedBound
     delta: float
     failure_share: float
@@ -268,14 +270,14 @@ def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
 
-def slice_payment(holder: int, paid: Mapping[str, int]) -> list[Movement]:
+def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes by which a charge is paid from the account's slice (its reserved part of the cap).
 
-    `holder` is the account's register number, and `paid` are the units to pay, per balance name of the cap.
+    `holder` is the account's register number, and `price` are the units to pay, per balance name of the cap.
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
-        for balance_name, units in sorted(paid.items())
+        for balance_name, units in sorted(price.items())
         if units
     ]
 
@@ -303,8 +305,8 @@ def entry_movements(
     """Return the balance changes that the entry `contents` of an account makes; a release makes none.
 
     `holder` is the account's register number, and `terms` are its terms. `cap` is the budget of its zCDP cap, or None.
-    `spent` has the units spent before, per balance name, on which prices may depend. If the account pays the cap from a
-    slice (its reserved part of the cap), that payment is not included.
+    `spent` has the units spent before, per balance name, on which prices may depend. If a charge is paid to the cap
+    from the account's slice, that payment is not included.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
@@ -323,7 +325,7 @@ def setwise_terms(
     delta: float,
     analyst: str = "",
     dataset: str = "",
-    period: str | Period | None = None,
+    period: str | BudgetPeriod | None = None,
     wallet: float = 0.0,
     failure: float = 0.0,
     unit: str = USER,
@@ -379,7 +381,7 @@ def filter_terms(
     delta: float,
     analyst: str = "",
     dataset: str = "",
-    period: str | Period | None = None,
+    period: str | BudgetPeriod | None = None,
     failure_share: float | None = None,
     rule: str = "wallet",
     unit: str = USER,
@@ -437,14 +439,14 @@ _RULES = {
 """Per rule of a filter: its default share of delta for outright failures, its method, and its statement."""
 
 
-def failure_share_of(rule: str, given: float | None) -> float:
-    """Return the share of delta for outright failures: `given`, or the default of the accounting `rule` if it is None.
+def failure_share_of(rule: str, share: float | None) -> float:
+    """Return the share of delta for outright failures: `share`, or the default of the accounting rule if it is None.
 
-    `rule` is "wallet", "zcdp" or "menu". Raises `InvalidParameter` for another rule.
+    Raises `InvalidParameter` for an unknown rule.
     """
     if rule not in _RULES:
         raise InvalidParameter(f"rule must be wallet, menu or zcdp, not {rule!r}")
-    return _RULES[rule][0] if given is None else given
+    return _RULES[rule][0] if share is None else share
 
 
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:

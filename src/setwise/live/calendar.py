@@ -14,7 +14,7 @@ _LAST_COMMON_DAY = 28
 """The last day that every month has; monthly periods begin on it or earlier, so that the first day always exists."""
 
 
-class Every(StrEnum):
+class PeriodLength(StrEnum):
     """The length of a period: a day, a week (7 days), or a calendar month."""
 
     DAY = "day"
@@ -29,21 +29,21 @@ class Calendar:
     All dates are in UTC. Raises `InvalidParameter` for months that begin after the 28th, or periods beyond the year
     9999.
 
-    >>> months = Calendar(every=Every.MONTH, start=date(2026, 1, 1), periods=12)
+    >>> months = Calendar(every=PeriodLength.MONTH, start=date(2026, 1, 1), periods=12)
     >>> months.begins(1), months.end
     (datetime.date(2026, 2, 1), datetime.date(2027, 1, 1))
     """
 
-    every: Every
+    every: PeriodLength
     start: date
     periods: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "every", check_choice("every", self.every, Every))
+        object.__setattr__(self, "every", check_choice("every", self.every, PeriodLength))
         positive_integer("periods", self.periods, MOST_PERIODS)
         if not isinstance(self.start, date):
             raise InvalidParameter(f"start must be a date, not {self.start!r}")
-        if self.every is Every.MONTH and self.start.day > _LAST_COMMON_DAY:
+        if self.every is PeriodLength.MONTH and self.start.day > _LAST_COMMON_DAY:
             raise InvalidParameter(
                 f"months begin on a day from 1 to {_LAST_COMMON_DAY}, which every month has, not {self.start.day}"
             )
@@ -58,11 +58,11 @@ class Calendar:
         `begins(periods)` is the day after the last period.
         """
         match self.every:
-            case Every.DAY:
+            case PeriodLength.DAY:
                 return self.start + timedelta(days=place)
-            case Every.WEEK:
+            case PeriodLength.WEEK:
                 return self.start + timedelta(weeks=place)
-            case Every.MONTH:
+            case PeriodLength.MONTH:
                 months = self.start.month - 1 + place
                 return self.start.replace(year=self.start.year + months // 12, month=months % 12 + 1)
 
@@ -81,11 +81,11 @@ class Calendar:
         The number is not limited to the last period of the series.
         """
         match self.every:
-            case Every.DAY:
+            case PeriodLength.DAY:
                 return (day - self.start).days
-            case Every.WEEK:
+            case PeriodLength.WEEK:
                 return (day - self.start).days // 7
-            case Every.MONTH:
+            case PeriodLength.MONTH:
                 months = 12 * (day.year - self.start.year) + day.month - self.start.month
                 return months - (day.day < self.start.day)
 

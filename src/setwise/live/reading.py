@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from setwise.analytics.bins import Group, Period, TimeUnit, group_of
+from setwise.analytics.bins import ConsecutiveTime, Group, TimeUnit, group_of
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.files import CsvOptions
-from setwise.analytics.filter.expression import Every, Filter
+from setwise.analytics.filter.expression import Conjunction, Filter
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter
@@ -90,11 +90,11 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
         # on time and read rows of other periods.
         user_filter = parse_filter(terms.where, schema)
         row_filter = Filter(
-            f"{row_filter.text} AND ({user_filter.text})", Every((row_filter.expression, user_filter.expression))
+            f"{row_filter.text} AND ({user_filter.text})", Conjunction((row_filter.expression, user_filter.expression))
         )
     aggregation = Aggregation(
         user=terms.user,
-        item=(group_of(terms.item, schema), Group(terms.at, Period(TimeUnit.DAY))),
+        item=(group_of(terms.item, schema), Group(terms.at, ConsecutiveTime(TimeUnit.DAY))),
         where=row_filter,
     )
     check_suitable(aggregation, schema)

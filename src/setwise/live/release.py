@@ -78,8 +78,8 @@ def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64
     which hides groups of one user. `totals` is the mechanism of the series, and `noisy` are the noisy values, with
     groups in rows and periods in columns.
     """
-    held = np.cumsum(history.counts, axis=1) > 0
-    passes = held & (totals.estimates(noisy) > totals.thresholds()[: history.periods])
+    has_users = np.cumsum(history.counts, axis=1) > 0
+    passes = has_users & (totals.estimates(noisy) > totals.thresholds()[: history.periods])
     return np.where(passes.any(axis=1), passes.argmax(axis=1), NEVER)
 
 

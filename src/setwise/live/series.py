@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Gaussian
-from setwise.accounting.notation import USER, parse_use
+from setwise.accounting.notation import parse_use
+from setwise.accounting.promises import USER
 from setwise.analytics.bins import group_of
 from setwise.analytics.engines.connect import location_of, open_engine, without_password
 from setwise.analytics.schema import Schema
@@ -169,8 +170,8 @@ class LiveSeries:
 
         The private state is the data holder's store of counted users and noise. `by` is the person who closes the
         series, for the audit log. `engine` is the address of the server that has the state, if it needs a password, and
-        `state` the address of the state if it was moved; None takes the recorded address. If an earlier closing was
-        stopped, closing again deletes the state.
+        `state` the address of the state if it was moved. If an earlier closing was stopped, closing again deletes the
+        state.
 
         Raises `InvalidParameter` if the series was closed before and has no state any more, or if the state at that
         address belongs to another series.
@@ -453,7 +454,7 @@ def open_live(
 
 
 def _absolute_address(address: str) -> str:
-    """Return the `address` of a series' private state with an absolute path, to be found from any working directory."""
+    """Return the address of a private state with an absolute path, so that it is found from any working directory."""
     from pathlib import Path
 
     return str(Path(address).absolute()) if is_file(address) else address

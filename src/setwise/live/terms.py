@@ -1,4 +1,4 @@
-"""The terms of a live series (what it counts, how long and for which purpose), and the noise its budget allows."""
+"""The terms of a series (what it counts, for how long and for which purpose), and the noise that its budget allows."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import ApproxDP, Gaussian, Use
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical, check_name
-from setwise.live.calendar import Calendar, Every, parse_date
+from setwise.live.calendar import Calendar, PeriodLength, parse_date
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer, probability, rational
 from setwise.mechanisms.running_totals import Purpose, RunningTotals, Shape, choose_shape, wanted_window
@@ -92,7 +92,9 @@ class SeriesTerms:
     @property
     def calendar(self) -> Calendar:
         """The periods of the series as a `Calendar`: their number, their length and the first day."""
-        return Calendar(every=Every(check_choice("every", self.every, Every)), start=self.start, periods=self.periods)
+        return Calendar(
+            every=PeriodLength(check_choice("every", self.every, PeriodLength)), start=self.start, periods=self.periods
+        )
 
     @property
     def key(self) -> str:
@@ -162,8 +164,8 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
     """Return the mechanism (`RunningTotals`) of a series with these `terms` that costs one Gaussian use of `sigma`.
 
     `sigma` is the noise scale divided by the sensitivity. If groups are private, the threshold that hides small groups
-    costs one more use, which fails with probability `failure`; for public groups `failure` is None. Raises
-    `InvalidParameter` if private groups have no `failure`, or public groups have one.
+    costs one more use, which fails with probability `failure`. Raises `InvalidParameter` if private groups have no
+    `failure`, or public groups have one.
     """
     if (failure is None) != (terms.domain is not None):
         raise InvalidParameter(

@@ -13,7 +13,8 @@ import numpy as np
 
 from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, promise_for_unit
+from setwise.accounting.notation import format_use
+from setwise.accounting.promises import promise_for_unit
 from setwise.errors import InvalidParameter, UnknownName
 from setwise.live.release import Released
 from setwise.live.terms import SeriesTerms, Unit
@@ -106,10 +107,7 @@ class SeriesView:
         return tuple(sorted(shown, key=lambda line: (-line.values[place], str(line.item)))[:k])
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
-        """Return the view restricted to the `k` largest groups of a period, the largest first.
-
-        `period` is the first day of the period; None takes the last one.
-        """
+        """Return the view restricted to the `k` largest groups of a period (see `top`), the largest first."""
         return replace(self, lines=self.top(k, period))
 
     def to_dict(self) -> "SeriesValuesRecord":

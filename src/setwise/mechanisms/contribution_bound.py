@@ -178,7 +178,9 @@ class ContributionSearch:
         last = self._last_occupied(noisy, noise_at)
         likely = np.where(np.arange(len(ends)) <= last, np.maximum(noisy, 0.0), 0.0)
         beyond = ((np.maximum(ends - bound, 0) * likely).sum() for bound in self.bounds)
-        errors = [float(left) + noise_at(bound) for left, bound in zip(beyond, self.bounds, strict=True)]
+        errors = [
+            float(pairs_left_out) + noise_at(bound) for pairs_left_out, bound in zip(beyond, self.bounds, strict=True)
+        ]
         bound = self.bounds[int(np.argmin(errors))]
         nearest = min(max(last, self.ends.index(bound)) + 1, len(ends) - 1)
         shares = (self._share(noisy, bound, int(end)) for end in reversed(ends[nearest:]))

@@ -145,10 +145,10 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The number that the noisy count of a bin near an occupied bin must exceed for the bin to count as occupied.
+        """The number that a bin's noisy count must exceed if an occupied bin holds values of about the same size.
 
-        If the occupied bin farthest from 0 has the number b or -b, the bins near it are b - `_NEAR` + 1 to b and their
-        negatives. The number is lower than `threshold`, because these bins are more likely to have values than others.
+        Of either sign, it is for the `_NEAR` bins with the largest absolute values up to those of the outermost
+        occupied bin. It is lower than `threshold`, because such bins are more likely to have values.
         """
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 

@@ -38,8 +38,8 @@ class NoisyRatio:
     def estimate(self, total: int, count: int) -> Estimate:
         """Return the quotient of the noisy sum `total` and the noisy number `count`, with its interval.
 
-        The value is 0 if `count` is not positive. The interval holds every theta for which total - theta * count is
-        within `explained(theta)` of 0, the bound on the noise in this difference.
+        The value is 0 if `count` is not positive. The interval holds every theta for which noise can explain the
+        difference total - theta * count, that is |total - theta * count| <= explained(theta).
         """
         reach = float(self.reach)
         value = min(max(total / count, -reach), reach) if count > 0 else 0.0

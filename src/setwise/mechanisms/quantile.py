@@ -107,9 +107,9 @@ class GridQuantiles:
 
     def __post_init__(self) -> None:
         shares = tuple(probability("at", share) for share in self.shares)
-        for share, given in zip(shares, self.shares, strict=True):
+        for share, stated_share in zip(shares, self.shares, strict=True):
             if share.denominator > FINEST_RANK:
-                raise InvalidParameter(f"at must be a share of at most six decimals, not {given!r}")
+                raise InvalidParameter(f"at must be a share of at most six decimals, not {stated_share!r}")
         if not shares or sorted(set(shares)) != list(shares):
             raise InvalidParameter("quantiles need one share or more, each above the one before it")
         object.__setattr__(self, "shares", shares)

@@ -100,9 +100,9 @@ class Shape:
 def choose_shape(periods: int, purpose: Purpose, window: int | None = None, participations: int = 1) -> Shape:
     """Return the weights of earlier periods (a `Shape`) with the smallest error for `purpose`, at equal privacy cost.
 
-    `periods` is the number of periods of the series. `window` is the number of periods of a window if the purpose is
-    WINDOWS, and None otherwise. A user adds to a group in at most `participations` periods. The error that is minimised
-    is that of the last period's estimate, which is the largest.
+    `periods` is the number of periods of the series, and `window` the number of periods of a window, if the purpose is
+    WINDOWS. A user adds to a group in at most `participations` periods. The error that is minimised is that of the last
+    period's estimate, which is the largest.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """

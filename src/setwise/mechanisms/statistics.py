@@ -514,8 +514,8 @@ class GroupStatistics:
         """
         if isinstance(self.discovery, WeightedRounds):
             raise InvalidParameter("groups are found in rounds first: run them, and release over the groups found")
-        found = None if self.discovery is None else self.discovery.release(table.users, randomness)
-        cut = found if found is None or self.k is None else found.top(self.k)
+        discovery = None if self.discovery is None else self.discovery.release(table.users, randomness)
+        cut = discovery if discovery is None or self.k is None else discovery.top(self.k)
         labels = self.domain if cut is None else cut.labels
         ends = np.cumsum([statistic.measures for statistic in self.statistics]).tolist()
         reading = GroupReading(
@@ -530,8 +530,8 @@ class GroupStatistics:
         return GroupRelease(
             labels=labels,
             estimates=tuple(zip(*columns, strict=True)) if labels else (),
-            spent=merged((*(() if found is None else found.spent), *self._uses(len(labels)))),
-            complete=found is None or found.complete,
+            spent=merged((*(() if discovery is None else discovery.spent), *self._uses(len(labels)))),
+            complete=discovery is None or discovery.complete,
             users=(None,) * len(labels) if cut is None else tuple(item.noisy for item in cut.items),
         )
 

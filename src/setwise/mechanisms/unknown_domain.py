@@ -67,8 +67,8 @@ def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
     low, high = _exp(1 / scale)
     spread = ((1 - low) / (1 + low)) ** 2
     center = (1 + high * high) / (1 - high * high)
-    rest = (margin + 1 + center) / (1 - high) + high / (1 - high) ** 2
-    return spread * _exp((margin + 1) / scale)[1] * rest
+    tail = (margin + 1 + center) / (1 - high) + high / (1 - high) ** 2
+    return spread * _exp((margin + 1) / scale)[1] * tail
 
 
 def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
@@ -507,8 +507,8 @@ def _check(mechanism: _WithCounts, spread: str) -> None:
     """
     positive_integer("contributions", mechanism.contributions)
     positive_integer("per_item", mechanism.per_item)
-    given = getattr(mechanism, spread)
-    object.__setattr__(mechanism, spread, rational(spread, given, SMALLEST_NOISE, LARGEST_NOISE))
+    stated_scale = getattr(mechanism, spread)
+    object.__setattr__(mechanism, spread, rational(spread, stated_scale, SMALLEST_NOISE, LARGEST_NOISE))
     object.__setattr__(mechanism, "delta", probability("delta", mechanism.delta))
 
 
@@ -531,7 +531,7 @@ def _above(
 ) -> Release:
     """Return a release of the `labels` whose `noisy` counts exceed `threshold`, highest first.
 
-    The release is marked complete if `limit` is None, or if fewer than `limit` labels exceed the threshold. `mechanism`
+    It is marked complete if there is no `limit`, or if fewer than `limit` labels exceed the threshold. `mechanism`
     gives the noise and the privacy cost.
     """
     passed = np.flatnonzero(noisy > threshold)

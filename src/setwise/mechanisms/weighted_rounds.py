@@ -96,10 +96,9 @@ def user_weight(groups: int) -> int:
 
 
 def user_share(groups: int) -> int:
-    """Return floor(2^14 / groups): the number that a user adds to a survey for each of their groups.
+    """Return floor(2^14 / groups): the number that a user with so many groups adds to a survey for each of the groups.
 
-    A user has so many `groups`. Before the rounds that find groups, the survey releases the noisy sum of these numbers
-    over all users and their groups; divided by 2^14, it is about the number of users.
+    The sum over all users and their groups, divided by 2^14, is about the number of users.
     """
     return USER_UNIT // positive_integer("groups", groups)
 
@@ -231,10 +230,7 @@ class WeightedRounds:
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost, as mechanism uses, of all rounds and of the survey of users before them.
-
-        The cost is the same whatever the rounds find.
-        """
+        """Return the privacy cost of the survey and all rounds together, as mechanism uses, whatever rounds find."""
         gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
         failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
         return (*gaussians, failure)
@@ -271,13 +267,13 @@ class WeightedRounds:
         noisy = with_noise(present.counts, _noise(sigma), randomness)
         passed = np.flatnonzero(noisy > threshold)
         ranked = sorted((-int(noisy[place]), present.labels[place]) for place in passed)
-        held = -sum(weight for weight, _ in ranked)
+        weight_of_found = -sum(weight for weight, _ in ranked)
         return replace(
             state,
             labels=(*state.labels, *(label for _, label in ranked)),
             found=(*state.found, len(ranked)),
             uses=(*state.uses, number),
-            freed=held / self._whole_weight(state),
+            freed=weight_of_found / self._whole_weight(state),
         )
 
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
@@ -299,9 +295,8 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the part, from 0 to 1, of the rounds' planned privacy cost that they spend; counts get the other part.
 
-        The noisy numbers of the survey before the rounds, in `state`, decide: the fewer groups users have on average,
-        the less the rounds spend. The part is 1 if no counts follow, or if there are so few users that noise hides
-        their number.
+        The survey's numbers in `state` decide: the fewer groups users have on average, the less the rounds spend. The
+        part is 1 if no counts follow, or if there are so few users that noise hides their number.
         """
         if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
             return Fraction(1)
@@ -320,10 +315,10 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound for counting the groups that were found: `contributions`, or less.
 
-        It is less if users have few groups: about twice a user's average number of groups. The survey before the rounds
-        has estimated that average, which is in `state`; it is raised by three standard deviations of the survey's
-        noise. The result depends on released numbers alone. It is `contributions` if there are so few users that noise
-        hides their number, or if there was no survey.
+        It is less if users have few groups: about twice a user's average number of groups. That average is the one
+        which the survey in `state` estimates, raised by three standard deviations of the survey's noise. The result
+        depends on released numbers alone. It is `contributions` if there are so few users that noise hides their
+        number, or if there was no survey.
         """
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
             return self.contributions
@@ -342,9 +337,9 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining planned uses the next round spends: one of them, or all.
 
-        A round that spends only one use leaves the others to a further round. A further round pays off if this round
-        finds many groups, because users then give the weight of those groups to their other groups. The released
-        numbers in `state` are used to guess whether it will.
+        A round that spends only one use leaves the others to a further round. That pays off if it finds so many groups
+        that their users have clearly more weight for their other groups in the further round. Whether it will is
+        guessed from the released numbers in `state`.
         """
         remaining = len(_SHAPES) - sum(state.uses)
         if state.uses:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 
-class Relation(StrEnum):
+class ClaimRelation(StrEnum):
     """How our number must compare with the paper's for a claim to pass: the same, below, above, or a correction.
 
     A correction passes if a third, independently computed number agrees with ours and not with the paper's.
@@ -47,27 +47,27 @@ class Claim:
     says: str
     paper: float
     ours: float
-    relation: Relation = Relation.SAME
+    relation: ClaimRelation = ClaimRelation.SAME
     tolerance: float = 0.0
     independent: float | None = None
 
     def __post_init__(self) -> None:
         if self.tolerance < 0.0:
             raise InvalidParameter(f"tolerance must not be negative, not {self.tolerance!r}")
-        if (self.independent is None) == (self.relation is Relation.CORRECTED):
+        if (self.independent is None) == (self.relation is ClaimRelation.CORRECTED):
             raise InvalidParameter(f"a correction, and nothing else, needs an independent value; see {self.label}")
 
     @property
     def passed(self) -> bool:
         """Whether our number compares with the paper's as `relation` requires, up to `tolerance`."""
         match self.relation:
-            case Relation.SAME:
+            case ClaimRelation.SAME:
                 return abs(self.ours - self.paper) <= self.tolerance
-            case Relation.BELOW:
+            case ClaimRelation.BELOW:
                 return self.ours < self.paper - self.tolerance
-            case Relation.ABOVE:
+            case ClaimRelation.ABOVE:
                 return self.ours > self.paper + self.tolerance
-            case Relation.CORRECTED:
+            case ClaimRelation.CORRECTED:
                 assert self.independent is not None
                 wrong = abs(self.paper - self.independent) > self.tolerance
                 return wrong and abs(self.ours - self.independent) <= self.tolerance
@@ -83,13 +83,13 @@ class Claim:
     def check(self) -> str:
         """A phrase that says what was compared, such as "same within 0.05"."""
         match self.relation:
-            case Relation.SAME:
+            case ClaimRelation.SAME:
                 return f"same within {self.tolerance:g}"
-            case Relation.BELOW:
+            case ClaimRelation.BELOW:
                 return "ours below" + _by_more_than(self.tolerance)
-            case Relation.ABOVE:
+            case ClaimRelation.ABOVE:
                 return "ours above" + _by_more_than(self.tolerance)
-            case Relation.CORRECTED:
+            case ClaimRelation.CORRECTED:
                 return f"corrected; independent value {self.independent:.6g}, within {self.tolerance:g}"
             case _:
                 assert_never(self.relation)

@@ -45,7 +45,7 @@ _TEXTS: tuple[Callable[[], tuple[Claim, ...]], ...] = (text_claims.claims, text_
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StudyPart:
     """The outcome of checking one figure, or the paper's text: its claims, and the files written.
 
     A claim compares a number of the paper with ours, and has passed or failed. `label` is the label of the figure in
@@ -82,7 +82,7 @@ def chosen(names: Sequence[str]) -> tuple[Figure | None, ...]:
     return tuple(selected)
 
 
-def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> Iterator[Part]:
+def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> Iterator[StudyPart]:
     """Write each of `figures` to `folder` as CSV, SVG and PNG, and yield the outcome of each as it is done.
 
     None among `figures` stands for the claims of the paper's text, for which no file is written. `progress` is called
@@ -103,13 +103,13 @@ def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> I
             progress((done + share) / len(figures))
 
         if figure is None:
-            yield Part(TEXT, tuple(claim for claims in _TEXTS for claim in claims()))
+            yield StudyPart(TEXT, tuple(claim for claims in _TEXTS for claim in claims()))
         else:
             yield _write(figure, folder, partly)
         progress((done + 1) / len(figures))
 
 
-def _write(figure: Figure, folder: Path, progress: Progress) -> Part:
+def _write(figure: Figure, folder: Path, progress: Progress) -> StudyPart:
     """Compute one figure, write its CSV file and pictures to `folder`, and return its claims and files.
 
     A claim is a check of a number of the paper against ours. `progress` is called with the share of the figure that is
@@ -121,7 +121,7 @@ def _write(figure: Figure, folder: Path, progress: Progress) -> Part:
     # The table is read back from its text, so that pictures and verdicts use exactly the numbers in the file.
     table = Table.read(text)
     pictures = chart.save(figure.draw, table, folder, figure.file)
-    return Part(figure.label, figure.claims(table), (numbers, *pictures))
+    return StudyPart(figure.label, figure.claims(table), (numbers, *pictures))
 
 
 def write_claims(claims: Sequence[Claim], folder: Path) -> tuple[Path, ...]:

@@ -19,7 +19,7 @@ from setwise.mechanisms.known_domain import KnownGaussian, KnownLaplace
 from setwise.mechanisms.two_phase import OrderedLeastSquares
 from setwise.mechanisms.unknown_domain import TruncatedGaussian
 from setwise.paper import formulas
-from setwise.paper.figure import Claim, Relation
+from setwise.paper.figure import Claim, ClaimRelation
 from setwise.paper.formulas import gaussian_histogram_epsilon_by_paper, narrow
 
 _EPSILON, _DELTA = 0.1, 1e-6
@@ -112,7 +112,7 @@ def _moments() -> tuple[Claim, ...]:
             says="alpha-BR is (xi, alpha^2/8)-zCDP with xi at most 0 (0.5; ours: xi)",
             paper=0.0,
             ours=zcdp.xi,
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="lem:zCDPgenbound",
@@ -170,7 +170,7 @@ def _orders() -> tuple[Claim, ...]:
             "lower end with BR last)",
             paper=first.upper,
             ours=last.lower,
-            relation=Relation.ABOVE,
+            relation=ClaimRelation.ABOVE,
         ),
     )
 
@@ -311,7 +311,7 @@ def _partial_sums() -> tuple[Claim, ...]:
             "epsilon = 0.5, g = 0.7, ell = 3; independent: the lemma's formula)",
             paper=slope("j", last),
             ours=slope("i", last),
-            relation=Relation.CORRECTED,
+            relation=ClaimRelation.CORRECTED,
             independent=right,
             tolerance=1e-8,
         ),
@@ -320,7 +320,7 @@ def _partial_sums() -> tuple[Claim, ...]:
             says="the last line of the proof has (k - i); it is (k' - i) (same derivative; independent: differences)",
             paper=formulas.partial_sum_slope(t, last, ranges, pure, epsilon, g, uses=ranges + pure),
             ours=right,
-            relation=Relation.CORRECTED,
+            relation=ClaimRelation.CORRECTED,
             independent=slope("i", last),
             tolerance=1e-8,
         ),
@@ -330,7 +330,7 @@ def _partial_sums() -> tuple[Claim, ...]:
             "independent: differences)",
             paper=base[0],
             ours=base[1],
-            relation=Relation.CORRECTED,
+            relation=ClaimRelation.CORRECTED,
             independent=slope("i", 0),
             tolerance=1e-8,
         ),
@@ -351,17 +351,16 @@ def _one_range() -> Claim:
         "independent: the recursion)",
         paper=formulas.batch_delta(4, 1, epsilon, g),
         ours=formulas.batch_delta(4, 3, epsilon, g),
-        relation=Relation.CORRECTED,
+        relation=ClaimRelation.CORRECTED,
         independent=0.5 * (bracket.lower + bracket.upper),
         tolerance=1e-5,
     )
 
 
 def _union() -> Claim:
-    """Return the correction of a proof of the paper that conditions on the union of good events.
+    """Return the correction of a proof that conditions on the union of good events; it must be their intersection.
 
-    It must be their intersection; a good event is that one use does not fail. Shown for two uses that each reveal
-    everything with probability 0.1.
+    A good event is that one use does not fail. Shown for two uses that each reveal everything with probability 0.1.
     """
     failure, uses = 0.1, 2
     return Claim(
@@ -370,7 +369,7 @@ def _union() -> Claim:
         "delta from each; independent: exact composition)",
         paper=failure**uses,
         ours=1.0 - (1.0 - failure) ** uses,
-        relation=Relation.CORRECTED,
+        relation=ClaimRelation.CORRECTED,
         independent=compose([f"approx:0,{failure}x{uses}"]).delta(0.0).upper,
         tolerance=1e-12,
     )
@@ -405,7 +404,7 @@ def _derivatives() -> tuple[Claim, ...]:
             "t = 0.6; independent: differences)",
             paper=slope,
             ours=slope * missing,
-            relation=Relation.CORRECTED,
+            relation=ClaimRelation.CORRECTED,
             independent=(function(t + _STEP, g) - function(t - _STEP, g)) / (2 * _STEP),
             tolerance=1e-8,
         )

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from setwise.accounting.notation import promise_for_unit, rounded_up
+from setwise.accounting.promises import promise_for_unit, promised_pair
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning.pricing import Priced
 from setwise.analytics.present.html import MOST_ROWS, numbers_html
@@ -254,7 +254,7 @@ def _formal_promise(report: Report, priced: Priced) -> str:
     `priced` has the joint price of the questions.
     """
     return (
-        f"Formally: all answers together are ({rounded_up(priced.promise.upper, 4)}, {report.delta:g})-differentially "
+        f"Formally: all answers together are {promised_pair(priced.promise.upper, report.delta)}-differentially "
         f"private, in any order of the questions ({priced.promise.method}, {priced.promise.statement})."
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from setwise.accounting.checks import check_delta, check_number
-from setwise.accounting.notation import USER, check_unit
+from setwise.accounting.promises import USER, check_unit
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.catalog import READING, Catalog, read_catalog
 from setwise.analytics.engines.connect import JoinableTables, Location, location_of
@@ -113,8 +113,8 @@ class Report:
 
     `unit` is the unit of privacy that all answers together protect: "user", or a part of a user such as "user,day".
     `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the
-    ledger and `dataset` the name of the table's data set there; each is None if the report does not name it. `known_as`
-    are the names under which the ledger knows the report's private tables: the data set, or else their own names.
+    ledger and `dataset` the name of the table's dataset there; each is None if the report does not name it. `known_as`
+    are the names under which the ledger knows the report's private tables: the dataset, or else their own names.
     `options` are further arguments of `setwise.open`. `html` and `json` are files for the whole report, and `live` are
     live series that are written with it; None or empty if the report names none.
     """
@@ -142,44 +142,46 @@ def read_report(path: str | Path) -> Report:
     Raises: `InvalidParameter`, with a message about the first fault, if the file cannot be read or is not a report.
     """
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidParameter(f"the report cannot be read from {str(path)!r}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"{str(path)!r} is not TOML: {error}") from None
-    _check_words(found, _REPORT, "a report")
-    catalog = read_catalog(found["catalog"]) if isinstance(found.get("catalog"), str) else None
-    if catalog is not None and "table" in found:
-        entry = catalog.table(str(found["table"]))
-        found.setdefault("user", entry.user)
-        found["unit"] = entry.unit if found.get("unit", USER) == USER else found["unit"]
-        found["public"] = {**catalog.public, **found.get("public", {})}
-        found["private"] = {**catalog.private_beside(str(found["table"])), **found.get("private", {})}
+    _check_words(document, _REPORT, "a report")
+    catalog = read_catalog(document["catalog"]) if isinstance(document.get("catalog"), str) else None
+    if catalog is not None and "table" in document:
+        entry = catalog.table(str(document["table"]))
+        document.setdefault("user", entry.user)
+        document["unit"] = entry.unit if document.get("unit", USER) == USER else document["unit"]
+        document["public"] = {**catalog.public, **document.get("public", {})}
+        document["private"] = {**catalog.private_beside(str(document["table"])), **document.get("private", {})}
     for needed in ("table", "user", "epsilon", "delta", "questions"):
-        if needed not in found:
+        if needed not in document:
             raise InvalidParameter(f"the report says no {needed}: give it at the top of {str(path)!r}")
-    if not isinstance(found["questions"], list) or not found["questions"]:
+    if not isinstance(document["questions"], list) or not document["questions"]:
         raise InvalidParameter("the report asks nothing: give it at least one [[questions]]")
-    tables = _Tables.of(found, catalog)
-    name = found.get("name", Path(path).stem)
-    questions = tuple(_question(each, tables) for each in found["questions"])
+    tables = _ReportTables.of(document, catalog)
+    name = document.get("name", Path(path).stem)
+    questions = tuple(_question(each, tables) for each in document["questions"])
     names = [each.name for each in questions]
     for each in names:
         if names.count(each) > 1:
             raise InvalidParameter(f"two questions are called {each!r}: give each a name of its own")
     return Report(
-        title=found.get("title", name),
+        title=document.get("title", name),
         name=name,
-        table=found["table"],
-        user=found["user"],
-        unit=check_unit(found.get("unit", USER)),
-        epsilon=_positive("epsilon", found["epsilon"]),
-        delta=check_delta(found["delta"]),
+        table=document["table"],
+        user=document["user"],
+        unit=check_unit(document.get("unit", USER)),
+        epsilon=_positive("epsilon", document["epsilon"]),
+        delta=check_delta(document["delta"]),
         questions=questions,
-        known_as=(found.get("dataset", tables.location.name), *tables.private_names),
-        options={word: _kinds(found[word]) if word == "types" else found[word] for word in _TABLE if word in found},
-        **{word: found[word] for word in ("ledger", "dataset", "html", "json") if word in found},
-        live=tuple(map(_live_output, found.get("live", ()))),
+        known_as=(document.get("dataset", tables.location.name), *tables.private_names),
+        options={
+            word: _kinds(document[word]) if word == "types" else document[word] for word in _TABLE if word in document
+        },
+        **{word: document[word] for word in ("ledger", "dataset", "html", "json") if word in document},
+        live=tuple(map(_live_output, document.get("live", ()))),
     )
 
 
@@ -192,7 +194,7 @@ def _live_output(written: Mapping[str, Any]) -> LiveOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tables:
+class _ReportTables:
     """The `table` of a report, its `user` column, and the tables `beside` that a SELECT may join to it.
 
     `location` says where the table is, with the files of all private tables. `private_names` are the names of the
@@ -206,43 +208,47 @@ class _Tables:
     private_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any], catalog: Catalog | None) -> "_Tables":
+    def of(cls, document: Mapping[str, Any], catalog: Catalog | None) -> "_ReportTables":
         for word in _BESIDE:
-            given = found.get(word, {})
-            if not isinstance(given, dict) or not all(isinstance(table, str) for table in given.values()):
-                raise InvalidParameter(f"{word} is a table of names, each a path or the name of a table, not {given!r}")
-        engine, source = found.get("engine", "duckdb"), found["table"]
+            tables_by_name = document.get(word, {})
+            if not isinstance(tables_by_name, dict) or not all(
+                isinstance(table, str) for table in tables_by_name.values()
+            ):
+                raise InvalidParameter(
+                    f"{word} is a table of names, each a path or the name of a table, not {tables_by_name!r}"
+                )
+        engine, source = document.get("engine", "duckdb"), document["table"]
         if catalog is not None:
             entry = catalog.table(source)
             engine, source = entry.options.get("engine", engine), entry.source
-        beside = JoinableTables(public=found.get("public", {}), private=found.get("private", {}))
+        beside = JoinableTables(public=document.get("public", {}), private=document.get("private", {}))
         private = [location_of(each, engine) for each in beside.private.values()]
         return cls(
-            table=found["table"],
-            user=found["user"],
+            table=document["table"],
+            user=document["user"],
             beside=beside,
             location=location_of(source, engine).with_files(private),
             private_names=tuple(each.name for each in private),
         )
 
 
-def _question(found: Any, tables: _Tables) -> ReportQuestion:  # noqa: ANN401 - whatever the author wrote
-    if not isinstance(found, dict):
+def _question(entry: Any, tables: _ReportTables) -> ReportQuestion:  # noqa: ANN401 - whatever the author wrote
+    if not isinstance(entry, dict):
         raise InvalidParameter("a question is a table: write [[questions]] above its words")
-    if "name" not in found:
+    if "name" not in entry:
         raise InvalidParameter("a question has no name: it is needed for its key and its answer")
-    name, title = found["name"], found.get("title", "")
+    name, title = entry["name"], entry.get("title", "")
     if not isinstance(title, str):
         raise InvalidParameter(f"the title of {name!r} must be text, not {title!r}")
-    weight = _positive(f"the weight of {name!r}", found.get("weight", 1.0))
-    to = found.get("to", [])
+    weight = _positive(f"the weight of {name!r}", entry.get("weight", 1.0))
+    to = entry.get("to", [])
     where = (to,) if isinstance(to, str) else tuple(to)
-    words = {word: value for word, value in found.items() if word not in ("name", "title", "weight", "to")}
+    words = {word: value for word, value in entry.items() if word not in ("name", "title", "weight", "to")}
     if words.get("domain") is not None:
         words["domain"] = read_domain(words["domain"], tables.location)
-    if "sql" not in found:
+    if "sql" not in entry:
         return ReportQuestion(name=name, query=Query.from_dict(words), weight=weight, to=where, title=title)
-    _check_words(found, _QUESTION, "a question in SQL")
+    _check_words(entry, _QUESTION, "a question in SQL")
     text = words.pop("sql")
     statement = parse_sql(text, user=tables.user, **words, facts=TableFacts(public=tuple(tables.beside.public)))
     if statement.says_what_to_spend:
@@ -271,12 +277,12 @@ def _kinds(types: Any) -> dict[str, Kind]:  # noqa: ANN401 - whatever the author
     return {column: Kind(kind) for column, kind in types.items()}
 
 
-def _check_words(found: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
-    """Raise `InvalidParameter` if the TOML table `found` has an entry that is not in `known`.
+def _check_words(entry: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    """Raise `InvalidParameter` if the TOML table `entry` has an entry that is not in `known`.
 
     `place` names the TOML table in the error message.
     """
-    for word in found:
+    for word in entry:
         if word not in known:
             raise InvalidParameter(f"{place} has the unknown entry {word!r}; it may have {', '.join(known)}")
 

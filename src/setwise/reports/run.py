@@ -63,8 +63,8 @@ def preview_report(report: Report) -> Priced:
 
     Nothing is charged, and no row is read.
     """
-    with _open_sessions(report) as asked:
-        return _price_questions(report, asked)
+    with _open_sessions(report) as question_sessions:
+        return _price_questions(report, question_sessions)
 
 
 def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: None) -> ReportRun:
@@ -78,19 +78,23 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
     for question in report.questions:
         for to in question.to:
             check_destination(to)
-    with _open_sessions(report) as asked, Ledger.open(ledger) as opened:
+    with _open_sessions(report) as question_sessions, Ledger.open(ledger) as opened:
         views = [
             find_live(opened, each.series).view(window=each.window, top=each.top, on=each.on) for each in report.live
         ]
         step("pricing the questions together")
-        priced = _price_questions(report, asked)
+        priced = _price_questions(report, question_sessions)
         account = _account(report, key, priced, opened)
         answers: dict[str, Answered] = {}
-        for number, ((session, question), total) in enumerate(zip(asked, priced.totals, strict=True), start=1):
-            step(f"asking {question.name} ({number} of {len(asked)})")
-            found = session.paid_by(account).ask(question.query, total, key=question.name)
+        for number, ((session, question), total) in enumerate(
+            zip(question_sessions, priced.totals, strict=True), start=1
+        ):
+            step(f"asking {question.name} ({number} of {len(question_sessions)})")
+            private_answer = session.paid_by(account).ask(question.query, total, key=question.name)
             asked_sql = question.asked
-            answer: Answered = found if asked_sql is None else asked_sql.statement.result(found, asked_sql.public)
+            answer: Answered = (
+                private_answer if asked_sql is None else asked_sql.statement.result(private_answer, asked_sql.public)
+            )
             answers[question.name] = answer
             for to in question.to:
                 write_answer(answer, to, key)
@@ -125,17 +129,17 @@ def _parse_question(question: ReportQuestion, session: Session, report: Report) 
         return session, question
     # A statement needs a budget to be parsed. It is not used, because the questions are priced together.
     words: SqlWords = {**question.select.words, "epsilon": report.epsilon, "delta": report.delta}
-    asked = session.ask_sql(question.select.text, words)
-    if len(asked.sessions) != 1:
+    sql_question = session.ask_sql(question.select.text, words)
+    if len(sql_question.sessions) != 1:
         raise InvalidParameter(f"{question.name!r} has several SELECTs over private rows: make each a question")
-    rows = session.derived_session(asked.statement.cores[0].source)
-    return rows, replace(question, query=asked.statement.query, asked=asked)
+    rows = session.derived_session(sql_question.statement.cores[0].source)
+    return rows, replace(question, query=sql_question.statement.query, asked=sql_question)
 
 
-def _price_questions(report: Report, asked: QuestionSessions) -> Priced:
-    questions = [question for _, question in asked]
-    schemas = [session.schema for session, _ in asked]
-    user = asked[0][0].protected_column
+def _price_questions(report: Report, question_sessions: QuestionSessions) -> Priced:
+    questions = [question for _, question in question_sessions]
+    schemas = [session.schema for session, _ in question_sessions]
+    user = question_sessions[0][0].protected_column
     return price(questions, user=user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
 
 
@@ -145,7 +149,7 @@ def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Accoun
     The account is named after `report` and `key`, and the mechanism uses of all questions, in `priced`, are registered
     with it in `ledger`.
 
-    Raises: `InvalidParameter` if the earlier attempt under `key` registered other uses or another data set.
+    Raises: `InvalidParameter` if the earlier attempt under `key` registered other uses or another dataset.
     """
     name, dataset = f"{report.name}:{key}", report.dataset or ""
     for known_as in report.known_as:

@@ -1,1 +1,1 @@
-"""The service: a REST API and web pages for a team that shares data sets and a ledger."""
+"""The service: a REST API and web pages for a team that shares datasets and a ledger."""

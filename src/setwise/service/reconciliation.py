@@ -1,7 +1,7 @@
-"""Compares the service's own tables with the ledger: stored answers, roles of people, definitions of data sets.
+"""Compares the service's own tables with the ledger: stored answers, roles of people, definitions of datasets.
 
 Anybody who can write to the database could change these tables. The ledger has their right contents under its hashes:
-the answer of each query, each change of a role, and each registration of a data set.
+the answer of each query, each change of a role, and each registration of a dataset.
 """
 
 import logging
@@ -25,7 +25,7 @@ _FIRST_STEWARD = "steward"
 
 
 def table_faults(ledger: Ledger, database: Database, datasets: Datasets) -> Iterator[Fault]:
-    """Yield a `Fault` for each answer, role and data set in the service's tables that differs from the ledger."""
+    """Yield a `Fault` for each answer, role and dataset in the service's tables that differs from the ledger."""
     yield from _answer_faults(ledger, database)
     yield from _role_faults(ledger, database)
     yield from _dataset_faults(ledger, datasets)
@@ -71,34 +71,34 @@ def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 
 
 def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
-    """Yield a `Fault` for every data set whose definition differs from the one that the ledger recorded.
+    """Yield a `Fault` for every dataset whose definition differs from the one that the ledger recorded.
 
-    A data set without a recorded definition is a fault too.
+    A dataset without a recorded definition is a fault too.
     """
     for name, definition in datasets.definitions().items():
         recorded = _recorded_definitions(ledger, name)
         if not recorded:
-            yield Fault(None, None, f"has no record of what the data set {name!r} reads")
+            yield Fault(None, None, f"has no record of what the dataset {name!r} reads")
         elif digest(definition) != recorded[-1]:
-            yield Fault(None, None, f"records another definition of the data set {name!r}")
+            yield Fault(None, None, f"records another definition of the dataset {name!r}")
 
 
 def has_definition(ledger: Ledger, name: str) -> bool:
-    """Return whether the ledger has recorded the definition of the data set called `name`."""
+    """Return whether the ledger has recorded the definition of the dataset called `name`."""
     return bool(_recorded_definitions(ledger, name))
 
 
 def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
-    """Return the digests of the definitions that the ledger has recorded for the data set `name`, oldest first."""
+    """Return the digests of the definitions that the ledger has recorded for the dataset `name`, oldest first."""
     events = ledger.registrations(name)
     return [str(event.details["definition"]) for event in events if "definition" in event.details]
 
 
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
-    """Record in the ledger which files or tables each data set reads, and keep earlier records.
+    """Record in the ledger which files or tables each dataset reads, and keep earlier records.
 
-    `names` limits this to data sets of these names; None means all. Data sets that an earlier version registered have
-    no such record, and the files in a folder may have changed since. A data set that cannot be recorded (its table is
+    `names` limits this to datasets of these names; None means all. Datasets that an earlier version registered have
+    no such record, and the files in a folder may have changed since. A dataset that cannot be recorded (its table is
     gone, or it reads data under another cap) is logged, and verification of the ledger reports it.
     """
     for name, definition in datasets.definitions().items():
@@ -120,4 +120,4 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
                 unit=dataset.unit,
             )
         except (SetwiseError, OSError, ValueError, TypeError) as error:
-            _log.error("what the data set %s reads cannot be recorded: %s", name, type(error).__name__)
+            _log.error("what the dataset %s reads cannot be recorded: %s", name, type(error).__name__)

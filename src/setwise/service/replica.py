@@ -100,7 +100,7 @@ class Service:
 def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     """Open the databases and start the pools that `settings` name, and return the replica's parts.
 
-    `clock` returns the time in seconds since 1970. Data sets that an earlier version registered, without recording in
+    `clock` returns the time in seconds since 1970. Datasets that an earlier version registered, without recording in
     the ledger which tables they read, are recorded now.
     """
     ledger = Ledger.open(settings.ledger)

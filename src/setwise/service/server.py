@@ -66,12 +66,14 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     gc.freeze()  # modules and routes live as long as the process, so that no collection need look at them again
     gc.set_threshold(*_COLLECTIONS)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    waiting: OrderedDict[Connection, None] = OrderedDict()
+    waiting: OrderedDict[HttpConnection, None] = OrderedDict()
     limit = settings.connections or most_connections()
 
-    def connection(*arguments: Any, **options: Any) -> Connection:  # noqa: ANN401 - as the server calls it
+    def connection(*arguments: Any, **options: Any) -> HttpConnection:  # noqa: ANN401 - as the server calls it
         """Return the protocol object of a new HTTP connection, with the limits of the replica's settings."""
-        return Connection(*arguments, **options, waiting=waiting, limit=limit, header_seconds=settings.header_seconds)
+        return HttpConnection(
+            *arguments, **options, waiting=waiting, limit=limit, header_seconds=settings.header_seconds
+        )
 
     config = uvicorn.Config(
         app,
@@ -110,7 +112,7 @@ def most_connections() -> int:
     return 10_000 if hard == resource.RLIM_INFINITY else max(16, min(10_000, hard - _OWN_FILES - _TURNS * _AT_ONCE))
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """An HTTP connection that must send the headers of its next request within `header_seconds`.
 
     `waiting` has the connections that are between requests, the longest waiting first. Above `limit` connections, the
@@ -119,13 +121,13 @@ class Connection(H11Protocol):
 
     def __init__(
         self,
-        *given: Any,  # noqa: ANN401 - as the server calls it
-        waiting: "OrderedDict[Connection, None]",
+        *arguments: Any,  # noqa: ANN401 - as the server calls it
+        waiting: "OrderedDict[HttpConnection, None]",
         limit: int,
         header_seconds: float,
         **named: Any,  # noqa: ANN401
     ) -> None:
-        super().__init__(*given, **named)
+        super().__init__(*arguments, **named)
         self._waiting = waiting
         self._limit = limit
         self._header_seconds = header_seconds

@@ -203,9 +203,9 @@ class Settings(BaseSettings):
         description="an OpenID Connect provider, by what it calls itself, to the letter; turns on single sign-on",
     )
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - checked by the fields
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - checked by the fields
         try:
-            super().__init__(**given)
+            super().__init__(**values)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             name, says = str(first["loc"][0]), first["msg"].removeprefix("Value error, ")

@@ -134,12 +134,12 @@ class Metrics:
         self.signed = gauge("setwise_ledger_signed_seconds", "When a head was last signed, in seconds since 1970.")
         self.budget_at = float("-inf")
         by_dataset = partial(Gauge, labelnames=("dataset",), registry=budget)
-        self._cap_left = by_dataset("setwise_cap_left_ratio", "What is left of the cap of a data set.")
+        self._cap_left = by_dataset("setwise_cap_left_ratio", "What is left of the cap of a dataset.")
         self._lowest_left = by_dataset(
-            "setwise_account_left_ratio_lowest", "What is left of the open account on a data set with the least."
+            "setwise_account_left_ratio_lowest", "What is left of the open account on a dataset with the least."
         )
         states = ("dataset", "state")
-        self._accounts = Gauge("setwise_accounts", "Accounts on a data set, by state.", states, registry=budget)
+        self._accounts = Gauge("setwise_accounts", "Accounts on a dataset, by state.", states, registry=budget)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request with the HTTP `method` to `route` by its `status`, and record its duration in `seconds`."""
@@ -162,8 +162,8 @@ class Metrics:
     def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]], at: float) -> None:
         """Set the gauges of remaining budgets, each a share from 0 to 1; `at` is the time, in seconds since 1970.
 
-        `caps` has the remaining share of each data set's cap, by data set. `accounts` has for each account its data
-        set, its state and its remaining share.
+        `caps` has the remaining share of each dataset's cap, by dataset. `accounts` has for each account its dataset,
+        its state and its remaining share.
         """
         self.budget_at = at
         for gauge in (self._cap_left, self._accounts, self._lowest_left):

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.bins import Group, Part, Period, TimeUnit, Width, group_of, parse_group
+from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, TimeUnit, Width, group_of, parse_group
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -90,10 +90,10 @@ def wanted(text):
     match group:
         case Group("whole" | "real" | "price" as name, Width(width)):
             return number_bins({"whole": WHOLE, "real": REAL, "price": PRICE}[name], width)
-        case Group(name, Period(unit) | Part(unit) as chosen):
+        case Group(name, ConsecutiveTime(unit) | RecurringTime(unit) as chosen):
             values = {"day": DAYS, "clock": CLOCKS, "instant": INSTANTS}[name]
             utc = [each.astimezone(UTC) if getattr(each, "tzinfo", None) else each for each in values if each]
-            return Counter((period if isinstance(chosen, Period) else part)(unit, each) for each in utc)
+            return Counter((period if isinstance(chosen, ConsecutiveTime) else part)(unit, each) for each in utc)
 
 
 UNITS = [unit for unit in TimeUnit if unit is not TimeUnit.WEEKDAY]
@@ -156,9 +156,9 @@ def test_the_text_of_a_group_is_read_back():
         Group("age"),
         Group("month of at"),
         Group("stand by 10", Width(Fraction(1, 2))),
-        Group('a "b" by day', Part(TimeUnit.WEEK)),
-        Group("at", Period(TimeUnit.HOUR)),
-        Group("x by 10", Part(TimeUnit.WEEKDAY)),
+        Group('a "b" by day', RecurringTime(TimeUnit.WEEK)),
+        Group("at", ConsecutiveTime(TimeUnit.HOUR)),
+        Group("x by 10", RecurringTime(TimeUnit.WEEKDAY)),
     ):
         assert parse_group(str(group)) == group
     schema = Schema((Column(name="month of at", kind=Kind.TEXT),))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from setwise.analytics.bins import Group, Period, TimeUnit
+from setwise.analytics.bins import ConsecutiveTime, Group, TimeUnit
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
@@ -48,7 +48,7 @@ def asked(engine: Engine) -> list[Aggregation]:
     kept = {"user": "u", "contributions": ALL_KEPT, "measures": MEASURES}
     where = parse_filter("x > 1 AND i <> 'item 3'", engine.describe())
     domain = tuple(f"item {n}" for n in range(0, 40, 2))
-    month = Group("day", Period(TimeUnit.MONTH))
+    month = Group("day", ConsecutiveTime(TimeUnit.MONTH))
     return [
         Aggregation(item="i", **kept),
         Aggregation(item="i", per_item=3, where=where, domain=domain, null_item="?", **kept),
@@ -126,7 +126,7 @@ def test_users_keep_the_same_items_whether_hashes_stand_for_texts_or_not(monkeyp
             return f"CAST({salt} AS UBIGINT)" + rank_hash(self, user, labels, salt).partition("UBIGINT)))")[2]
 
         monkeypatch.setattr(DuckDBDialect, "rank_hash", equal)
-    month = Group("day", Period(TimeUnit.MONTH))
+    month = Group("day", ConsecutiveTime(TimeUnit.MONTH))
     with open_engine(events()) as engine:
         engine._salts = lambda: 12345
         for asked in (

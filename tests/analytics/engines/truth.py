@@ -7,14 +7,14 @@ from typing import assert_never
 
 from setwise.analytics.filter.expression import (
     Comparison,
-    Every,
+    Conjunction,
+    Disjunction,
     Expression,
     Membership,
     Missing,
     Not,
     Operator,
     Pattern,
-    Some,
 )
 
 
@@ -32,10 +32,10 @@ def truth(expression: Expression, row: dict[str, object]) -> bool | None:
         case Not(part):
             inner = truth(part, row)
             return None if inner is None else not inner
-        case Every(parts):
+        case Conjunction(parts):
             inverted = some([None if (one := truth(part, row)) is None else not one for part in parts])
             return None if inverted is None else not inverted
-        case Some(parts):
+        case Disjunction(parts):
             return some([truth(part, row) for part in parts])
         case _:
             assert_never(expression)

@@ -138,8 +138,7 @@ class DrawOrders:
     def levels(self) -> NDArray[np.int64]:
         """Return, in ascending order, every sum of prices that some subset of the draws (uses) has.
 
-        The price of a draw is a positive integer that `prices` has for its group. If there are prices, these sums are
-        the states of the dynamic program over orders.
+        These sums are the states of the dynamic program if there are prices.
         """
         seen = np.zeros(self.total + 1, dtype=bool)
         seen[0] = True

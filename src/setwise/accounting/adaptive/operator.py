@@ -147,10 +147,9 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """The privacy profile of the mechanisms that an analyst uses last, to which a recursion adds earlier mechanisms.
+    """The privacy profile of the mechanisms that an analyst uses last; the recursion adds earlier mechanisms to it.
 
-    `profile` is delta as a function of epsilon, on a grid. `variance` is the variance of the privacy loss of these last
-    mechanisms, and `support` their largest loss.
+    `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
     """
 
     profile: Profile
@@ -559,10 +558,10 @@ class RandomizedResponseStep:
 
 
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
-    """Return grid cell indices start_1, end_1, start_2, end_2, ... of overlapping blocks, for `np.ufunc.reduceat`.
+    """Return an array start_1, end_1, start_2, end_2, ... of cell indices, as `np.ufunc.reduceat` expects them.
 
-    There are `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`. Each
-    block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
+    They delimit `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`.
+    Each block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
     """
     pairs = np.arange(0, 2 * blocks) // 2 * block
     pairs[1::2] += block

@@ -42,6 +42,7 @@ from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
 from setwise.accounting.losses.dominating_pairs import enumerate_losses
 from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle
+from setwise.accounting.promises import delta_too_small
 from setwise.errors import Unattainable
 
 
@@ -134,10 +135,7 @@ class Optimum:
         made as narrow as `width`.
         """
         if delta <= self.failure.upper:
-            raise Unattainable(
-                f"delta = {delta!r} is not above {self.failure.upper:.3g}, "
-                "the probability that some use fails outright; ask for a larger delta"
-            )
+            raise Unattainable(delta_too_small(delta, self.failure.upper))
         saddle = self._saddle()
         tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt) if self.floor is None else None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from setwise.accounting.brackets import ELEMENTARY, UNIT
 from setwise.accounting.losses.lattice import Atoms, multiples
-from setwise.accounting.losses.tilting import Part, Saddle, cumulant
+from setwise.accounting.losses.tilting import EqualLosses, Saddle, cumulant
 from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
@@ -107,7 +107,7 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     return Window(tilts, left, ends[1][0], left_tilt, ends[1][1])
 
 
-def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
+def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> Atoms:
     """Return the distribution of the sum of `parts` (independent lattice losses) within `window`, losses ascending.
 
     If `from_above`, each computed probability is at least the true one, for an upper bound on delta; otherwise it is at
@@ -171,7 +171,7 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     return Atoms(x - shift, mass, relative, dropped)
 
 
-def _convolve_directly(parts: Sequence[Part], lowest: int) -> Atoms:
+def _convolve_directly(parts: Sequence[EqualLosses], lowest: int) -> Atoms:
     """Return the distribution of the sum of the losses of `parts`, computed by convolution without a Fourier transform.
 
     All terms are positive, so no digits are lost; with many losses it would be too slow. `lowest` is the smallest
@@ -213,7 +213,7 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
     return result
 
 
-def _transform(parts: Sequence[Part], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
+def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
     """Return (values, charge, height, weight_error): the tilted distribution of the sum of the losses of `parts`.
 
     The probability of the sum x is exp(height - tilt x) times the entry of `values` for x. `values` has `size` entries,

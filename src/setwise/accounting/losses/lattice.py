@@ -151,10 +151,12 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
     # Rounding may move a loss that lies on a lattice point below it. Moving every loss up keeps the bound from above.
     slack = (relative_error + 16 * UNIT) * (1.0 + np.abs(node))
     above = np.clip(above + slack, 0.0, step)
-    left = p * np.exp(-above) * np.expm1(above - step) / math.expm1(-step)  # (e^(step - above) - 1) / (e^step - 1)
+    lower_mass = (
+        p * np.exp(-above) * np.expm1(above - step) / math.expm1(-step)
+    )  # (e^(step - above) - 1) / (e^step - 1)
     mass = np.zeros(p.size + 1)
-    mass[:-1] = left
-    mass[1:] += p - left
+    mass[:-1] = lower_mass
+    mass[1:] += p - lower_mass
     return LossLattice(step, first, np.maximum(mass, 0.0), 0.0, infinite, relative_error + 64 * UNIT)
 
 
@@ -438,8 +440,8 @@ class Atoms:
         `inner` is the privacy loss of the other mechanisms. The delta is E[delta_inner(x - L)], where delta_inner is
         the delta of `inner` as a function of epsilon, and L is distributed like this object.
         """
-        # The positions x - L are rounded, which matters next to the largest loss. So the upper bound is read a little
-        # further left, and the lower bound a little further right.
+        # Positions are rounded, and next to the largest loss that matters. So the upper end is read a little further
+        # left and the lower end a little further right.
         moved = np.where(self.loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(self.loss)))
         if not moved.any():
             value, error = inner.delta(x - self.loss)

@@ -29,7 +29,8 @@ from setwise.accounting.losses.lattice import (
     from_atoms,
     lattice_tail,
 )
-from setwise.accounting.losses.tilting import Part, Saddle, coarse_saddle
+from setwise.accounting.losses.tilting import EqualLosses, Saddle, coarse_saddle
+from setwise.accounting.promises import delta_too_small
 from setwise.errors import Unattainable
 
 
@@ -137,10 +138,7 @@ class LatticeSum:
         saddle = coarse_saddle(self.uses)
         target = delta - self.failure.upper
         if target <= 0.0:
-            raise Unattainable(
-                f"delta = {delta!r} is not above {self.failure.upper:.3g}, "
-                "the probability that some use fails outright; ask for a larger delta"
-            )
+            raise Unattainable(delta_too_small(delta, self.failure.upper))
         tilt = saddle.for_delta(target)
         bracket = self._epsilon_near(delta, saddle, tilt)
         tilt_found = max(0.0, saddle.for_loss(bracket.upper)) if bracket.relative_width > CONFIG.loose else tilt
@@ -233,13 +231,13 @@ class LatticeSum:
         infinite_mass = sum(part.count * part.lattice.infinite for part in above)
         return replace(upper, dropped=upper.dropped + infinite_mass), lower
 
-    def _parts(self, step: float, view: Window, *, from_above: bool) -> list[Part]:
-        """Return the losses of the uses rounded to a lattice of this `step`, as one `Part` for each entry of `uses`.
+    def _parts(self, step: float, view: Window, *, from_above: bool) -> list[EqualLosses]:
+        """Return the losses of the uses rounded to a lattice of this `step`, one `EqualLosses` per entry of `uses`.
 
         If `from_above`, the delta of each part is at least the true delta of its uses, and otherwise at most. `view` is
-        the window of total losses to compute. A `Part` is normally the loss of one use and the number of uses. If no
-        lattice contains all losses, it is, where possible, the exact sum of the losses of the equal uses: the sum is
-        rounded once, and not each use.
+        the window of total losses to compute. An `EqualLosses` is normally the loss of one use and the number of uses.
+        If no lattice contains all losses, it is, where possible, the exact sum of the losses of the equal uses: the sum
+        is rounded once, and not each use.
         """
         parts = []
         for known, count in self.uses:
@@ -250,7 +248,7 @@ class LatticeSum:
                 pair, number = tabulate_loss(known, step, self._reach(known, view.tilts[0])), count
             else:
                 pair, number = from_atoms(step, added.loss, added.mass, added.dropped, added.relative_error), 1
-            parts.append(Part(pair.upper if from_above else pair.lower, number))
+            parts.append(EqualLosses(pair.upper if from_above else pair.lower, number))
         return parts
 
     def _common_unit(self) -> float | None:
@@ -294,12 +292,12 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
 
-        `coarser` is 1 for the upper bound on delta, and above 1 for the lower bound. The unit of a use is a number of
-        which all its losses are multiples. If one step divides the units of all uses, these losses are lattice points.
-        The step is then at most `coarser` times the largest step that the tolerance allows; it may be larger for the
-        lower bound, because no promise depends on that. If no useful step divides all units, every loss is rounded. The
-        step for the lower bound is then `CONFIG.lower_finer` times smaller, because rounding losses down has an error
-        in proportion to the step.
+        The unit of a use is a number of which all its losses are multiples. If one step divides the units of all uses,
+        no loss with a unit is rounded; the step is then at most `coarser` times the largest step that the tolerance
+        allows. The upper bound on delta uses `coarser` = 1 and the lower bound a factor above 1, because no promise
+        depends on the lower bound. If no useful step divides all units, every loss is rounded; any `coarser` above 1
+        then selects a step `CONFIG.lower_finer` times smaller, because the lower bound rounds losses down, with an
+        error in proportion to the step.
         """
         if self._common_unit() is None:
             rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)

@@ -59,14 +59,14 @@ CONFIG = TiltConfig()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EqualLosses:
     """`count` independent privacy losses that all have the distribution `lattice`."""
 
     lattice: LossLattice
     count: int
 
 
-def cumulant(parts: Sequence[Part], tilt: float) -> float:
+def cumulant(parts: Sequence[EqualLosses], tilt: float) -> float:
     """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`, without the lattices' shifts.
 
     A lattice has a constant `shift` that is normally subtracted from its losses; it is not subtracted here.
@@ -84,7 +84,7 @@ def _cumulant(lattice: LossLattice, tilt: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tables:
+class _LossArrays:
     """The losses and log probabilities of all parts of a sum, in single arrays so that moments are array operations.
 
     A part is a number of equal uses. `loss` and `log_mass` have an entry for each loss of each part, and `part` has the
@@ -101,7 +101,7 @@ class _Tables:
     count: Floats
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> "_Tables":
+    def of(cls, parts: Sequence[EqualLosses]) -> "_LossArrays":
         """Return the losses and log probabilities of the lattices of `parts`, concatenated into single arrays."""
         lattices = [part.lattice for part in parts]
         sizes = [lattice.mass.size for lattice in lattices]
@@ -139,13 +139,13 @@ class Saddle:
     not a bound.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[EqualLosses, ...]
     ranges: tuple[tuple[float, int], ...] = ()
 
     @cached_property
-    def _tables(self) -> _Tables:
+    def _tables(self) -> _LossArrays:
         """The privacy losses and log probabilities of all parts of the sum, concatenated into single arrays."""
-        return _Tables.of(self.parts)
+        return _LossArrays.of(self.parts)
 
     @cached_property
     def support(self) -> tuple[float, float]:
@@ -175,16 +175,12 @@ class Saddle:
         return height, mean, variance
 
     def for_loss(self, loss: float) -> float:
-        """Return the tilt, of either sign, under which the total privacy loss has a mean near `loss`.
-
-        A tilt weights the probability of a loss L by exp(tilt L).
-        """
+        """Return the exponential tilt, of either sign, under which the total privacy loss has a mean near `loss`."""
 
         def residual(tilt: float) -> tuple[float, float]:
             """Return `loss` minus the mean of the total loss under `tilt`, and the derivative of that mean by the tilt.
 
-            `loss` is the argument of `for_loss`. The derivative is the variance of the total loss under the tilt, the
-            weight exp(tilt L) on each loss L.
+            `loss` is the argument of `for_loss`. The derivative is the variance of the total loss under the tilt.
             """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
@@ -235,9 +231,8 @@ class Saddle:
     def epsilon(self, delta: float) -> float:
         """Return approximately the epsilon at which the total loss has this `delta`, by the saddle-point approximation.
 
-        A tilt weights each loss L by exp(tilt L). The approximation gives log delta at the mean loss under a tilt that
-        suits `delta`. From there log delta falls by the tilt per unit of epsilon, so one linear step leads to the
-        epsilon; an inexact tilt does little harm.
+        The approximation gives log delta at the mean loss under a tilt that suits `delta`. From there log delta falls
+        by the tilt per unit of epsilon, so one linear step leads to the epsilon; an inexact tilt does little harm.
         """
         tilt = self.for_delta(delta)
         height, mean, variance = self.at(tilt)
@@ -267,7 +262,7 @@ class Saddle:
 
     @cached_property
     def _variance(self) -> float:
-        """Variance of the total privacy loss under its own probabilities (without a tilt), but at least 1e-300."""
+        """Variance of the total privacy loss without a tilt, but at least 1e-300."""
         return max(self.at(0.0)[2], 1e-300)
 
     def moderate(self, tilt: float) -> float:
@@ -282,9 +277,9 @@ class Saddle:
     def _largest(self) -> float:
         """Largest exponential tilt that is used: `CONFIG.largest` divided by the smallest deviation of one use's loss.
 
-        Under this tilt, the weight exp(tilt L) on each loss L, practically every loss is at its largest value. The
-        deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly varies
-        counts as having a deviation of a thousandth of a lattice step.
+        Under this tilt every loss is at its largest value. The deviation is the standard deviation; for a bounded-range
+        use it is half its epsilon. A loss that hardly varies counts as having a deviation of a thousandth of a lattice
+        step.
         """
         deviations = [epsilon / 2 for epsilon, _ in self.ranges]
         if self.parts:
@@ -296,9 +291,8 @@ class Saddle:
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
 
-        A tilt weights each loss L by exp(tilt L). The smallest tilt is enclosed by multiplying or dividing `guess` by
-        `CONFIG.apart`, and then found by bisection. The largest useful tilt is returned if the condition is still true
-        there.
+        The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection. The
+        largest useful tilt is returned if the condition is still true there.
         """
         largest = self._largest
         high = min(max(guess, 1e-9), largest)
@@ -348,7 +342,7 @@ def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
     for known, count in uses:
         rough = _with_few_values(known)
         step = math.sqrt(variance_and_continuous_mass(rough)[0]) / CONFIG.steps_in_deviation
-        parts.append(Part(tabulate_loss(rough, step).upper, count))
+        parts.append(EqualLosses(tabulate_loss(rough, step).upper, count))
     return Saddle(tuple(parts))
 
 
@@ -356,8 +350,8 @@ def _with_few_values(known: KnownNoise) -> KnownNoise:
     """Return noise with nearly the privacy loss of the noise `known`, but few enough losses to be tabulated quickly.
 
     Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
-    above `CONFIG.most_values`, continuous Laplace noise is returned instead. Its loss is close enough to choose an
-    exponential tilt by, but its delta is not a bound. Other noise is returned unchanged.
+    above `CONFIG.most_values`, continuous Laplace noise is returned instead. It is good enough to choose a tilt, but
+    its delta is not a bound. Other noise is returned unchanged.
     """
     if isinstance(known, DiscreteLaplace) and known.sensitivity > CONFIG.most_values:
         return Laplace(scale=known.scale / known.sensitivity)
@@ -367,7 +361,7 @@ def _with_few_values(known: KnownNoise) -> KnownNoise:
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return the tilt at which the function `residual` is 0, by a few Newton steps from `tilt`.
 
-    `residual` maps a tilt to (value, minus derivative of the value by the tilt). None if the steps do not converge.
+    `residual` maps a tilt to its value and to minus its derivative. None if the steps do not converge.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

@@ -30,6 +30,7 @@ from setwise.accounting.losses.tilting import coarse_saddle
 from setwise.accounting.methods.batch_search import BatchSearch, Choice, outcome_count
 from setwise.accounting.methods.closed_forms import NoLoss
 from setwise.accounting.methods.exact import exact_linear
+from setwise.accounting.promises import delta_too_small
 from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
@@ -104,7 +105,7 @@ class BatchMixture:
         return _check_width(either_fails(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the smallest epsilon at which the optimal delta of the batch is at most `delta`.
+        """Return a bracket for the smallest epsilon at which the batch's optimal delta is at most `delta`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None accepts any width. The upper end is
         raised a few times until branch and bound certifies it; it is infinite if that never succeeds.
@@ -114,10 +115,7 @@ class BatchMixture:
         """
         target_delta = (delta - self.failure.upper) / (1.0 - self.failure.upper) * (1 - 1e-12)
         if target_delta <= 0.0:
-            raise Unattainable(
-                f"delta = {delta!r} is not above {self.failure.upper:.3g}, "
-                "the probability that some use fails outright; ask for a larger delta"
-            )
+            raise Unattainable(delta_too_small(delta, self.failure.upper))
         saddle = proxy_saddle(self.linear, self.groups)
         tilt = saddle.moderate(saddle.for_delta(target_delta))
         responses = self._responses(tilt, width)
@@ -164,11 +162,11 @@ class BatchMixture:
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
         """Return a simpler batch with at least this batch's delta, of at most `CONFIG.most_fixed` distinct epsilons.
 
-        With more epsilons, branch and bound over boxes of parameters would take too long; a batch with fewer is
-        returned unchanged, as `responses`, the object that stands for it. The groups that add most to the variance of
-        the loss are kept. The other groups and the mechanisms with fixed dominating pairs are replaced by an upper
-        bound: the privacy profile of an adaptive analyst who uses them in one fixed order (see `upper_bound_order`).
-        That profile is computed on a grid that is accurate at about `epsilon`, with losses L weighted by exp(`tilt` L).
+        Branch and bound over boxes of parameters would take too long with more epsilons. The groups that add most to
+        the variance of the loss are kept. The other groups and the linear mechanisms are replaced by an upper bound:
+        the privacy profile of an adaptive analyst who uses them in one fixed order (see `upper_bound_order`). It is
+        computed on a grid that is accurate at about `epsilon`, with losses L weighted by exp(`tilt` L). If this batch
+        has few enough epsilons, `responses`, which stands for the batch itself, is returned unchanged.
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
         fixed, adapted = by_weight[: CONFIG.most_fixed], sorted(by_weight[CONFIG.most_fixed :], reverse=True)
@@ -184,9 +182,9 @@ def batch_mixture(
 ) -> BatchMixture | None:
     """Return the object that bounds the delta of a batch, or None if the batch has too many joint outcomes to sum.
 
-    A batch is chosen up front. `groups` are its bounded-range mechanisms as (epsilon, count); a joint outcome has one
-    outcome of each of these mechanisms. `linear` are mechanisms with fixed dominating pairs and their counts, and
-    `failure` is the bracket for the probability of outright failure.
+    `groups` are bounded-range mechanisms as (epsilon, count); a joint outcome is one of all these mechanisms together.
+    `linear` are mechanisms with fixed dominating pairs and their counts, and `failure` is the bracket for the
+    probability of outright failure.
     """
     if outcome_count(tuple(groups)) > CONFIG.most_outcomes:
         return None
@@ -211,10 +209,10 @@ class _FromAbove:
 class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
-    A batch is chosen up front. `groups` are the randomized responses as (epsilon, count). All responses of a group have
-    the same t, and the losses t and t - epsilon. `above` and `below` are privacy losses that stand for the other
-    mechanisms: the delta of `above` is at least theirs, and the delta of `below` at most. `atoms` are further losses of
-    other mechanisms, which were enumerated.
+    `groups` are the randomized responses as (epsilon, count). All responses of a group have the same t, and the losses
+    t and t - epsilon. `above` and `below` are privacy losses that stand for the other mechanisms: the delta of `above`
+    is at least theirs, and the delta of `below` at most. `atoms` are further losses of other mechanisms, which were
+    enumerated.
     """
 
     groups: tuple[Group, ...]

@@ -60,9 +60,8 @@ CONFIG = BatchSearchConfig()
 def outcome_count(groups: tuple[Group, ...]) -> float:
     """Return approximately how many joint outcomes a batch has, without outcomes of negligible probability.
 
-    A batch is chosen up front. `groups` are its bounded-range mechanisms as (epsilon, count), each replaced by a
-    randomized response with two outcomes. Of a group, only the number of mechanisms that had each outcome counts, not
-    which ones.
+    `groups` are bounded-range mechanisms as (epsilon, count), each replaced by a randomized response with two outcomes.
+    Of a group, only the number of mechanisms that had each outcome counts, not which ones.
     """
     return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
 

@@ -57,7 +57,7 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
             gaussians = up(gaussians + count * use.price(0.0) * (1.0 + 4.0 * UNIT))
         elif use.price(0.0) > 0.0:
             counts[use] = counts.get(use, 0) + count
-    # Using the largest price last was the worst order in every case tried, so it sets costs and levels. No proof
+    # The largest price last was the worst order in every case tried, so it sets the costs and levels. No proof
     # depends on that.
     draws = sorted(counts.items(), key=lambda draw: draw[0].price(0.0), reverse=True)
     levels = [0.0]
@@ -117,7 +117,7 @@ def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class RangeSplit:
     """A partition of bounded-range uses into large and small epsilons, each as groups (epsilon, count).
 
     The privacy profile of the `large` epsilons is computed on a grid; the uses with `small` epsilons are dominated by
@@ -129,7 +129,7 @@ class Split:
     wallet: float
 
 
-def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[Split]:
+def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
     """Return one or two ways to split the bounded-range `groups` into uses on a grid and uses bounded by a Gaussian.
 
     `groups` are pairs (epsilon, count), and every split gives an upper bound on delta. The first split replaces all
@@ -142,13 +142,13 @@ def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool
     limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)
     whole = variance_beside + variance_of(ordered)
-    splits: list[Split] = []
+    splits: list[RangeSplit] = []
     for large_groups in range(len(ordered) + 1):
         large, small = tuple(ordered[:large_groups]), tuple(ordered[large_groups:])
         if large_groups and not quick_in_any_order(large, limit):
             break
         wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small])
-        splits.append(Split(large, small, wallet))
+        splits.append(RangeSplit(large, small, wallet))
         if wallet - variance_of(small) <= CONFIG.tight * whole:
             break
     return splits if len(splits) == 1 else [splits[0], splits[-1]]

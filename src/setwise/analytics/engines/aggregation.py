@@ -248,9 +248,9 @@ def check_distinct(column: Column) -> None:
     They could for columns of floating-point numbers, and for columns whose SQL type Setwise does not know.
     """
     if column.kind in (Kind.FLOAT, Kind.OTHER):
-        held = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"
+        values = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"
         raise UnsuitableTable(
-            f"distinct values of column {column.name!r} cannot be counted, because it holds {held}: convert it to "
+            f"distinct values of column {column.name!r} cannot be counted, because it holds {values}: convert it to "
             "integers, decimals or text"
         )
 

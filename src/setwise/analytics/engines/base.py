@@ -83,8 +83,8 @@ class EngineQuery(Protocol):
         """
         ...
 
-    def group_weights(self, found: Sequence[Label]) -> GroupWeights:
-        """Return exact sums of users' weights (see `GroupWeights`) for the groups whose labels are not in `found`.
+    def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
+        """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
 
         A user with n such groups gives about 1/sqrt(n) to each. The discovery of groups runs in rounds; each round
         calls this method once, with the labels that earlier rounds have found. A query may store the bounded pairs of
@@ -120,12 +120,12 @@ class WeightReader:
         self._query = self._opened.__enter__()
 
     @without_driver_error
-    def read(self, found: Sequence[Label]) -> GroupWeights:
-        """Return sums of users' weights, without noise, for the groups whose labels are not in `found`.
+    def read(self, found_labels: Sequence[Label]) -> GroupWeights:
+        """Return sums of users' weights, without noise, for the groups that are not in `found_labels`.
 
-        `found` are the labels that earlier rounds of the discovery of groups have found.
+        `found_labels` are the labels that earlier rounds of the discovery of groups have found.
         """
-        return self._query.group_weights(found)
+        return self._query.group_weights(found_labels)
 
 
 class Engine(ABC):
@@ -402,24 +402,24 @@ class SqlEngineQuery(ABC):
         """Return an Arrow table of all pairs of a user and a group: columns u (user as text), g0, g1, ... (labels)."""
         return self._fetch(self._builder.user_groups(self._aggregation, self._rows()), ["u"])
 
-    def group_weights(self, found: Sequence[Label]) -> GroupWeights:
-        """Return exact sums of users' weights (see `GroupWeights`) for the groups whose labels are not in `found`.
+    def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
+        """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
 
-        `found` are the labels that earlier rounds of the discovery of groups have found.
+        `found_labels` are the labels that earlier rounds of the discovery of groups have found.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
             kept = self._keep_pairs()
             if kept is None:
-                rows = self._rows(*self._not_among(self._builder.labels(self._aggregation), found), hint=self._hint())
+                labels = self._builder.labels(self._aggregation)
+                rows = self._rows(*self._not_among(labels, found_labels), hint=self._hint())
                 pairs = self._kept_pairs(rows)
             else:
-                conditions = self._not_among(columns.split(", "), found)
+                conditions = self._not_among(columns.split(", "), found_labels)
                 pairs = f"SELECT u, {columns} FROM {kept} AS kept"
                 pairs += f" WHERE {' AND '.join(conditions)}" if conditions else ""
             statement = self._decode(self._builder.weights(self._aggregation, pairs))
-            fetched = self._fetch(statement, WEIGHT_COLUMNS)
-            return arrow_group_weights(fetched, self._aggregation)
+            return arrow_group_weights(self._fetch(statement, WEIGHT_COLUMNS), self._aggregation)
 
     def _kept_pairs(self, rows: str) -> str:
         """Return the SQL statement with one row (labels, u) for each pair of a user u and a group that the user keeps.
@@ -430,14 +430,14 @@ class SqlEngineQuery(ABC):
         pairs = self._builder.bounded_pairs(self._aggregation, rows)
         return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
 
-    def _not_among(self, labels: Sequence[str], found: Sequence[Label]) -> list[str]:
-        """Return a list of one SQL condition, that a row's group is not in `found`; [] if `found` is empty.
+    def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
+        """Return a list of one SQL condition, that a row's group is not in `found_labels`; [] if there are no labels.
 
-        `labels` are the SQL expressions of the row's labels, and `found` the labels of groups found already.
+        `labels` are the SQL expressions of the row's labels, and `found_labels` the labels of groups found already.
         """
-        if not found:
+        if not found_labels:
             return []
-        columns, rows = domain_rows(replace(self._aggregation, domain=tuple(found)), self._builder.schema)
+        columns, rows = domain_rows(replace(self._aggregation, domain=tuple(found_labels)), self._builder.schema)
         return [f"NOT ({self._membership(labels, columns, rows)})"]
 
     def _keep_pairs(self) -> str | None:

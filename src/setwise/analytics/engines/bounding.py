@@ -20,13 +20,13 @@ from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.expressions import Measures, label_sql
 from setwise.analytics.filter.expression import (
     Comparison,
-    Every,
+    Conjunction,
+    Disjunction,
     Expression,
     Membership,
     Missing,
     Not,
     Pattern,
-    Some,
     Value,
 )
 from setwise.analytics.measure import Measure
@@ -71,9 +71,9 @@ def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) 
             return f"({dialect.name(column.name)} IS NULL)"
         case Not(part):
             return f"(NOT {predicate(part, dialect, parameters)})"
-        case Every(parts):
+        case Conjunction(parts):
             return f"({' AND '.join(predicate(part, dialect, parameters) for part in parts)})"
-        case Some(parts):
+        case Disjunction(parts):
             return f"({' OR '.join(predicate(part, dialect, parameters) for part in parts)})"
         case _:
             assert_never(expression)
@@ -322,8 +322,8 @@ class StatementBuilder:
         if spread:  # materialise the rows, because some relations can be read only once
             tables["counted_rows"] = held_rows
             lines += [self._spread_measure(aggregation, place, salt, list(added)) for place in spread]
-        held = "MATERIALIZED " if self.dialect.materializes and (celled or spread) else ""
-        parts = [f"{name} AS {held}({tables[name]})" for name in ("counted_rows", "kept") if name in tables]
+        materialized = "MATERIALIZED " if self.dialect.materializes and (celled or spread) else ""
+        parts = [f"{name} AS {materialized}({tables[name]})" for name in ("counted_rows", "kept") if name in tables]
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
@@ -590,11 +590,11 @@ def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str)
     return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, sample_rows)}) AS pairs"
 
 
-def rows_rarely_repeat(found: int | None, pairs: int, added: bool = False) -> bool:
+def rows_rarely_repeat(row_count: int | None, pairs: int, added: bool = False) -> bool:
     """Return whether a query should number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-    `found` is the number of rows of a sample, or None if the sample is empty, and `pairs` the number of its distinct
-    (user, item) pairs. True if there are at most 2 rows per pair, or 4/3 if the query also sums values of the rows
-    (`added`). Both forms give the same result; only their speed differs.
+    `row_count` is the number of rows of a sample, or None if the sample is empty, and `pairs` the number of its
+    distinct (user, item) pairs. True if there are at most 2 rows per pair, or 4/3 if the query also sums values of the
+    rows (`added`). Both forms give the same result; only their speed differs.
     """
-    return found is not None and found <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs
+    return row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs

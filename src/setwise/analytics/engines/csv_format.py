@@ -188,8 +188,8 @@ class _SeparatorReplacer:
 
     def __call__(self, read: bytes) -> bytes:
         if not read:
-            held, self._held = self._held, b""
-            return held
+            last_bytes, self._held = self._held, b""
+            return last_bytes
         whole = self._held + read.replace(UNIT_SEPARATOR.encode(), _NO_TEXT)
         *cells, last = whole.split(self._separator)
         begun = next(

@@ -313,7 +313,7 @@ def _step_sql(
     def listed(columns: Sequence[NamedExpression]) -> str:
         """Return SQL of a SELECT list: each of `columns`, an expression over the outer `schema`, AS its name."""
         return _joined_text(
-            f"{_column_sql(each.expression, schema, dialect)} AS {dialect.name(each.name)}" for each in columns
+            f"{_column_sql(column.expression, schema, dialect)} AS {dialect.name(column.name)}" for column in columns
         )
 
     match step:
@@ -360,7 +360,7 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
         ties = [dialect.name(number)]
     columns = ", ".join(dialect.name(name) for name in schema.names)
     windows = (
-        f"{_window(each, user, ties, schema, dialect).sql} AS {dialect.name(each.name)}" for each in step.windows
+        f"{_window(window, user, ties, schema, dialect).sql} AS {dialect.name(window.name)}" for window in step.windows
     )
     return f"SELECT {columns}, {_joined_text(windows)} FROM {relation}"
 

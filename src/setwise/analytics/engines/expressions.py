@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import log, nextafter
 from typing import assert_never
 
-from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit, Width
+from setwise.analytics.bins import LARGEST_BINNED, ConsecutiveTime, Group, RecurringTime, TimeUnit, Width
 from setwise.analytics.engines.dialect import Dialect, real_constant
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
@@ -40,9 +40,9 @@ def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
             return dialect.label(column)
         case Width():
             return _lower_end(group.bin, group.column, schema, dialect)
-        case Period(unit=unit):
+        case ConsecutiveTime(unit=unit):
             return _period(unit, group.column, schema, dialect)
-        case Part(unit=unit):
+        case RecurringTime(unit=unit):
             day = dialect.day(column)
             if unit is not TimeUnit.HOUR:
                 return dialect.date_part(unit, day)
@@ -173,9 +173,9 @@ class Measures:
         That number stands in a SQL column v<i>. The lists are in the order of v0, v1, ..., and keyed by `_source`.
         """
         sources: dict[Hashable, list[Measure]] = {}
-        for each in self.measures:
-            if each.column is not None:
-                sources.setdefault(_source(each), []).append(each)
+        for measure in self.measures:
+            if measure.column is not None:
+                sources.setdefault(_source(measure), []).append(measure)
         return sources
 
     def _place(self, measure: Measure) -> int:

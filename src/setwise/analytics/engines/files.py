@@ -205,16 +205,16 @@ def lake_folder(path: str) -> LakeFolder | None:
         place, named = split_version(path)
         place = place.rstrip("/")
         version = named if named is not None and named.isdecimal() else ""
-        found = _stored_lake_format(place)
+        format_name = _stored_lake_format(place)
     else:
         place, mark, version = path.rpartition("@")
         if not (mark and version.isdecimal() and Path(place).is_dir()):
             place, version = path, ""
-        found = lake_format(Path(place)) if Path(place).is_dir() else None
+        format_name = lake_format(Path(place)) if Path(place).is_dir() else None
         place = str(Path(place).absolute())
-    if found is None:
+    if format_name is None:
         return None
-    return LakeFolder(place=place, format=found, version=int(version) if version else None)
+    return LakeFolder(place=place, format=format_name, version=int(version) if version else None)
 
 
 def lake_format(folder: Path) -> str | None:
@@ -263,9 +263,9 @@ def _check_no_stored_lake(place: str, bucket: str, keys: Sequence[str]) -> None:
     """
     folders = {str(folder) for key in keys for folder in PurePosixPath(key).parents} - {"."}
     for folder in sorted(folders, key=len, reverse=True):
-        found = _stored_lake_format(f"{SCHEME}{bucket}/{folder}")
-        if found is not None:
-            raise UnsuitableTable(lake_refusal(place, found))
+        format_name = _stored_lake_format(f"{SCHEME}{bucket}/{folder}")
+        if format_name is not None:
+            raise UnsuitableTable(lake_refusal(place, format_name))
 
 
 def lake_refusal(path: str, lake: str) -> str:

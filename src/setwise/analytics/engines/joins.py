@@ -5,7 +5,7 @@ matches. Another private table has users of its own, so it may be joined on the 
 bounded after the join, so the number of rows that match a key does not matter for privacy.
 
 The rules, the names of the result's columns and the SQL are here, for every engine. An engine opens the tables one by
-one and describes each as a `Part`. It then reads the SQL of `JoinedTables.statement` as it would read a table. An
+one and describes each as a `JoinInput`. It then reads the SQL of `JoinedTables.statement` as it would read a table. An
 engine that can convert text without failing converts text keys of public tables to the types of `types_of_keys`. The
 SQL compares keys in the form of `Dialect.user` for users, `Dialect.label` for text, and `Dialect.operand` for other
 types.
@@ -123,7 +123,7 @@ class JoinedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class JoinInput:
     """One table of a join: its `name`, its columns (`schema`), and whether its rows belong to users (`private`)."""
 
     name: str
@@ -142,7 +142,7 @@ class JoinedTables:
     be compared.
     """
 
-    def __init__(self, parts: Sequence[Part], joins: Sequence[Join], user: str) -> None:
+    def __init__(self, parts: Sequence[JoinInput], joins: Sequence[Join], user: str) -> None:
         self._parts = parts
         self._joins = joins
         names = [part.name for part in parts]
@@ -246,10 +246,10 @@ class JoinedTables:
         Raises: `UnknownColumn` if no earlier table has the column, `InvalidParameter` if several have it.
         """
         merged = {
-            (number, each.joined)
+            (number, key.joined)
             for number, join in enumerate(self._joins, 1)
-            for each in join.keys
-            if each.column == each.joined
+            for key in join.keys
+            if key.column == key.joined
         }
         candidates = [
             (number, part.schema.column(key.column))
@@ -290,9 +290,9 @@ class JoinedTables:
             alone = plain.count(column.name.lower()) == 1
             name = column.name if alone else f"{self._parts[place].name}.{column.name}"
             named.append(JoinedColumn(name=name, table=place, column=column))
-        for each in named:
-            if sum(other.name.lower() == each.name.lower() for other in named) > 1:
-                raise InvalidParameter(f"two columns of the join would be called {each.name!r}: rename one of them")
+        for joined in named:
+            if sum(other.name.lower() == joined.name.lower() for other in named) > 1:
+                raise InvalidParameter(f"two columns of the join would be called {joined.name!r}: rename one of them")
         return tuple(named)
 
 
@@ -318,8 +318,8 @@ class ServerJoin:
         if any(each.manifest is not None for each in relations):
             raise UnsuitableTable("what was prepared cannot be joined: join its source")
         parts = [
-            Part(name=each.name, schema=relation.schema, private=each.private)
-            for each, relation in zip(self.tables, relations, strict=True)
+            JoinInput(name=table.name, schema=relation.schema, private=table.private)
+            for table, relation in zip(self.tables, relations, strict=True)
         ]
         joined = JoinedTables(parts, self.joins, self.user)
         text = joined.statement([relation.text for relation in relations], dialect)
@@ -338,7 +338,7 @@ def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
     return dialect.label(column) if column.kind is Kind.TEXT else dialect.operand(column)
 
 
-def types_of_keys(join: Join, earlier: Sequence[Part], schema: Schema) -> dict[str, Kind]:
+def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
     """Return the types, by column, to which text key columns of the public table of `join` are converted.
 
     Each is the type (integer, date or timestamp) of the earlier column that the key is compared with. Every column of a
@@ -365,7 +365,7 @@ def column_of(table: str, schema: Schema, name: str) -> Column:
     return schema.column(name)
 
 
-def check_comparable(left: Column, right: Column, key: Key, part: Part) -> None:
+def check_comparable(left: Column, right: Column, key: Key, part: JoinInput) -> None:
     """Raise `InvalidParameter` unless the types of `left` and `right` let any two of their values be compared exactly.
 
     `key` names the two columns of a join, and `part` is the joined table, for the message.

@@ -176,8 +176,8 @@ def list_keys(address: str) -> tuple[str, tuple[str, ...]]:
     if key and _call(lambda: _filesystem().get_file_info(place)).type is FileType.File:
         return bucket, (key,)
     selector = FileSelector(place, recursive=True, allow_not_found=True)
-    found = _call(lambda: _filesystem().get_file_info(selector))
-    return bucket, tuple(sorted(each.path.partition("/")[2] for each in found if each.type is FileType.File))
+    entries = _call(lambda: _filesystem().get_file_info(selector))
+    return bucket, tuple(sorted(each.path.partition("/")[2] for each in entries if each.type is FileType.File))
 
 
 def list_names(address: str) -> tuple[str, ...]:
@@ -186,8 +186,8 @@ def list_names(address: str) -> tuple[str, ...]:
 
     bucket, key = split_address(address)
     selector = FileSelector(f"{bucket}/{key}" if key else bucket, recursive=False, allow_not_found=True)
-    found = _call(lambda: _filesystem().get_file_info(selector))
-    return tuple(sorted(each.base_name for each in found))
+    entries = _call(lambda: _filesystem().get_file_info(selector))
+    return tuple(sorted(each.base_name for each in entries))
 
 
 def describe_objects(bucket: str, keys: Sequence[str]) -> tuple[StoredObject, ...]:
@@ -341,14 +341,14 @@ def _described(bucket: str, key: str, opened: "pa.NativeFile") -> StoredObject:
     `opened` is the object, open for reading.
     """
     metadata, size = _call(lambda: (opened.metadata(), opened.size()), f"{SCHEME}{bucket}/{key}")
-    found = {name: bytes(value).decode("utf-8", "replace") for name, value in metadata.items()}
+    headers = {name: bytes(value).decode("utf-8", "replace") for name, value in metadata.items()}
     return StoredObject(
         bucket=bucket,
         key=key,
         size=int(size),
-        etag=found.get("ETag", ""),
-        version_id=found.get("VersionId", ""),
-        modified=found.get("Last-Modified", ""),
+        etag=headers.get("ETag", ""),
+        version_id=headers.get("VersionId", ""),
+        modified=headers.get("Last-Modified", ""),
     )
 
 

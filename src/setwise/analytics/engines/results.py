@@ -84,13 +84,13 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 """The names of the columns of numbers that `StatementBuilder.weights` returns."""
 
 
-def arrow_group_weights(found: "pa.Table", aggregation: Aggregation) -> GroupWeights:
+def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
     """Return the exact sums of users' weights per group, for one round of the discovery of groups.
 
-    `found` is the Arrow result of the SQL statement of `StatementBuilder.weights` for `aggregation`.
+    `result` is the Arrow result of the SQL statement of `StatementBuilder.weights` for `aggregation`.
     """
-    weights, roots, shares = (found.column(name).to_numpy() for name in WEIGHT_COLUMNS)
-    return GroupWeights(Histogram.of(arrow_labels(found, aggregation), weights), int(roots.sum()), int(shares.sum()))
+    weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)
+    return GroupWeights(Histogram.of(arrow_labels(result, aggregation), weights), int(roots.sum()), int(shares.sum()))
 
 
 class CellCounts(Mapping[Label, NDArray[np.int64]]):

@@ -22,7 +22,7 @@ from setwise.analytics.engines.dialect import (
 )
 from setwise.analytics.engines.time_sql import TIMES, TimeCompiler
 from setwise.analytics.filter.expression import Operator
-from setwise.analytics.filter.parser import LONGEST_PATTERN, Token, TokenKind, constant
+from setwise.analytics.filter.parser import LONGEST_PATTERN, FilterToken, TokenKind, constant
 from setwise.analytics.rows.expression import (
     AllOf,
     AnyOf,
@@ -229,9 +229,9 @@ class _Compiler:
         if self._times.kind(expression.left) is not None:
             return self._date_arithmetic(expression)
         left, right = (self.value(each) for each in (expression.left, expression.right))
-        for each in (left, right):
-            if each.kind not in NUMBERS:
-                raise InvalidParameter(f"{expression.operator} takes two numbers, not {each.kind} values")
+        for operand in (left, right):
+            if operand.kind not in NUMBERS:
+                raise InvalidParameter(f"{expression.operator} takes two numbers, not {operand.kind} values")
         whole = left.kind is Kind.INTEGER and right.kind is Kind.INTEGER
         operator = expression.operator
         if operator is ArithmeticOperator.MODULO:
@@ -351,7 +351,7 @@ class _Compiler:
             text = text.isoformat()
         if not isinstance(text, str):
             raise InvalidParameter(f"column {column.name!r} holds {column.kind} values, which a number is not")
-        moment = constant(column, Token(TokenKind.TEXT, text, 1))
+        moment = constant(column, FilterToken(TokenKind.TEXT, text, 1))
         written = moment.isoformat(sep=" ", timespec="microseconds") if isinstance(moment, datetime) else str(moment)
         return self._dialect.constant(column, self._text(written))
 

@@ -259,9 +259,9 @@ class TimeCompiler:
         """Return SQL for how many whole months, quarters or years (`period`) have passed from `start` to `end`."""
         months = f"({self._period_number(Start.MONTH, end)} - {self._period_number(Start.MONTH, start)})"
         in_month = [
-            f"({self.part(TimePart(TimeField.DAY, each))[0]} * {DAY_MICROSECONDS}"
-            f" + MOD({self.microseconds(each)}, {DAY_MICROSECONDS}))"
-            for each in (end, start)
+            f"({self.part(TimePart(TimeField.DAY, moment))[0]} * {DAY_MICROSECONDS}"
+            f" + MOD({self.microseconds(moment)}, {DAY_MICROSECONDS}))"
+            for moment in (end, start)
         ]
         later = f"CASE WHEN {months} > 0 AND {in_month[0]} < {in_month[1]} THEN 1 "
         later += f"WHEN {months} < 0 AND {in_month[0]} > {in_month[1]} THEN -1 ELSE 0 END"

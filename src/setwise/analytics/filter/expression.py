@@ -74,20 +74,20 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Conjunction:
     """The conjunction (AND) of `parts`: false if a part is false, else unknown if a part is unknown, else true."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
+class Disjunction:
     """The disjunction (OR) of `parts`: true if a part is true, else unknown if a part is unknown, else false."""
 
     parts: tuple["Expression", ...]
 
 
-Expression: TypeAlias = Comparison | Membership | Pattern | Missing | Not | Every | Some
+Expression: TypeAlias = Comparison | Membership | Pattern | Missing | Not | Conjunction | Disjunction
 """A node of a filter's tree."""
 
 
@@ -128,7 +128,7 @@ def _columns(expression: Expression) -> Iterator[Column]:
             yield column
         case Not(part):
             yield from _columns(part)
-        case Every(parts) | Some(parts):
+        case Conjunction(parts) | Disjunction(parts):
             for part in parts:
                 yield from _columns(part)
         case _:

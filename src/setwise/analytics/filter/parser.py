@@ -15,7 +15,8 @@ from typing import assert_never
 
 from setwise.analytics.filter.expression import (
     Comparison,
-    Every,
+    Conjunction,
+    Disjunction,
     Expression,
     Filter,
     Membership,
@@ -23,7 +24,6 @@ from setwise.analytics.filter.expression import (
     Not,
     Operator,
     Pattern,
-    Some,
     Value,
 )
 from setwise.analytics.schema import Column, Kind, Schema
@@ -56,7 +56,7 @@ class TokenKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class FilterToken:
     """A token of a filter: its kind, its text and its position.
 
     `says` is the token's text without quotes, in lower case for keywords. `place` is the position of the token's first
@@ -81,7 +81,7 @@ _TOKEN = re.compile(
 )
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[FilterToken]:
     """Return the tokens of a filter's text; a token of the kind `END` follows the last one.
 
     Raises: `InvalidFilter`, with the position, for text that is too long or cannot be split into tokens.
@@ -90,7 +90,7 @@ def tokens(text: str) -> list[Token]:
         raise InvalidFilter(f"a filter must be at most {LONGEST} characters long, not {len(text)}")
     if "\0" in text or not _encodable(text):
         raise InvalidFilter("a filter must be plain text without null characters or lone surrogates")
-    result: list[Token] = []
+    result: list[FilterToken] = []
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -100,10 +100,10 @@ def tokens(text: str) -> list[Token]:
         if match.lastgroup != "space":
             result.append(_token(str(match.lastgroup), match.group(), place + 1))
         place = match.end()
-    return [*result, Token(TokenKind.END, "", len(text) + 1)]
+    return [*result, FilterToken(TokenKind.END, "", len(text) + 1)]
 
 
-def _token(group: str, written: str, place: int) -> Token:
+def _token(group: str, written: str, place: int) -> FilterToken:
     """Return the token for a match of the regular expression `_TOKEN`.
 
     `group` is the name of the group of `_TOKEN` that matched, `written` the matched text and `place` its position in
@@ -111,17 +111,17 @@ def _token(group: str, written: str, place: int) -> Token:
     """
     match group:
         case "text":
-            return Token(TokenKind.TEXT, written[1:-1].replace("''", "'"), place)
+            return FilterToken(TokenKind.TEXT, written[1:-1].replace("''", "'"), place)
         case "quoted":
-            return Token(TokenKind.NAME, written[1:-1].replace('""', '"'), place)
+            return FilterToken(TokenKind.NAME, written[1:-1].replace('""', '"'), place)
         case "number":
-            return Token(TokenKind.NUMBER, written, place)
+            return FilterToken(TokenKind.NUMBER, written, place)
         case "sign":
-            return Token(TokenKind.SIGN, {"!=": "<>", "==": "="}.get(written, written), place)
+            return FilterToken(TokenKind.SIGN, {"!=": "<>", "==": "="}.get(written, written), place)
         case _:
             if written.lower() in KEYWORDS:
-                return Token(TokenKind.WORD, written.lower(), place)
-            return Token(TokenKind.NAME, written, place)
+                return FilterToken(TokenKind.WORD, written.lower(), place)
+            return FilterToken(TokenKind.NAME, written, place)
 
 
 def _encodable(text: str) -> bool:
@@ -142,7 +142,7 @@ LARGEST = 2**63
 """Integers from minus this number up to one below this number fit into 64 bits."""
 
 
-def constant(column: Column, token: Token) -> Value:
+def constant(column: Column, token: FilterToken) -> Value:
     """Return the constant in `token` as a value of the column's kind, or raise `InvalidFilter`.
 
     The constant is converted to the kind of the column, so that no engine has to convert cells of the table to the kind
@@ -157,7 +157,7 @@ def constant(column: Column, token: Token) -> Value:
     return value
 
 
-def _csv_hint(column: Column, token: Token) -> str:
+def _csv_hint(column: Column, token: FilterToken) -> str:
     """Return a hint for an error message: how to declare the type of a CSV column.
 
     The hint is for a text `column` that is compared with a number (`token`); otherwise it is "".
@@ -167,7 +167,7 @@ def _csv_hint(column: Column, token: Token) -> str:
     return f"; if it is of a CSV file, give its type, as in --type {column.name}=integer"
 
 
-def _convert(column: Column, token: Token) -> Value | None:
+def _convert(column: Column, token: FilterToken) -> Value | None:
     """Return the constant in `token` as a value of the column's kind; None if it is not a constant of that kind."""
     text = token.says
     match column.kind, token.kind:
@@ -308,7 +308,7 @@ class _Parser:
     `schema` are the columns of the table. Only the columns in `allowed` may be named; None allows all.
     """
 
-    def __init__(self, filter_tokens: list[Token], schema: Schema, allowed: Collection[str] | None) -> None:
+    def __init__(self, filter_tokens: list[FilterToken], schema: Schema, allowed: Collection[str] | None) -> None:
         self._tokens = filter_tokens
         self._next = 0
         self._depth = 0
@@ -325,12 +325,12 @@ class _Parser:
     def _disjunction(self) -> Expression:
         """Read conditions that are joined by OR, and return them as one expression."""
         parts = self._separated_parts("or", self._conjunction)
-        return parts[0] if len(parts) == 1 else Some(parts)
+        return parts[0] if len(parts) == 1 else Disjunction(parts)
 
     def _conjunction(self) -> Expression:
         """Read conditions that are joined by AND, and return them as one expression."""
         parts = self._separated_parts("and", self._negation)
-        return parts[0] if len(parts) == 1 else Every(parts)
+        return parts[0] if len(parts) == 1 else Conjunction(parts)
 
     def _separated_parts(self, word: str, part: Callable[[], Expression]) -> tuple[Expression, ...]:
         """Return the expressions in a list such as `a AND b AND c`, whose separator is the keyword `word`.
@@ -397,7 +397,7 @@ class _Parser:
             low = self._constant()
             self._expect(TokenKind.WORD, "and", "AND")
             bounds = ((Operator.AT_LEAST, low), (Operator.AT_MOST, self._constant()))
-            return Every(tuple(self._comparison(column, operator, bound) for operator, bound in bounds))
+            return Conjunction(tuple(self._comparison(column, operator, bound) for operator, bound in bounds))
         if self._take(TokenKind.WORD, "like"):
             pattern = self._peek()
             if column.kind is not Kind.TEXT or pattern.kind is not TokenKind.TEXT:
@@ -423,7 +423,7 @@ class _Parser:
         self._expect(TokenKind.SIGN, ")", "a comma or a closing parenthesis")
         return Membership(column, tuple(values))
 
-    def _comparison(self, column: Column, operator: Operator, written: Token) -> Expression:
+    def _comparison(self, column: Column, operator: Operator, written: FilterToken) -> Expression:
         """Return the comparison by `operator` of `column` with the constant in the token `written`.
 
         Raises: `InvalidFilter` if the constant is not of the column's kind, or if a boolean column is compared by
@@ -454,7 +454,7 @@ class _Parser:
         self._next += 1
         return Operator(token.says)
 
-    def _constant(self) -> Token:
+    def _constant(self) -> FilterToken:
         """Read a constant of the filter and return its token; the word DATE or TIMESTAMP before a text is skipped."""
         self._next += self._at_typed_text()
         self._check_no_call()
@@ -485,7 +485,7 @@ class _Parser:
                 f"the filter calls {token.says!r} at character {token.place}, and functions are not allowed: {ALLOWED}"
             )
 
-    def _peek(self) -> Token:
+    def _peek(self) -> FilterToken:
         """Return the next token of the filter without reading it."""
         return self._tokens[self._next]
 

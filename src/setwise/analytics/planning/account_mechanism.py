@@ -101,18 +101,18 @@ def statistics_from_draws(
     otherwise by noisy counts above a threshold, which then also answer a count of users. `status` is the account's
     status, which has the delta of that threshold if `draws` states none.
     """
-    found = _discovery_from_draws(bounds, draws, status)
-    account_names: dict[Guarantee, Guarantee] = {} if found is None else dict(found.account_names)
+    group_discovery = _discovery_from_draws(bounds, draws, status)
+    account_names: dict[Guarantee, Guarantee] = {} if group_discovery is None else dict(group_discovery.account_names)
     statistics: list[StatisticRelease] = []
     pick = Fraction(draws.discover.epsilon) if isinstance(draws.discover, BoundedRange) else None
     for release in wanted:
-        counted = isinstance(release, UsersFound) and (found is None or bounds.k is not None)
+        counted = isinstance(release, UsersFound) and (group_discovery is None or bounds.k is not None)
         noisy = NoisyTotal(reach=1, noise=_UNIT) if counted else release
         drawn = noisy.with_draws(None if draws.counts is None else _shared_noise(draws.counts), pick)
         if not drawn.by_picks and draws.counts is not None:
             account_names |= dict.fromkeys(drawn.guarantees(), draws.counts)
         statistics.append(drawn)
-    discovery = None if found is None else found.mechanism
+    discovery = None if group_discovery is None else group_discovery.mechanism
     assert not isinstance(discovery, GroupStatistics)
     mechanism = GroupStatistics(
         statistics=tuple(statistics),
@@ -121,7 +121,7 @@ def statistics_from_draws(
         domain=bounds.domain or (),
         k=bounds.k,
     )
-    name = "statistics" if found is None else f"{found.name}+statistics"
+    name = "statistics" if group_discovery is None else f"{group_discovery.name}+statistics"
     return AccountMechanism(mechanism=mechanism, name=name, account_names=tuple(account_names.items()))
 
 

@@ -148,7 +148,7 @@ class Search:
             for number in range(len(self.measures), len(self.measures) + len(self.row_measures))
         )
         return FoundBounds(
-            bounds=tuple((found.low, found.high) for found in ranges),
+            bounds=tuple((bounds.low, bounds.high) for bounds in ranges),
             ranges=ranges,
             contributions=contributions,
             left_out=None if groups is None else groups.left_out,
@@ -187,14 +187,14 @@ class Search:
         gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf
         return self._groups_asked * min(bound, gaussian) / epsilon
 
-    def bounded_query(self, found: FoundBounds, schema: Schema, steps: int) -> Query:
-        """Return the search's query with its open bounds replaced by those in `found`, the result of the search.
+    def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
+        """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.
 
         In a sum of integers, values are rounded so that the larger bound is at most `steps` rounding steps. `schema`
         describes the table.
         """
-        bounds = dict(zip(self.measures, found.bounds, strict=True))
-        rows = zip(self.row_measures, found.rows, strict=True)
+        bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
+        rows = zip(self.row_measures, found_bounds.rows, strict=True)
         bounds |= {measure: (Fraction(0), Fraction(of_rows.bound)) for measure, of_rows in rows}
         statistics = list(self.query.statistics)
         for place, statistic in enumerate(self.query.statistics):
@@ -202,9 +202,9 @@ class Search:
                 lows, highs = zip(*(bounds[measure] for measure in statistic.search_measures()), strict=True)
                 statistics[place] = _bounded(statistic, min(lows), max(highs), schema, steps)
         query = replace(self.query, statistics=tuple(statistics), auto_contributions=False)
-        if found.contributions is None:
+        if found_bounds.contributions is None:
             return query
-        return replace(query, contributions=found.contributions)
+        return replace(query, contributions=found_bounds.contributions)
 
 
 _ROUNDING = Fraction(1, 2**45)
@@ -296,66 +296,66 @@ def example_query(query: Query) -> tuple[Query, str]:
     return query, f"for example, if {' and '.join(dict.fromkeys(assumed))}"
 
 
-def bounds_in_answer(query: Query, asked: Query, drawn: FoundBounds) -> dict[str, object]:
+def bounds_in_answer(query: Query, stated_query: Query, drawn: FoundBounds) -> dict[str, object]:
     """Return the bounds that a search found, as the dictionary `PrivateAnswer.found`.
 
-    `asked` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result of the
-    search. Clipping bounds are [low, high] under the name of the column, or under the name of the statistic for a count
-    of rows, or if statistics of one column have different bounds. "contributions" is the contribution bound, "left_out"
-    the share of (user, group) pairs that it leaves out, and "left_out_rows" the shares of rows that bounds on rows
-    leave out, by the name of the statistic. Bounds that `asked` states have no entry.
+    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result
+    of the search. Clipping bounds are [low, high] under the name of the column, or under the name of the statistic for
+    a count of rows, or if statistics of one column have different bounds. "contributions" is the contribution bound,
+    "left_out" the share of (user, group) pairs that it leaves out, and "left_out_rows" the shares of rows that bounds
+    on rows leave out, by the name of the statistic. Bounds that `stated_query` states have no entry.
     """
-    found: dict[str, object] = {}
-    if asked.auto_contributions:
-        found["contributions"] = query.contributions
+    record: dict[str, object] = {}
+    if stated_query.auto_contributions:
+        record["contributions"] = query.contributions
     if drawn.left_out is not None:
-        found["left_out"] = drawn.left_out.to_dict()
+        record["left_out"] = drawn.left_out.to_dict()
     counts = dict.fromkeys(
-        each.name
-        for each, of in zip(query.statistics, asked.statistics, strict=True)
+        statistic.name
+        for statistic, of in zip(query.statistics, stated_query.statistics, strict=True)
         if isinstance(of, Count) and of.is_auto
     )
     if drawn.rows:
-        found["left_out_rows"] = {
+        record["left_out_rows"] = {
             name: of_rows.left_out.to_dict() for name, of_rows in zip(counts, drawn.rows, strict=True)
         }
-    clipped = clipped_shares(query, asked, drawn)
+    clipped = clipped_shares(query, stated_query, drawn)
     if clipped:
-        found["clipped_users"] = {name: share.to_dict() for name, share in clipped.items()}
-    opened = [each for each, of in zip(query.statistics, asked.statistics, strict=True) if of.is_auto]
+        record["clipped_users"] = {name: share.to_dict() for name, share in clipped.items()}
+    opened = [each for each, of in zip(query.statistics, stated_query.statistics, strict=True) if of.is_auto]
     for statistic in opened:
         bounds = {each.found_bounds() for each in opened if each.column == statistic.column and each.kind != "count"}
         by_name = statistic.kind == "count" or statistic.column is None or len(bounds) > 1
         ends = statistic.found_bounds()
         if ends is not None:
-            found[statistic.name if by_name else str(statistic.column)] = list(ends)
-    return found
+            record[statistic.name if by_name else str(statistic.column)] = list(ends)
+    return record
 
 
-def clipped_shares(query: Query, asked: Query, drawn: FoundBounds) -> dict[str, ClippedShare]:
+def clipped_shares(query: Query, stated_query: Query, drawn: FoundBounds) -> dict[str, ClippedShare]:
     """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
 
-    `asked` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result of the
-    search. Each share comes with an interval that contains it with probability 95%. A statistic over rows clips a user
-    whose least row or greatest row lies outside the bounds. The search measured the share of users whose least row does
-    and the share whose greatest row does, and a user may be in both, so the share of clipped users is between the
-    larger of the two shares and their sum.
+    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result
+    of the search. Each share comes with an interval that contains it with probability 95%. A statistic over rows clips
+    a user whose least row or greatest row lies outside the bounds. The search measured the share of users whose least
+    row does and the share whose greatest row does, and a user may be in both, so the share of clipped users is between
+    the larger of the two shares and their sum.
     """
-    measures = [measure for measure in _searched_measures(asked) if measure.doubling]
+    measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
     ranges = dict(zip(measures, drawn.ranges, strict=True)) if drawn.ranges else {}
-    found = {}
-    for statistic, before in zip(query.statistics, asked.statistics, strict=True):
+    clipped = {}
+    for statistic, before in zip(query.statistics, stated_query.statistics, strict=True):
         if ranges and before.is_auto and isinstance(statistic, BoundedStatistic):
             low, high = statistic.clipped.low, statistic.clipped.high
-            own = before.search_measures()
-            confidence = 1 - (1 - CONFIDENCE) / len(own)
-            shares = [ranges[measure].clipped_share(low, high, confidence) for measure in own]
-            found[statistic.name] = ClippedShare(
+            measures_of_statistic = before.search_measures()
+            confidence = 1 - (1 - CONFIDENCE) / len(measures_of_statistic)
+            shares = [ranges[measure].clipped_share(low, high, confidence) for measure in measures_of_statistic]
+            clipped[statistic.name] = ClippedShare(
                 share=max(share.share for share in shares),
                 lower=max(share.lower for share in shares),
                 upper=min(1.0, sum(share.upper for share in shares)),
             )
-    return found
+    return clipped
 
 
 DrawnValue = TypeVar("DrawnValue")

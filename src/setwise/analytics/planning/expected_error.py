@@ -26,14 +26,14 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     (see `ErrorEstimate`), and are None if no groups have to be found.
     """
     discovery = choice.mechanism.discovery
-    found = None if discovery is None else discovery.preview()
-    radius, error = choice.mechanism.statistics[0].error(found, CONFIDENCE)
+    discovery_error = None if discovery is None else discovery.preview()
+    radius, error = choice.mechanism.statistics[0].error(discovery_error, CONFIDENCE)
     return ErrorEstimate(
         confidence=CONFIDENCE,
         expected_error=error,
         radius=radius,
-        detectable=None if found is None else found.detectable,
-        shortfall=None if found is None else found.shortfall,
+        detectable=None if discovery_error is None else discovery_error.detectable,
+        shortfall=None if discovery_error is None else discovery_error.shortfall,
     )
 
 
@@ -51,7 +51,7 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
     by_discovery = [selected and isinstance(release, UsersFound) for release in releases_of(query.statistics)]
     if any(by_discovery):
         sentences.append(f"On average {sure} of the intervals of users hold {number}.")
-    others = [statistic for statistic, found in zip(query.statistics, by_discovery, strict=True) if not found]
+    others = [statistic for statistic, discovered in zip(query.statistics, by_discovery, strict=True) if not discovered]
     if any(statistic.has_interval for statistic in others):
         which = "other interval holds it" if sentences else f"interval holds {number}"
         sentences.append(f"Each {which} with probability {sure}.")

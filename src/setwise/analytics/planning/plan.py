@@ -242,15 +242,15 @@ class BoundsSearch:
     schema: Schema
     steps: int
 
-    def plan_bounded(self, found: FoundBounds) -> ExecutablePlan:
-        """Return the plan of the query with the bounds in `found`, within the budget that remains after the search.
+    def plan_bounded(self, found_bounds: FoundBounds) -> ExecutablePlan:
+        """Return the plan of the query with `found_bounds`, within the budget that remains after the search.
 
         Ensures: does not raise for any bounds that the search can find, because `_with_search` has planned a query that
         is at least as costly. A test plans every pair of bounds for every statistic and kind of column.
         """
-        query = self.search.bounded_query(found, self.schema, self.steps)
+        query = self.search.bounded_query(found_bounds, self.schema, self.steps)
         planned = plan_query(query, self.search.remaining, self.user, self.schema, None, self.aggregation.where)
-        if found.contributions is None or not isinstance(planned.mechanism, DiscoveredCounts):
+        if found_bounds.contributions is None or not isinstance(planned.mechanism, DiscoveredCounts):
             return planned
         return replace(planned, mechanism=replace(planned.mechanism, keeps_bound=True))
 
@@ -488,10 +488,10 @@ def _from_total(
         mechanism, name, shows_counts = choice.mechanism, choice.name, True
         error, why = statistics_error(choice), f"{choice.name}: {statistics_in_words(query, choice)}"
     else:
-        found = plan(bounds, total)
-        mechanism, name, why = found.mechanism, found.name, found.why
+        best = plan(bounds, total)
+        mechanism, name, why = best.mechanism, best.name, best.why
         shows_counts = total.counts is not CountNoise.NONE
-        error = found.preview if shows_counts else replace(found.preview, expected_error=None, radius=None)
+        error = best.preview if shows_counts else replace(best.preview, expected_error=None, radius=None)
     uses = merged(mechanism.guarantees())
     overall, delta, alone = _promise(uses, total, status)
     return ExecutablePlan(

@@ -82,13 +82,17 @@ def price(
     drafts = []
     for counts in (CountNoise.BEST, CountNoise.GAUSSIAN):  # the best noise for one query may not be best for several
         with contextlib.suppress(Unattainable, InvalidParameter):
-            drafts.append(_Drafts(questions, counts, user, schemas, delta).largest(estimated_price, epsilon))
+            drafts.append(_BudgetCandidates(questions, counts, user, schemas, delta).largest(estimated_price, epsilon))
     if not drafts:  # plan once more without suppressing errors, to raise the one that says what is wrong
-        drafts.append(_Drafts(questions, CountNoise.BEST, user, schemas, delta).largest(estimated_price, epsilon))
+        drafts.append(
+            _BudgetCandidates(questions, CountNoise.BEST, user, schemas, delta).largest(estimated_price, epsilon)
+        )
     for draft in sorted(drafts, key=lambda each: _mean_log_error(questions, each.plans)):
         with contextlib.suppress(Unattainable):
-            found = draft.source.largest(searched_price, epsilon, draft.scale)
-            return Priced(found.totals, found.plans, certified_price(_uses(found.plans), delta, Interaction.SETWISE))
+            candidate = draft.source.largest(searched_price, epsilon, draft.scale)
+            return Priced(
+                candidate.totals, candidate.plans, certified_price(_uses(candidate.plans), delta, Interaction.SETWISE)
+            )
     raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=delta))
 
 
@@ -96,21 +100,21 @@ _TOO_LITTLE = "these questions cannot keep epsilon = {epsilon:g} at delta = {del
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _BudgetCandidate:
     """One candidate in the search for the largest budgets of several queries: a budget (`totals`) and a plan for each.
 
     Each query's epsilon is `scale` times its weight. `plans` are in the order of the queries. `source` makes the
     candidates of the same search for other scales.
     """
 
-    source: "_Drafts"
+    source: "_BudgetCandidates"
     scale: float
     totals: tuple[Total, ...]
     plans: tuple[Plan, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Drafts:
+class _BudgetCandidates:
     """The candidates of the search for budgets in which the counts of all queries have the kind of noise `counts`.
 
     `questions` are the queries with their weights. There is one candidate for each scale, the factor by which a query's
@@ -124,7 +128,7 @@ class _Drafts:
     schemas: Sequence[Schema]
     delta: float
 
-    def at(self, scale: float) -> _Draft:
+    def at(self, scale: float) -> _BudgetCandidate:
         """Return the candidate in which the epsilon of each query is `scale` times the query's weight.
 
         A single query gets the whole delta. Several queries get equal shares of half of it, because composing them
@@ -132,17 +136,18 @@ class _Drafts:
         """
         failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)
         totals = tuple(
-            Total(epsilon=Fraction(scale * each.weight), delta=failure, counts=self.counts) for each in self.questions
+            Total(epsilon=Fraction(scale * question.weight), delta=failure, counts=self.counts)
+            for question in self.questions
         )
         plans = tuple(
-            plan_query(each.query, total, self.user, schema, None).plan
-            for each, total, schema in zip(self.questions, totals, self.schemas, strict=True)
+            plan_query(question.query, total, self.user, schema, None).plan
+            for question, total, schema in zip(self.questions, totals, self.schemas, strict=True)
         )
-        return _Draft(self, scale, totals, plans)
+        return _BudgetCandidate(self, scale, totals, plans)
 
     def largest(
         self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
-    ) -> _Draft:
+    ) -> _BudgetCandidate:
         """Return the candidate with about the largest scale at which all queries together cost at most `epsilon`.
 
         `price` is a function that takes the merged uses of all queries and their delta, and returns their cost as an
@@ -151,14 +156,14 @@ class _Drafts:
         once the cost is between `_CLOSE * epsilon` and `epsilon`.
         Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
         """
-        best: _Draft | None = None
+        best: _BudgetCandidate | None = None
         fits, fails = 0.0, float("inf")
         scale = epsilon / sum(each.weight for each in self.questions) if first is None else first
         for _ in range(_MOST_STEPS):
-            found = self.at(scale)
-            cost = price(_uses(found.plans), self.delta)
+            candidate = self.at(scale)
+            cost = price(_uses(candidate.plans), self.delta)
             if cost <= epsilon:
-                best, fits = found, scale
+                best, fits = candidate, scale
                 if cost >= _CLOSE * epsilon:
                     break
             else:
@@ -182,8 +187,8 @@ def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -
     0 if no expected error is known.
     """
     errors = [
-        (each.weight, math.log(plan.error.expected_error))
-        for each, plan in zip(questions, plans, strict=True)
+        (question.weight, math.log(plan.error.expected_error))
+        for question, plan in zip(questions, plans, strict=True)
         if plan.error.expected_error
     ]
     return sum(weight * error for weight, error in errors) / (sum(weight for weight, _ in errors) or 1.0)

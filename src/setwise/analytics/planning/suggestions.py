@@ -28,11 +28,11 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -
     if query.domain is not None or needed is None:
         return ""
     remedies = [*_by_contributions(query, total, needed, weighable), *_by_epsilon(query, total, needed, weighable)]
-    found = f"an item is shown when its count is {needed:,} above those left out"
+    condition = f"an item is shown when its count is {needed:,} above those left out"
     return (
-        f"{found}; {' or '.join(remedies)} would do"
+        f"{condition}; {' or '.join(remedies)} would do"
         if remedies
-        else f"{found}; more can be shown from a list of public items"
+        else f"{condition}; more can be shown from a list of public items"
     )
 
 

@@ -62,9 +62,9 @@ def widest_radius(executable: ExecutablePlan) -> Fraction:
     """
     mechanism = executable.mechanism
     if executable.search is not None:
-        found = executable.search.search.query
-        missing = ["how many groups one user counts in, as in --contributions 1"] if found.auto_contributions else []
-        if any(statistic.is_auto for statistic in found.statistics):
+        query = executable.search.search.query
+        missing = ["how many groups one user counts in, as in --contributions 1"] if query.auto_contributions else []
+        if any(statistic.is_auto for statistic in query.statistics):
             missing.append("the bounds of one user's values, low and high")
         raise InvalidParameter(
             f"how close an answer is depends on the bounds found: give {' and '.join(missing)}, or leave within out"
@@ -91,9 +91,9 @@ def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
     If the half-width depends on the group or is a rank, a note in parentheses says what it refers to, such as "(that of
     means over 1,000 users)".
     """
-    asked = {statistic.radius_unit for statistic in executable.query.statistics if statistic.radius_unit}
+    radius_units = {statistic.radius_unit for statistic in executable.query.statistics if statistic.radius_unit}
     units = dict.fromkeys(kind.radius_unit for kind in STATISTICS.values())  # in the order of the table
-    about = " and".join(unit for unit in units if unit in asked)
+    about = " and".join(unit for unit in units if unit in radius_units)
     return f"±{float(radius):,g}{f' (that{about})' if about else ''}"
 
 
@@ -115,10 +115,10 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
         if not _LEAST <= (epsilon := _epsilon(step)) <= LARGEST_TOTAL:
             return None
         try:
-            found = plan(accuracy.total(epsilon))
+            executable = plan(accuracy.total(epsilon))
         except Unattainable:
             return None
-        return found if widest_radius(found) <= accuracy.within else None
+        return executable if widest_radius(executable) <= accuracy.within else None
 
     top, bottom = _step_below(LARGEST_TOTAL), _step_below(_LEAST) + 1
     start = plan(accuracy.total(Fraction(1)))
@@ -134,15 +134,15 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
         high, reach = min(high + reach, top), 2 * reach
         best = plan_at(high)
     low, reach = high - 1, 1
-    while low > bottom and (found := plan_at(low)) is not None:
-        high, best, low, reach = low, found, max(low - reach, bottom), 2 * reach
+    while low > bottom and (executable := plan_at(low)) is not None:
+        high, best, low, reach = low, executable, max(low - reach, bottom), 2 * reach
     while high - low > 1:
         middle = (low + high) // 2
-        found = plan_at(middle)
-        if found is None:
+        executable = plan_at(middle)
+        if executable is None:
             low = middle
         else:
-            high, best = middle, found
+            high, best = middle, executable
     return best
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from setwise.analytics.bins import Group, Part, Period, Width
+from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, Width
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.mechanisms.labels import Cell, Label
@@ -31,9 +31,9 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
     in a list of ages or star ratings; otherwise they are often identifiers, and count as names.
     """
     match group.bin:
-        case Period():
+        case ConsecutiveTime():
             return Axis.TIME
-        case Width() | Part():
+        case Width() | RecurringTime():
             return Axis.NUMBERS
         case None:
             kind = schema.column(group.column).kind

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from setwise.accounting.notation import rounded_up
+from setwise.accounting.promises import rounded_up
 from setwise.analytics.present.text import average_of_all, visible_text
 from setwise.analytics.query import EVERYTHING
 from setwise.errors import InvalidParameter, MissingExtra
@@ -56,15 +56,15 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
     if answer.kind == "quantile" and len(answer.statistics) > 1:
         whole = answer.labels == (EVERYTHING,)
         return [
-            Bar(cells=(*(() if whole else _texts(each.label)), name), value=found.value, interval=found.interval)
-            for each in answer.items
-            for name, found in zip(names or answer.statistics, each.estimates, strict=True)
+            Bar(cells=(*(() if whole else _texts(item.label)), name), value=estimate.value, interval=estimate.interval)
+            for item in answer.items
+            for name, estimate in zip(names or answer.statistics, item.estimates, strict=True)
         ]
     drawn = []
-    for each in answer.items:
-        found = each.estimates[0] if each.estimates else None
-        value, interval = (each.count, each.interval) if found is None else (found.value, found.interval)
-        drawn.append(Bar(cells=_texts(each.label), value=value, interval=interval))
+    for item in answer.items:
+        estimate = item.estimates[0] if item.estimates else None
+        value, interval = (item.count, item.interval) if estimate is None else (estimate.value, estimate.interval)
+        drawn.append(Bar(cells=_texts(item.label), value=value, interval=interval))
     return drawn
 
 
@@ -236,7 +236,8 @@ def _annotate(
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)
         figure.supxlabel(_wrapped(" ".join(filter(None, sentences)), _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
     axes.set_title(
-        f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {answer.delta:g}, {answer.mechanism}", fontsize=9
+        f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {rounded_up(answer.delta)}, {answer.mechanism}",
+        fontsize=9,
     )
     axes.spines[["top", "right"]].set_visible(False)
 

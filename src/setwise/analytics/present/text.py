@@ -128,7 +128,7 @@ a wide interval would be read as many."""
 
 def found_shares_notes(
     query: Query,
-    asked: Query,
+    stated_query: Query,
     user: str,
     left_out: LeftOutShare | None,
     rows: Sequence[FoundContributions],
@@ -136,17 +136,17 @@ def found_shares_notes(
 ) -> list[str]:
     """Return sentences: which shares of groups, rows and users are left out or clipped by bounds found privately.
 
-    `asked` is the query as the analyst stated it, with `auto` for some bounds, and `query` the same with the found
-    bounds. `user` is the name of the column that tells users apart. `left_out` is the noisy share of (user, group)
-    pairs that the found contribution bound leaves out, None if `asked` states that bound. `rows` has the found bound
-    and the share that it leaves out for each count of rows with an `auto` bound. That share refers to the group in
-    which a user has the most rows, so a smaller share is left out of the user's other groups. `clipped` has, by the
-    name of a statistic, the share of users whose values the found clipping bounds clip.
+    `stated_query` is the query as the analyst stated it, with `auto` for some bounds, and `query` the same with the
+    found bounds. `user` is the name of the column that tells users apart. `left_out` is the noisy share of (user,
+    group) pairs that the found contribution bound leaves out, None if `stated_query` states that bound. `rows` has the
+    found bound and the share that it leaves out for each count of rows with an `auto` bound. That share refers to the
+    group in which a user has the most rows, so a smaller share is left out of the user's other groups. `clipped` has,
+    by the name of a statistic, the share of users whose values the found clipping bounds clip.
     """
     groups = query.groups
     values = f"values of {groups[0]}" if len(groups) == 1 else f"combinations of {' and '.join(groups)}"
     notes = [] if left_out is None else [_share_note(f"{values} of each {user}", left_out)]
-    counts = [statistic for statistic in asked.statistics if statistic.kind == "count" and statistic.is_auto]
+    counts = [statistic for statistic in stated_query.statistics if statistic.kind == "count" and statistic.is_auto]
     where = " in the group where it has most" if groups else ""
     for count, of_rows in zip(dict.fromkeys(counts), rows, strict=True):
         having = "" if count.column is None else f" that have {count.column}"
@@ -296,21 +296,21 @@ def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:
 _PASSED = "every item whose noisy count passed the threshold; rarer ones stay hidden"
 
 
-def ending(query: Query, found: int, complete: bool) -> str:
+def ending(query: Query, item_count: int, complete: bool) -> str:
     """Return a text that says why the list of items in the query's answer ends where it does.
 
-    `found` is the number of items in the list. `complete` is False if the mechanism stopped at its limit on the number
-    of items, so that more items might exist.
+    `item_count` is the number of items in the list. `complete` is False if the mechanism stopped at its limit on the
+    number of items, so that more items might exist.
     """
     if query.item is None:
         return "one number" if len(query.statistics) == 1 else f"{len(query.statistics)} numbers"
-    if query.k is not None and found == query.k:
+    if query.k is not None and item_count == query.k:
         return f"k = {query.k} reached"
     if query.k is None and query.domain is not None:
         return "every item of the domain"
     if query.k is None and not complete:
         return "the limit was reached"
-    if found == 0:
+    if item_count == 0:
         return "no item passed the threshold"
     return "the threshold was reached before k" if query.k else _PASSED
 
@@ -375,10 +375,10 @@ def charge_in_words(request: str) -> str:
     ('Number of users', 'by hand')
     """
     try:
-        asked = json.loads(request)
-        if isinstance(asked, dict) and isinstance(asked.get("live"), dict):
-            return "Live series {name}: users per {item}, every {every}".format_map(asked["live"])
-        query = asked["query"]
+        body = json.loads(request)
+        if isinstance(body, dict) and isinstance(body.get("live"), dict):
+            return "Live series {name}: users per {item}, every {every}".format_map(body["live"])
+        query = body["query"]
     except (ValueError, TypeError, KeyError):
         return request if len(request) <= _LONGEST else request[:_LONGEST] + " …"
     return question_in_words(query) if isinstance(query, dict) else str(query)[:_LONGEST]

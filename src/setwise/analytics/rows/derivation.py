@@ -344,8 +344,10 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
                 step,
                 keys=named(keys),
                 aggregates=tuple(
-                    each if each.argument is None else replace(each, argument=with_released(each.argument, values))
-                    for each in aggregates
+                    aggregate
+                    if aggregate.argument is None
+                    else replace(aggregate, argument=with_released(aggregate.argument, values))
+                    for aggregate in aggregates
                 ),
             )
         case AddWindows(windows=windows):
@@ -389,8 +391,9 @@ def _step_text(step: Step) -> str:
             return f"select {named(columns)}"
         case GroupByUser(user, keys, aggregates):
             computed = ", ".join(
-                f"{each.function} {'*' if each.argument is None else written(each.argument)} AS {each.name!r}"
-                for each in aggregates
+                f"{aggregate.function} {'*' if aggregate.argument is None else written(aggregate.argument)}"
+                f" AS {aggregate.name!r}"
+                for aggregate in aggregates
             )
             return f"by {user!r}, {named(keys)}: {computed}"
         case AddWindows(user, windows, ties):
@@ -445,9 +448,9 @@ def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
-            for each in columns:
-                if each.expression != ColumnValue(each.name):
-                    yield each.expression, not isinstance(each.expression, ColumnValue)
+            for column in columns:
+                if column.expression != ColumnValue(column.name):
+                    yield column.expression, not isinstance(column.expression, ColumnValue)
         case KeepRows(condition):
             yield condition, False
         case GroupByUser(user, keys, aggregates):
@@ -487,8 +490,8 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):
         yield expression.name, number
-    for each in children(expression):
-        yield from _computed_with(each, is_number=number)
+    for child in children(expression):
+        yield from _computed_with(child, is_number=number)
 
 
 def check_names(names: list[str]) -> None:

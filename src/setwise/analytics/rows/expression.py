@@ -346,16 +346,16 @@ def columns_of(expression: RowExpression) -> Iterator[str]:
         yield expression.name
     elif isinstance(expression, UnitKey):
         yield expression.user
-    for each in children(expression):
-        yield from columns_of(each)
+    for child in children(expression):
+        yield from columns_of(child)
 
 
 def released_places(expression: RowExpression) -> Iterator[int]:
     """Yield the index of each scalar subquery whose released number (`ReleasedValue`) `expression` refers to."""
     if isinstance(expression, ReleasedValue):
         yield expression.place
-    for each in children(expression):
-        yield from released_places(each)
+    for child in children(expression):
+        yield from released_places(child)
 
 
 def with_released(expression: RowExpression, values: Mapping[int, float | None]) -> RowExpression:

@@ -99,7 +99,7 @@ def has_aggregate(node: exp.Expr) -> bool:
         return False
     if isinstance(node, exp.Window):
         inner = list(node.this.iter_expressions()) + [
-            each for name, value in node.args.items() if name != "this" for each in _nodes(value)
+            inner_node for name, value in node.args.items() if name != "this" for inner_node in _nodes(value)
         ]
         return any(has_aggregate(each) for each in inner)
     return is_aggregate(node) or any(has_aggregate(each) for each in node.iter_expressions())
@@ -332,16 +332,16 @@ class AggregateReader:
         alias: str | None,
     ) -> Statistic:
         written = f"COUNT(DISTINCT {', '.join(each.name or construct_of(each) for each in expressions)})"
-        found = [self._rows.read(each) for each in expressions]
-        if len(found) != 1:
+        values = [self._rows.read(each) for each in expressions]
+        if len(values) != 1:
             raise unsupported(written, "count the distinct values of one column")
-        only = _of_user(found[0], self._user)
+        only = _of_user(values[0], self._user)
         if only is None:
             words = self._bounds(named, written, GROUP_BOUNDS)
             if words.get("low", 0) != 0 or words.get("bounds") == AUTO:
                 raise InvalidParameter(f"the bounds of {written} are (0, the most distinct values of one user)")
             kept = words.get("high") or self._declared.rows_per_user
-            column = self._column(found[0], condition, alias)
+            column = self._column(values[0], condition, alias)
             return Distinct(column=column) if kept is None else Distinct(column=column, per_user=kept)
         if named:
             raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
@@ -388,9 +388,9 @@ class AggregateReader:
         messages.
         Raises: `InvalidParameter` for any other named argument.
         """
-        for each in named:
-            if each.this.name.lower() != wanted:
-                raise unsupported(f"{each.this.name} in {function}", f"it takes {wanted} => (low, high)")
+        for argument in named:
+            if argument.this.name.lower() != wanted:
+                raise unsupported(f"{argument.this.name} in {function}", f"it takes {wanted} => (low, high)")
         if not named:
             return {}
         if len(named) != 1:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from setwise.analytics.bins import Group, Part, Period, TimeUnit, Width
+from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, TimeUnit, Width
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
 from setwise.analytics.sql.row_values import TRUNCATIONS, is_time_cast, time_column, truncation_parts
@@ -39,21 +39,21 @@ def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
     check_parts(source, "this")
     alias, name = _table(source.this)
     tables, joins = {alias: name}, []
-    for each in select.args.get("joins") or ():
-        alias, name = _table(each.this)
+    for join in select.args.get("joins") or ():
+        alias, name = _table(join.this)
         if alias in tables:
             raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
-        joins.append(_join(each, name, alias, tables))
+        joins.append(_join(join, name, alias, tables))
         tables[alias] = name
     return tables, tuple(joins)
 
 
 def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield all syntax nodes below `node`, a SELECT or a part of one, except subqueries and the nodes inside them."""
-    for each in node.iter_expressions():
-        if not isinstance(each, exp.Select | exp.SetOperation | exp.Subquery | exp.With):
-            yield each
-            yield from own_nodes(each)
+    for child in node.iter_expressions():
+        if not isinstance(child, exp.Select | exp.SetOperation | exp.Subquery | exp.With):
+            yield child
+            yield from own_nodes(child)
 
 
 def inline_windows(select: exp.Expr) -> None:
@@ -102,10 +102,10 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
         several = [f"{name}.{node.name}" for name in tables.values() if f"{name}.{node.name}" in columns]
         if several and table is None:
             raise InvalidParameter(f"several tables have the column {node.name!r}: write {' or '.join(several)}")
-        found = _column_of(node.name, columns)
-        if found is not None:
-            node.meta.setdefault(WRITTEN, found)
-            node.set("this", exp.to_identifier(found, quoted=True))
+        column = _column_of(node.name, columns)
+        if column is not None:
+            node.meta.setdefault(WRITTEN, column)
+            node.set("this", exp.to_identifier(column, quoted=True))
         elif node.this.quoted and table is None and _beside_column(node, columns):
             node.replace(exp.Literal.string(node.name))
 
@@ -129,8 +129,8 @@ def _column_of(name: str, columns: Sequence[str]) -> str | None:
     """
     if name in columns:
         return name
-    found = [column for column in columns if column.lower() == name.lower()]
-    return found[0] if len(found) == 1 else None
+    matching = [column for column in columns if column.lower() == name.lower()]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _table(table: exp.Expr) -> tuple[str, str]:
@@ -362,8 +362,8 @@ def read_group(node: exp.Expr) -> SelectedGroup | None:
     """
     if type(node) is exp.Anonymous and str(node.this).upper() in _NAMING_NULL and len(node.expressions) == 2:
         check_parts(node, "this", "expressions")
-        found, missing = read_group(node.expressions[0]), _null_item(node.expressions[1])
-        return None if found is None or missing is None else replace(found, null_item=missing)
+        inner_group, missing = read_group(node.expressions[0]), _null_item(node.expressions[1])
+        return None if inner_group is None or missing is None else replace(inner_group, null_item=missing)
     group = _group(node)
     return None if group is None else SelectedGroup(group=group, name=node.meta.get(WRITTEN, str(group)))
 
@@ -408,11 +408,11 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     start, such as DATE_TRUNC(x, MONTH), has the bins of that period. None if the cast is none of these.
     """
     if (column := time_column(node)) is not None:
-        return Group(column, Period(TimeUnit.DAY)) if is_date else None
+        return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None
     is_call = type(node) is exp.Anonymous and str(node.this).upper() in (*TRUNCATIONS, "DATE")
     group = _group(node) if is_call or is_time_cast(node) else None
-    if is_date and group is not None and group.bin == Period(TimeUnit.HOUR):
-        return Group(group.column, Period(TimeUnit.DAY))
+    if is_date and group is not None and group.bin == ConsecutiveTime(TimeUnit.HOUR):
+        return Group(group.column, ConsecutiveTime(TimeUnit.DAY))
     return group
 
 
@@ -453,7 +453,7 @@ def _period(node: exp.Expr) -> Group | None:
         return None
     if unit not in _UNITS:
         raise unsupported(f"the unit {unit}", f"write one of {', '.join(_UNITS)}")
-    return Group(name, Period(_UNITS[unit]))
+    return Group(name, ConsecutiveTime(_UNITS[unit]))
 
 
 def _part(node: exp.Expr) -> Group | None:
@@ -464,4 +464,4 @@ def _part(node: exp.Expr) -> Group | None:
     check_parts(node, "this", "expression")
     unit = node.this.name.upper()
     column = time_column(node.args["expression"])
-    return Group(column, Part(_UNITS[unit])) if unit in _UNITS and column is not None else None
+    return Group(column, RecurringTime(_UNITS[unit])) if unit in _UNITS and column is not None else None

@@ -18,7 +18,7 @@ from setwise.mechanisms.labels import NULL_TEXT, Label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SelectSource:
     """The private rows that a SELECT reads: a `table`, the tables joined to it, and a `derivation` of rows from them.
 
     `joins` says which tables are joined, and by which columns. The derivation is a list of steps that keep some of the
@@ -49,7 +49,7 @@ class Core:
 
     name: str
     query: Query
-    source: Source
+    source: SelectSource
     says_nothing_of_contributions: bool = False
     cataloged: tuple[Statistic, ...] = ()
     contributions_source: str = "statement"
@@ -97,7 +97,7 @@ class Problems:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class StatementSettings:
     """Facts that the SQL text of a statement may leave out.
 
     `user` is the user column. `contributions` is the contribution bound, None if none is stated; `contributions_source`
@@ -136,22 +136,22 @@ def with_null_groups(query: Query) -> Query:
     return replace(query, null_item=NULL_TEXT)
 
 
-def stated_bounds(core: Core, found: Mapping[str, object]) -> list[StatedBounds]:
+def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
     """Return the bounds with which `core`, a SELECT over private rows, was answered: of statistics and contributions.
 
-    Each entry says where its bounds came from: the statement, the catalog, or a private search. `found` has the bounds
-    that a search found, as in `PrivateAnswer.found`.
+    Each entry says where its bounds came from: the statement, the catalog, or a private search. `found_bounds` has the
+    bounds that a search found, as in `PrivateAnswer.found`.
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:
-        by_column = None if statistic.kind == "count" else found.get(str(statistic.column))
-        pair = found.get(statistic.name, by_column) if statistic.is_auto else None
+        by_column = None if statistic.kind == "count" else found_bounds.get(str(statistic.column))
+        pair = found_bounds.get(statistic.name, by_column) if statistic.is_auto else None
         source = "found" if statistic.is_auto else "catalog" if statistic in core.cataloged else "statement"
         ends = pair if isinstance(pair, list) else statistic.found_bounds()
         if ends is not None and statistic.name != "users":
             stated.append({"of": statistic.name, "low": ends[0], "high": ends[1], "source": source})
-    bound = found.get("contributions") or core.query.contributions
+    bound = found_bounds.get("contributions") or core.query.contributions
     if core.query.item is not None and isinstance(bound, int):
-        source = "found" if "contributions" in found else core.contributions_source
+        source = "found" if "contributions" in found_bounds else core.contributions_source
         stated.append({"of": "contributions", "low": 1, "high": bound, "source": source})
     return stated

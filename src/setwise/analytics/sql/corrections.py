@@ -119,11 +119,11 @@ def _add_condition(node: exp.Expr, clause: str, condition: exp.Expr) -> None:
     known = node.args.get(clause)
     if clause == "on" and known is None:
         return
-    held = known.this if isinstance(known, exp.Where) else known
+    old_condition = known.this if isinstance(known, exp.Where) else known
     turned = exp.EQ(this=condition.args["expression"].copy(), expression=condition.this.copy())
-    if held is not None and any(each in (condition, turned) for each in held.find_all(exp.EQ)):
+    if old_condition is not None and any(each in (condition, turned) for each in old_condition.find_all(exp.EQ)):
         return
-    both = condition if held is None else exp.and_(held.copy(), condition)
+    both = condition if old_condition is None else exp.and_(old_condition.copy(), condition)
     node.set(clause, exp.Where(this=both) if clause == "where" else both)
 
 
@@ -182,10 +182,10 @@ def _rewrite_select(select: exp.Expr, user: str) -> None:
     group = select.args.get("group")
     if group is not None:
         flat: list[exp.Expr] = []
-        for each in [*group.expressions, *(each for name in _SETS for each in group.args.get(name) or [])]:
-            columns = list(each.find_all(exp.Column))
+        for key in [*group.expressions, *(key for name in _SETS for key in group.args.get(name) or [])]:
+            columns = list(key.find_all(exp.Column))
             refused = inner or any(column.name.lower() == user.lower() for column in columns)
-            flat += columns if isinstance(each, _SET_NODES) and refused else [each]
+            flat += columns if isinstance(key, _SET_NODES) and refused else [key]
         kept = [each for each in flat if inner or each.name.lower() != user.lower()]
         select.set("group", exp.Group(expressions=kept) if kept else None)
         if not inner and len(kept) < len(flat):
@@ -223,12 +223,12 @@ def _keep_countable(select: exp.Expr) -> None:
     """
     group = select.args.get("group")
     kept = []
-    for each in select.expressions:
-        node = each.this if isinstance(each, exp.Alias) else each
+    for selected in select.expressions:
+        node = selected.this if isinstance(selected, exp.Alias) else selected
         grouped = group is not None and any(node in (entry, *entry.expressions) for entry in group.expressions)
         plain = isinstance(node, exp.Anonymous) and str(node.this).upper() in ("COUNT", "SUM", "AVG", "PERCENTILE_CONT")
         if grouped or plain:
-            kept.append(each)
+            kept.append(selected)
     if kept:
         select.set("expressions", kept)
     for name in ("having", "order", "limit", "offset"):

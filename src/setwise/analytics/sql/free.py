@@ -210,8 +210,8 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
         reads = [each for each in tree.find_all(exp.Table) if each.name.lower() == name]
         if len(defined) == len(reads) == 1 and not defined[0].args["alias"].args.get("columns"):
             inner = defined[0].this
-    found = [] if inner is None else _united_selects(inner)
-    return [] if any(each.args.get("distinct") for each in found) else found
+    selects = [] if inner is None else _united_selects(inner)
+    return [] if any(each.args.get("distinct") for each in selects) else selects
 
 
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
@@ -229,9 +229,11 @@ def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     if not all(names) or len({*map(str.lower, names)}) < len(names):
         return
     columns: list[exp.Expr] = []
-    for each in select.expressions:
-        plain = _is_star(each) and not any((each if type(each) is exp.Star else each.this).args.values())
-        columns += [exp.column(name, quoted=True) for name in names] if plain else [each]
+    for selected in select.expressions:
+        plain = _is_star(selected) and not any(
+            (selected if type(selected) is exp.Star else selected.this).args.values()
+        )
+        columns += [exp.column(name, quoted=True) for name in names] if plain else [selected]
     select.set("expressions", columns)
 
 
@@ -261,19 +263,19 @@ def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn
     hidden: list[list[exp.Expr]] = [[] for _ in selects]
     for place, first in enumerate(list(selects[0].expressions)):
         name = first.alias_or_name or str(first.sql(dialect="duckdb"))
-        found = [each[place] for each in precisions]
-        if all(each.flag is None for each in found):
+        branches = [each[place] for each in precisions]
+        if all(each.flag is None for each in branches):
             columns.append(ShellColumn(name=name, is_key=_holds_keys(selects, place, tree)))
             continue
         unreliable = f"unreliable {place}"
-        bounded = any(each.ends is not None for each in found)
+        bounded = any(each.ends is not None for each in branches)
         lower, upper = (f"lower {place}", f"upper {place}") if bounded else (None, None)
-        for added, each in zip(hidden, found, strict=True):
-            added.append(exp.alias_(each.flag or exp.null(), unreliable, quoted=True))
+        for added, branch in zip(hidden, branches, strict=True):
+            added.append(exp.alias_(branch.flag or exp.null(), unreliable, quoted=True))
             if lower is not None and upper is not None:
-                ends = each.ends or (exp.null(), exp.null())
+                ends = branch.ends or (exp.null(), exp.null())
                 added += [exp.alias_(ends[0], lower, quoted=True), exp.alias_(ends[1], upper, quoted=True)]
-        sources = max(each.sources for each in found)
+        sources = max(each.sources for each in branches)
         columns.append(ShellColumn(name=name, lower=lower, upper=upper, unreliable=unreliable, sources=sources))
     for select, added in zip(selects, hidden, strict=True):
         select.set("expressions", [*select.expressions, *added])
@@ -283,14 +285,14 @@ def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn
 def _precisions(select: exp.Expr, tree: exp.Expr) -> list[_ColumnPrecision]:
     """Return for each result column of a SELECT over released rows how precise it is; `tree` is the whole statement."""
     hidden_of = _hidden_columns(select, tree)
-    found = []
-    for each in select.expressions:
-        node = each.unalias()
+    columns_precision = []
+    for selected in select.expressions:
+        node = selected.unalias()
         flag = _unreliable(node, hidden_of)
         ends = None if flag is None else interval_ends(node, hidden_of)
         sources = 0 if ends is None else sum(statistic.sources for statistic in _statistics(node, hidden_of))
-        found.append(_ColumnPrecision(flag, ends, sources))
-    return found
+        columns_precision.append(_ColumnPrecision(flag, ends, sources))
+    return columns_precision
 
 
 def _is_key(node: exp.Expr, select: exp.Expr, tree: exp.Expr) -> bool:
@@ -368,9 +370,9 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     if not passed or not _have_equal_columns(passed) or any(map(_is_star, select.expressions)):
         return lambda _: None
     known = {
-        each.name.lower(): HiddenColumns(each.lower, each.upper, each.unreliable, each.sources)
-        for each in _with_ends(passed, tree)
-        if each.unreliable is not None
+        column.name.lower(): HiddenColumns(column.lower, column.upper, column.unreliable, column.sources)
+        for column in _with_ends(passed, tree)
+        if column.unreliable is not None
     }
     return lambda name: known.get(name.lower())
 
@@ -391,7 +393,7 @@ def _statistics(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
     `ends_of` maps the name of a column to its hidden columns, or to None.
     """
     names = [column.name for column in node.find_all(exp.Column)]
-    return list(dict.fromkeys(found for name in names if (found := ends_of(name)) is not None))
+    return list(dict.fromkeys(hidden for name in names if (hidden := ends_of(name)) is not None))
 
 
 def _unreliable(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None:
@@ -404,7 +406,7 @@ def _unreliable(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None:
     """
     if has_aggregate(node) or node.find(exp.Window, exp.Subquery, exp.Select) is not None:
         return None
-    flags: list[exp.Expr] = [exp.column(found.unreliable, quoted=True) for found in _statistics(node, ends_of)]
+    flags: list[exp.Expr] = [exp.column(hidden.unreliable, quoted=True) for hidden in _statistics(node, ends_of)]
     if not flags:
         return None
     for quotient in node.find_all(exp.Div):
@@ -440,10 +442,10 @@ def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Ex
         case exp.Paren():
             return interval_ends(node.this, ends_of)
         case exp.Column():
-            found = ends_of(node.name)
-            if found is None or found.lower is None or found.upper is None:
+            hidden = ends_of(node.name)
+            if hidden is None or hidden.lower is None or hidden.upper is None:
                 return None
-            return exp.column(found.lower, quoted=True), exp.column(found.upper, quoted=True)
+            return exp.column(hidden.lower, quoted=True), exp.column(hidden.upper, quoted=True)
         case exp.Anonymous() if str(node.this).upper() in _INCREASING and node.expressions:
             first, *more = node.expressions
             return _apply_to_ends(

@@ -93,8 +93,8 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
         single.set("group", exp.Group(expressions=[each.copy() for each in members]) if members else None)
         shown = [_named(each, _in_set(each.copy(), columns, absent)) for each in select.expressions]
         hidden = [
-            exp.alias_(_in_set(each.copy(), columns, absent), f"order {place}", quoted=True)
-            for place, each in enumerate(sorting)
+            exp.alias_(_in_set(sort_key.copy(), columns, absent), f"order {place}", quoted=True)
+            for place, sort_key in enumerate(sorting)
         ]
         single.set("expressions", [*shown, *hidden])
         having = select.args.get("having")
@@ -130,8 +130,8 @@ def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
     names = [each.alias_or_name.lower() for each in select.expressions]
     hidden: list[exp.Expr] = []
     terms = []
-    for each in order.expressions:
-        term, node = each.copy(), each.this
+    for sort_key in order.expressions:
+        term, node = sort_key.copy(), sort_key.this
         if type(node) is exp.Literal:
             terms.append(term)
             continue
@@ -156,8 +156,8 @@ def _without_aliases(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 
     def replaced(inner: exp.Expr) -> exp.Expr:
         if type(inner) is exp.Column and not inner.table and inner.name.lower() in aliases:
-            meant: exp.Expr = aliases[inner.name.lower()].copy()
-            return meant
+            expression: exp.Expr = aliases[inner.name.lower()].copy()
+            return expression
         return inner
 
     return node.transform(replaced)
@@ -222,19 +222,19 @@ def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
         return selected
     if type(node) is exp.Column and not node.table:
-        for each in select.expressions:
-            if isinstance(each, exp.Alias) and each.alias.lower() == node.name.lower():
-                meant: exp.Expr = each.this
-                return meant
+        for selected in select.expressions:
+            if isinstance(selected, exp.Alias) and selected.alias.lower() == node.name.lower():
+                expression: exp.Expr = selected.this
+                return expression
     return node
 
 
 def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    found: list[exp.Expr] = []
+    distinct: list[exp.Expr] = []
     for node in nodes:
-        if node not in found:
-            found.append(node)
-    return found
+        if node not in distinct:
+            distinct.append(node)
+    return distinct
 
 
 def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Expr]) -> exp.Expr:
@@ -256,9 +256,9 @@ def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Ex
         return exp.Literal.number(bits)
     if is_aggregate(node) or not (has_aggregate(node) or node.find(exp.Column, exp.Anonymous)):
         return node
-    for each in list(node.iter_expressions()):
-        if not isinstance(each, exp.Identifier | exp.Subquery | exp.Select):
-            each.replace(_in_set(each, columns, absent))
+    for child in list(node.iter_expressions()):
+        if not isinstance(child, exp.Identifier | exp.Subquery | exp.Select):
+            child.replace(_in_set(child, columns, absent))
     return node
 
 

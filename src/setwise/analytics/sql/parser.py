@@ -22,7 +22,7 @@ from setwise.analytics.rows.expression import ReleasedValue
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
 from setwise.analytics.sql.clauses import own_nodes, read_tables
-from setwise.analytics.sql.core import Core, Problems, Settings, Source
+from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.corrections import corrections
 from setwise.analytics.sql.free import Shell, check_free, shell_of
 from setwise.analytics.sql.grouping_sets import has_grouping_sets, split_grouping_sets
@@ -100,7 +100,7 @@ def parse_sql(
     except InvalidParameter as error:
         if user is None:
             raise
-        refusal = _refusal(text, Settings(user=user), facts, columns, [str(error)])
+        refusal = _refusal(text, StatementSettings(user=user), facts, columns, [str(error)])
         raise InvalidParameter(refusal) from None
     named = options.get("privacy_unit_column", user)
     if named is None:
@@ -114,7 +114,7 @@ def parse_sql(
             raise InvalidParameter("contributions are given twice: leave out max_groups_contributed")
         bound = options["max_groups_contributed"]
         contributions = AUTO if bound == AUTO else number_in(bound, "max_groups_contributed")  # type: ignore[assignment]
-    settings = Settings(
+    settings = StatementSettings(
         user=named,
         contributions=facts.contributions if contributions is None else contributions,
         contributions_source="catalog" if contributions is None and facts.contributions is not None else "statement",
@@ -137,7 +137,7 @@ def parse_sql(
 
 
 def _refusal(
-    text: str, settings: Settings, facts: TableFacts, columns: Sequence[str] | None, problems: Sequence[str]
+    text: str, settings: StatementSettings, facts: TableFacts, columns: Sequence[str] | None, problems: Sequence[str]
 ) -> str:
     """Return the error message for the refused statement `text`: all its `problems`, and a statement to write instead.
 
@@ -179,7 +179,7 @@ class _Public:
     name: str
 
 
-_Result: TypeAlias = Source | _Free | _Public
+_Result: TypeAlias = SelectSource | _Free | _Public
 
 
 class _StatementReader:
@@ -189,7 +189,7 @@ class _StatementReader:
     `problems`, so that one refusal can name them all.
     """
 
-    def __init__(self, settings: Settings, facts: TableFacts, columns: Sequence[str] | None) -> None:
+    def __init__(self, settings: StatementSettings, facts: TableFacts, columns: Sequence[str] | None) -> None:
         self._settings = settings
         self._facts = facts
         self._columns = None if columns is None else tuple(columns)
@@ -206,19 +206,19 @@ class _StatementReader:
         Raises: `InvalidParameter` if the statement reads no private table.
         """
         self._ties = tuple(sorted({each.name.lower() for each in tree.find_all(exp.Identifier)}))
-        found = self._query(tree, {}, top=True)
-        if isinstance(found, Source):
+        result = self._query(tree, {}, top=True)
+        if isinstance(result, SelectSource):
             self.problems.found.append(
                 "the statement shows rows of single users: aggregate over them, as in SELECT COUNT(*) FROM (..)"
             )
-        if self.problems.found or not isinstance(found, _Free):
+        if self.problems.found or not isinstance(result, _Free):
             return None
         if not self._cores:
             raise InvalidParameter("the statement reads no private table: ask DuckDB or any other database")
-        if found.outputs is not None and len(self._cores) == 1:
-            return Statement(cores=tuple(self._cores), outputs=found.outputs, user=self._settings.user)
+        if result.outputs is not None and len(self._cores) == 1:
+            return Statement(cores=tuple(self._cores), outputs=result.outputs, user=self._settings.user)
         try:
-            shell = shell_of(found.node, self._public)
+            shell = shell_of(result.node, self._public)
         except (SqlglotError, ValueError):
             raise InvalidParameter("the part over released rows cannot be written for DuckDB") from None
         named = () if shell.columns is None else shell.columns
@@ -249,10 +249,10 @@ class _StatementReader:
     def _set_operation(self, node: exp.Expr, known: Mapping[str, _Result]) -> _Result | None:
         known = self._with(node, known)
         for side in ("this", "expression"):
-            found = self._query(node.args[side], known)
-            if isinstance(found, _Free):
-                node.set(side, found.node)
-            elif found is not None:
+            result = self._query(node.args[side], known)
+            if isinstance(result, _Free):
+                node.set(side, result.node)
+            elif result is not None:
                 with self.problems.collect():
                     raise unsupported(
                         f"{construct_of(node)} of private rows", "aggregate each side first, and unite the results"
@@ -274,17 +274,17 @@ class _StatementReader:
             with self.problems.collect():
                 raise unsupported("WITH RECURSIVE", "write WITH")
         kept = []
-        for each in clause.expressions:
-            found = self._query(each.this, names)
-            if found is None:
-                names[each.alias.lower()] = _Free(each.this)
+        for common_table in clause.expressions:
+            result = self._query(common_table.this, names)
+            if result is None:
+                names[common_table.alias.lower()] = _Free(common_table.this)
                 continue
-            if isinstance(found, _Free):
-                each.set("this", found.node)
-                kept.append(each)
-            elif each.args["alias"].args.get("columns"):
+            if isinstance(result, _Free):
+                common_table.set("this", result.node)
+                kept.append(common_table)
+            elif common_table.args["alias"].args.get("columns"):
                 self.problems.found.append("a common table expression over private rows takes aliases in its SELECT")
-            names[each.alias.lower()] = found
+            names[common_table.alias.lower()] = result
         node.set("with_", exp.With(expressions=kept) if kept else None)
         return names
 
@@ -306,13 +306,13 @@ class _StatementReader:
         whole = select.copy() if has_grouping_sets(select) else None
         joins = select.args.get("joins") or []
         tables = [source.this, *(join.this for join in joins)]
-        found: list[_Result | None] = [self._table(each, known) for each in tables]
-        if any(each is None for each in found):
+        results: list[_Result | None] = [self._table(each, known) for each in tables]
+        if any(each is None for each in results):
             return None
-        private = [isinstance(each, Source) for each in found]
+        private = [isinstance(each, SelectSource) for each in results]
         if not any(private):
-            return self._free(select, tables, found, known)
-        if any(isinstance(each, _Free) for each in found):
+            return self._free(select, tables, results, known)
+        if any(isinstance(each, _Free) for each in results):
             raise InvalidParameter(
                 "released rows are joined to private rows: aggregate the private table in a subquery of its own, and "
                 "join the two results"
@@ -322,9 +322,9 @@ class _StatementReader:
         if not private[0]:
             place = private.index(True)
             _private_first(select, place)
-            found[0], found[place] = found[place], found[0]
+            results[0], results[place] = results[place], results[0]
         released = self._released(known)
-        rows = self._source(select, found, known)
+        rows = self._source(select, results, known)
         if self._is_per_user(select, top=top):
             return PerUserReader(select, rows, self._settings, self.problems, released, self._ties).read()
         name = f"core_{len(self._cores)}"
@@ -376,9 +376,9 @@ class _StatementReader:
         """
         clause = select.args.get("with_")
         grouped = split_grouping_sets(select)
-        found = [self._read_select(each, known, top=True) for each in grouped.selects]
-        nodes = [each.node for each in found if isinstance(each, _Free)]
-        if len(nodes) < len(found):
+        results = [self._read_select(each, known, top=True) for each in grouped.selects]
+        nodes = [each.node for each in results if isinstance(each, _Free)]
+        if len(nodes) < len(results):
             return None
         united = grouped.united(nodes)
         if clause is not None:
@@ -394,10 +394,10 @@ class _StatementReader:
         if node.args.get("pivots"):
             raise unsupported("PIVOT", "write SUM(CASE WHEN c = 'a' THEN x END) AS a for each column of the result")
         if isinstance(node, exp.Subquery):
-            found = self._query(node.this, known)
-            if isinstance(found, _Free):
-                node.set("this", found.node)
-            return found
+            result = self._query(node.this, known)
+            if isinstance(result, _Free):
+                node.set("this", result.node)
+            return result
         if not isinstance(node, exp.Table) or not all(type(part) is exp.Identifier for part in node.parts):
             inner = node.this if isinstance(node, exp.Table) else node
             raise unsupported(f"{construct_of(inner)} in FROM", "name one table")
@@ -406,26 +406,26 @@ class _StatementReader:
             return known[name.lower()]
         if name in self._facts.public:
             return _Public(name)
-        return Source(table=name)
+        return SelectSource(table=name)
 
     def _free(
         self,
         select: exp.Expr,
         tables: Sequence[exp.Expr],
-        found: Sequence[_Result | None],
+        results: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
         """Return `select`, which reads no private rows itself, after converting the subqueries in its expressions.
 
-        `tables` are the nodes of its FROM and JOIN, `found` the table that each stands for (None after an error), and
+        `tables` are the nodes of its FROM and JOIN, `results` the table that each stands for (None after an error), and
         `known` the common table expressions by name.
         """
-        for node, each in zip(tables, found, strict=True):
-            if isinstance(each, _Public):
-                self._public[each.name] = each.name
-                if not node.alias and "." in each.name:
-                    node.set("alias", exp.TableAlias(this=exp.to_identifier(each.name.rpartition(".")[2])))
-                node.set("this", exp.to_identifier(each.name, quoted=True))
+        for node, result in zip(tables, results, strict=True):
+            if isinstance(result, _Public):
+                self._public[result.name] = result.name
+                if not node.alias and "." in result.name:
+                    node.set("alias", exp.TableAlias(this=exp.to_identifier(result.name.rpartition(".")[2])))
+                node.set("this", exp.to_identifier(result.name, quoted=True))
                 node.set("db", None)
                 node.set("catalog", None)
         for inner in [each for each in select.find_all(exp.Subquery) if each.parent_select is select]:
@@ -439,19 +439,19 @@ class _StatementReader:
         check_free(select)
         return _Free(select)
 
-    def _source(self, select: exp.Expr, found: Sequence[_Result | None], known: Mapping[str, _Result]) -> Source:
+    def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
         """Return the private rows that a SELECT reads, with joined tables and subqueries about the same user.
 
-        `found` are the tables of FROM and JOIN (None after an error), and `known` the common table expressions by name.
-        Also removes qualifiers such as t. from the SELECT's column references, in place.
+        `tables` are the tables of FROM and JOIN (None after an error), and `known` the common table expressions by
+        name. Also removes qualifiers such as t. from the SELECT's column references, in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
-        base = found[0]
-        assert isinstance(base, Source), "the private table comes first"
+        base = tables[0]
+        assert isinstance(base, SelectSource), "the private table comes first"
         user_joins = [
             (join, rows)
-            for join, rows in zip(joins, found[1:], strict=True)
-            if isinstance(rows, Source) and (rows.table == base.table or self._is_derived(join.this, known))
+            for join, rows in zip(joins, tables[1:], strict=True)
+            if isinstance(rows, SelectSource) and (rows.table == base.table or self._is_derived(join.this, known))
         ]
         if user_joins:
             kept = [join for join in joins if all(join is not other for other, _ in user_joins)]
@@ -470,8 +470,8 @@ class _StatementReader:
         return rows
 
     def _with_subquery(
-        self, node: exp.Expr, rows: Source, scope: Scope, known: Mapping[str, _Result], reader: RowReader
-    ) -> Source:
+        self, node: exp.Expr, rows: SelectSource, scope: Scope, known: Mapping[str, _Result], reader: RowReader
+    ) -> SelectSource:
         """Return `rows` with added columns that hold, in each row, the result of the subquery `node` for its user.
 
         In the SELECT, an expression over these columns replaces `node`. Returns `rows` unchanged if the subquery is not
@@ -482,18 +482,18 @@ class _StatementReader:
         if subquery is None:
             return rows
         refused = len(self.problems.found)
-        found = self._select(subquery.select, known, top=False)
+        result = self._select(subquery.select, known, top=False)
         number = next(self._numbers)
-        if isinstance(found, Source):
-            rows, replaced = with_subquery(subquery, found, rows, scope, self._settings.user, number, reader.read)
+        if isinstance(result, SelectSource):
+            rows, replaced = with_subquery(subquery, result, rows, scope, self._settings.user, number, reader.read)
             node.replace(replaced)
         elif len(self.problems.found) == refused:
             raise unsupported("a correlated subquery over released rows or public tables", "join the table instead")
         return rows
 
     def _base(
-        self, select: exp.Expr, first: exp.Expr, base: Source, known: Mapping[str, _Result]
-    ) -> tuple[Source, Scope]:
+        self, select: exp.Expr, first: exp.Expr, base: SelectSource, known: Mapping[str, _Result]
+    ) -> tuple[SelectSource, Scope]:
         """Return the private rows of a SELECT's first table and the plain tables joined to it, with their `Scope`.
 
         `first` is the syntax node of the first table, `base` the rows that it stands for, and `known` the common table
@@ -508,7 +508,7 @@ class _StatementReader:
         table = next(iter(names.values()))
         schema = None if self._facts.schema_of is None else self._facts.schema_of(table, joins)
         columns = self._columns if schema is None else schema.names
-        source = Source(table=table, joins=joins, schema=schema, columns=columns)
+        source = SelectSource(table=table, joins=joins, schema=schema, columns=columns)
         return source, Scope(names, columns)
 
     def _is_derived(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
@@ -536,11 +536,11 @@ class _StatementReader:
             return False
         if group.args.get("all"):
             return any(_is_column(each, user) for each in selected)
-        for each in group.expressions:
-            meant = each
-            if type(each) is exp.Literal and str(each.this).isdecimal() and 1 <= int(each.this) <= len(selected):
-                meant = selected[int(each.this) - 1]
-            if _is_column(meant, user):
+        for key in group.expressions:
+            resolved_key = key
+            if type(key) is exp.Literal and str(key.this).isdecimal() and 1 <= int(key.this) <= len(selected):
+                resolved_key = selected[int(key.this) - 1]
+            if _is_column(resolved_key, user):
                 return True
         return False
 
@@ -552,10 +552,10 @@ class _StatementReader:
                 raise unsupported(
                     "a subquery of several rows in a condition", "compare with one number, as in (SELECT AVG(x) FROM t)"
                 )
-            found = self._query(inner, known)
-            if not isinstance(found, _Free):
+            result = self._query(inner, known)
+            if not isinstance(result, _Free):
                 raise InvalidParameter("a subquery in a condition must be one number, as in (SELECT AVG(x) FROM t)")
-            self._scalars.append(Shell(sql=found.node.sql(dialect="duckdb", identify=True)))
+            self._scalars.append(Shell(sql=result.node.sql(dialect="duckdb", identify=True)))
             return ReleasedValue(len(self._scalars) - 1)
 
         return released
@@ -568,10 +568,10 @@ class _StatementReader:
         """
 
         def converted(node: exp.Expr) -> exp.Expr:
-            found = self._query(node.this, known)
-            if isinstance(found, _Free):
-                node.set("this", found.node)
-            elif found is not None:
+            result = self._query(node.this, known)
+            if isinstance(result, _Free):
+                node.set("this", result.node)
+            elif result is not None:
                 raise InvalidParameter(
                     "a subquery beside aggregates must be aggregated itself, as in (SELECT COUNT(*) FROM t)"
                 )

@@ -25,7 +25,7 @@ from setwise.analytics.rows.derivation import (
 from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
 from setwise.analytics.sql.clauses import WRITTEN
-from setwise.analytics.sql.core import Problems, Settings, Source
+from setwise.analytics.sql.core import Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
 from setwise.analytics.sql.user_windows import read_window
@@ -53,8 +53,8 @@ class PerUserReader:
     def __init__(
         self,
         select: exp.Expr,
-        source: Source,
-        settings: Settings,
+        source: SelectSource,
+        settings: StatementSettings,
         problems: Problems,
         released: Released,
         ties: tuple[str, ...] = (),
@@ -72,8 +72,8 @@ class PerUserReader:
         self._windows: list[UserWindow] = []
         self._definitions = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
 
-    def read(self) -> Source:
-        """Return the derived table of private rows that the SELECT computes, as a `Source`.
+    def read(self) -> SelectSource:
+        """Return the derived table of private rows that the SELECT computes, as a `SelectSource`.
 
         Errors in the SELECT are added to `problems`.
         """
@@ -93,7 +93,7 @@ class PerUserReader:
         else:
             steps += self._projected()
         columns = self._names(steps)
-        return Source(
+        return SelectSource(
             table=self._source.table,
             joins=self._source.joins,
             derivation=self._source.derivation.then(*steps),
@@ -114,11 +114,11 @@ class PerUserReader:
         user = self._settings.user
         stars = [each for each in self._select.expressions if _is_star(each)]
         named = []
-        for each in self._select.expressions:
-            if each in stars:
+        for selected in self._select.expressions:
+            if selected in stars:
                 continue
-            with self._problems.collect(each):
-                named.append(self._named(each, self._over_rows))
+            with self._problems.collect(selected):
+                named.append(self._named(selected, self._over_rows))
         steps = self._window_steps(self._over_rows)
         with self._problems.collect():
             check_names([each.name for each in named])
@@ -141,8 +141,8 @@ class PerUserReader:
             return exp.column(self._window(node, read), quoted=True)
         if isinstance(node, exp.Subquery | exp.Select):
             return node
-        for each in list(node.iter_expressions()):
-            each.replace(self._windows_replaced(each, read))
+        for child in list(node.iter_expressions()):
+            child.replace(self._windows_replaced(child, read))
         return node
 
     def _window(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> str:
@@ -153,9 +153,9 @@ class PerUserReader:
         """
         name = f"window_{len(self._source.derivation.steps)}_{len(self._windows)}"
         window = read_window(node, name, self._settings.user, self._definitions, read)
-        for each in self._windows:
-            if replace(each, name=name) == window:
-                return each.name
+        for known_window in self._windows:
+            if replace(known_window, name=name) == window:
+                return known_window.name
         self._windows.append(window)
         return name
 
@@ -183,10 +183,10 @@ class PerUserReader:
         A name that is also a column of the private rows means that column, and is not replaced.
         """
         if type(node) is exp.Column and node.name in self._aliases and node.name not in (self._source.columns or ()):
-            meant: exp.Expr = self._aliases[node.name].copy()
-            return meant
-        for each in list(node.iter_expressions()):
-            each.replace(self._aliases_replaced(each))
+            expression: exp.Expr = self._aliases[node.name].copy()
+            return expression
+        for child in list(node.iter_expressions()):
+            child.replace(self._aliases_replaced(child))
         return node
 
     def _with_user(self, named: Sequence[NamedExpression]) -> tuple[NamedExpression, ...]:
@@ -196,9 +196,9 @@ class PerUserReader:
         """
         user = self._settings.user
         kept = [each for each in named if each.name.lower() != user.lower()]
-        for each in named:
-            renamed = each.expression == ColumnValue(user) and each.name != user
-            if renamed or (each.name.lower() == user.lower() and each.expression != ColumnValue(user)):
+        for expression in named:
+            renamed = expression.expression == ColumnValue(user) and expression.name != user
+            if renamed or (expression.name.lower() == user.lower() and expression.expression != ColumnValue(user)):
                 raise InvalidParameter(f"the user column {user!r} keeps its name in subqueries: leave out its alias")
         return (NamedExpression(user, ColumnValue(user)), *kept)
 
@@ -210,11 +210,11 @@ class PerUserReader:
         user = self._settings.user
         self._read_keys()
         outputs = []
-        for each in self._select.expressions:
-            with self._problems.collect(each):
-                if _is_star(each):
+        for selected in self._select.expressions:
+            with self._problems.collect(selected):
+                if _is_star(selected):
                     raise unsupported("* with GROUP BY", "name the columns")
-                outputs.append(self._named(each, self._over_groups))
+                outputs.append(self._named(selected, self._over_groups))
         having = self._select.args.get("having")
         condition = None
         if having is not None:
@@ -289,8 +289,8 @@ class PerUserReader:
             raise InvalidParameter(f"the column {node.name!r} is not grouped: add it to GROUP BY, or aggregate it")
         if is_aggregate(node):
             return exp.column(self._aggregate(node), quoted=True)
-        for each in list(node.iter_expressions()):
-            each.replace(self._replaced(each))
+        for child in list(node.iter_expressions()):
+            child.replace(self._replaced(child))
         return node
 
     def _aggregate(self, node: exp.Expr) -> str:
@@ -325,9 +325,9 @@ class PerUserReader:
     def _add(self, function: UserFunction, argument: RowExpression | None, condition: RowExpression | None) -> str:
         if condition is not None:
             argument = Case((Branch(condition, ConstantValue(1) if argument is None else argument),))
-        for each in self._aggregates:
-            if (each.function, each.argument) == (function, argument):
-                return each.name
+        for aggregate in self._aggregates:
+            if (aggregate.function, aggregate.argument) == (function, argument):
+                return aggregate.name
         name = f"aggregate_{len(self._aggregates)}"
         self._aggregates.append(UserAggregate(name, function, argument))
         return name

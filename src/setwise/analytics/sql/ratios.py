@@ -74,12 +74,12 @@ def _argument(node: exp.Expr) -> exp.Expr | None:
 
 def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     """Yield the aggregate calls (dividend, divisor) of each ratio of two aggregates in `node`, by / or SAFE_DIVIDE."""
-    for each in (node, *own_nodes(node)):
+    for inner_node in (node, *own_nodes(node)):
         sides: list[exp.Expr] = []
-        if isinstance(each, exp.Div):
-            sides = [each.this, each.args["expression"]]
-        elif isinstance(each, exp.Anonymous) and str(each.this).upper() == "SAFE_DIVIDE":
-            sides = each.expressions
+        if isinstance(inner_node, exp.Div):
+            sides = [inner_node.this, inner_node.args["expression"]]
+        elif isinstance(inner_node, exp.Anonymous) and str(inner_node.this).upper() == "SAFE_DIVIDE":
+            sides = inner_node.expressions
         calls = [call for call in map(_aggregate_within, sides) if call is not None]
         if len(sides) == len(calls) == 2:
             yield calls[0], calls[1]

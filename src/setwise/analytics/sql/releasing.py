@@ -14,14 +14,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from setwise.analytics.bins import Group, Period, group_of
+from setwise.analytics.bins import ConsecutiveTime, Group, group_of
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Count, Query, Statistic, statistic_name
 from setwise.analytics.rows.derivation import AddColumns, KeepRows, NamedExpression
 from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.sql.aggregates import AggregateReader, has_aggregate, is_aggregate
 from setwise.analytics.sql.clauses import WRITTEN, SelectedGroup, filter_text, inline_windows, read_group
-from setwise.analytics.sql.core import Core, Problems, Settings, Source
+from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.ratios import argument_text, ratio_advice, sql_text
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import Released, RowReader
@@ -67,8 +67,8 @@ class CoreBuilder:
         self,
         select: exp.Expr,
         name: str,
-        source: Source,
-        settings: Settings,
+        source: SelectSource,
+        settings: StatementSettings,
         problems: Problems,
         released: Released,
         free_subquery: Callable[[exp.Expr], exp.Expr],
@@ -230,15 +230,15 @@ class CoreBuilder:
         """
         if expression in self._computed:
             return self._computed[expression]
-        taken = {name.lower() for name in (*(self._source.columns or ()), *self._computed.values())}
+        names_in_use = {name.lower() for name in (*(self._source.columns or ()), *self._computed.values())}
         text = " ".join(_UNSAFE.sub(" ", alias or "").split())[:_LONGEST_NAME].strip() or "expression"
         names = [alias] if alias is not None and _PLAIN.fullmatch(alias) else [text]
-        names += [f"{text[: _LONGEST_NAME - 4]}_{place}" for place in range(1, len(taken) + 2)]
-        name = next(name for name in names if name.lower() not in taken)
+        names += [f"{text[: _LONGEST_NAME - 4]}_{place}" for place in range(1, len(names_in_use) + 2)]
+        name = next(name for name in names if name.lower() not in names_in_use)
         self._computed[expression] = name
         return name
 
-    def _derived(self) -> Source:
+    def _derived(self) -> SelectSource:
         """Return the private rows that the query aggregates: only rows that satisfy the conditions, with new columns.
 
         The conditions are those of WHERE that the filter language cannot state; the new columns are the row expressions
@@ -250,7 +250,7 @@ class CoreBuilder:
             steps.append(AddColumns(tuple(NamedExpression(name, each) for each, name in self._computed.items())))
         if not steps:
             return source
-        return Source(
+        return SelectSource(
             table=source.table,
             joins=source.joins,
             derivation=source.derivation.then(*steps),
@@ -277,7 +277,7 @@ class CoreBuilder:
             if not group.expressions:
                 with self._problems.collect():
                     raise InvalidParameter("GROUP BY names no column: name one, or leave it out")
-        found: list[tuple[exp.Expr, SelectedGroup | None]] = []
+        group_nodes: list[tuple[exp.Expr, SelectedGroup | None]] = []
         for node in nodes:
             with self._problems.collect(node):
                 if has_aggregate(node):
@@ -289,19 +289,21 @@ class CoreBuilder:
                         f"GROUP BY {self._settings.user} shows single users: group by users in a subquery, and "
                         "aggregate over them"
                     )
-                if node not in [each for each, _ in found]:
-                    found.append((node, read_group(node)))
-        nulls = {each.null_item for _, each in found if each is not None}
-        for node, each in found:
-            alone = len(nulls) == 1 and all(other is not None for _, other in found)
-            mixed = each is not None and each.null_item is not None and not alone
+                if node not in [each for each, _ in group_nodes]:
+                    group_nodes.append((node, read_group(node)))
+        nulls = {each.null_item for _, each in group_nodes if each is not None}
+        for node, selected_group in group_nodes:
+            alone = len(nulls) == 1 and all(other is not None for _, other in group_nodes)
+            mixed = selected_group is not None and selected_group.null_item is not None and not alone
             with self._problems.collect(node):
-                if each is None or mixed:
+                if selected_group is None or mixed:
                     alias = next((name for name, other in self._aliases.items() if other == node), None)
                     column = self._compute(self._rows.read(node), alias or sql_text(node))
                     self._groups.append(_GroupColumn(node, str(Group(column)), alias or sql_text(node)))
                 else:
-                    self._groups.append(_GroupColumn(node, str(each.group), each.name, each))
+                    self._groups.append(
+                        _GroupColumn(node, str(selected_group.group), selected_group.name, selected_group)
+                    )
 
     def _meant(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
         """Return the expression that `node`, an entry of GROUP BY, refers to by number or alias, or `node` itself.
@@ -323,9 +325,13 @@ class CoreBuilder:
             return self._aliases[node.name]
         if type(node) is exp.Column and node.name in self._aliases:
             # The name is both a column and an alias: it means the column, unless the alias is for bins of that column.
-            meant = self._aliases[node.name]
-            plain = type(meant) is exp.Column
-            return meant if not plain and any(each.name == node.name for each in meant.find_all(exp.Column)) else node
+            expression = self._aliases[node.name]
+            plain = type(expression) is exp.Column
+            return (
+                expression
+                if not plain and any(each.name == node.name for each in expression.find_all(exp.Column))
+                else node
+            )
         return node
 
     def _is_user(self, node: exp.Expr) -> bool:
@@ -336,9 +342,9 @@ class CoreBuilder:
         outputs: list[tuple[str, exp.Expr]] = []
         if not self._select.expressions:
             self._problems.found.append("the SELECT names no column: name what to show")
-        for each in self._select.expressions:
-            with self._problems.collect(each):
-                node, alias = (each.this, each.alias) if type(each) is exp.Alias else (each, None)
+        for selected in self._select.expressions:
+            with self._problems.collect(selected):
+                node, alias = (selected.this, selected.alias) if type(selected) is exp.Alias else (selected, None)
                 if type(node) is exp.Star or (type(node) is exp.Column and type(node.this) is exp.Star):
                     raise InvalidParameter(
                         f"SELECT * shows rows of single users: name columns of GROUP BY, and COUNT(*) or "
@@ -366,15 +372,15 @@ class CoreBuilder:
 
     def _group_place(self, node: exp.Expr) -> int | None:
         inner = node.unnest()
-        for place, each in enumerate(self._groups):
-            if each.node.unnest() == inner:
+        for place, built_group in enumerate(self._groups):
+            if built_group.node.unnest() == inner:
                 return place
-            if each.selected is not None and type(inner) is not exp.Literal and not has_aggregate(inner):
+            if built_group.selected is not None and type(inner) is not exp.Literal and not has_aggregate(inner):
                 try:
-                    found = read_group(inner)
+                    group = read_group(inner)
                 except InvalidParameter:
                     continue
-                if found is not None and found == each.selected:
+                if group is not None and group == built_group.selected:
                     return place
         return None
 
@@ -407,9 +413,9 @@ class CoreBuilder:
                     argument.replace(self._over_released(argument, aliases=aliases))
             for name, value in list(node.args.items()):
                 if name != "this":
-                    for each in value if isinstance(value, list) else [value]:
-                        if isinstance(each, exp.Expr):
-                            each.replace(self._over_released(each, aliases=aliases))
+                    for child in value if isinstance(value, list) else [value]:
+                        if isinstance(child, exp.Expr):
+                            child.replace(self._over_released(child, aliases=aliases))
             return node
         if type(node) is exp.Column:
             raise InvalidParameter(
@@ -420,8 +426,8 @@ class CoreBuilder:
             return self._free_subquery(node)
         if isinstance(node, exp.Select):
             return node
-        for each in list(node.iter_expressions()):
-            each.replace(self._over_released(each, aliases=aliases))
+        for child in list(node.iter_expressions()):
+            child.replace(self._over_released(child, aliases=aliases))
         return node
 
     def _filtered(self, clause: str) -> exp.Expr | None:
@@ -441,11 +447,11 @@ class CoreBuilder:
         if order is None:
             return None
         terms = []
-        for each in order.expressions:
-            with self._problems.collect(each):
-                term = each.copy()
-                if type(each.this) is exp.Literal:
-                    term.set("this", self._at_place(each.this))
+        for sort_key in order.expressions:
+            with self._problems.collect(sort_key):
+                term = sort_key.copy()
+                if type(sort_key.this) is exp.Literal:
+                    term.set("this", self._at_place(sort_key.this))
                 term.set("this", self._over_released(term.this.copy()))
                 terms.append(term)
         return exp.Order(expressions=terms) if terms else None
@@ -479,12 +485,12 @@ class CoreBuilder:
         With several group columns the result has all combinations of their keys, and is None if there are more than
         `MOST_LABELS` combinations.
         """
-        found = [self._settings.domains.get(each.item) for each in self._groups]
-        if not found or any(each is None for each in found):
+        domains = [self._settings.domains.get(each.item) for each in self._groups]
+        if not domains or any(each is None for each in domains):
             return None
-        if len(found) == 1:
-            return found[0]
-        labels = tuple(product(*(each for each in found if each is not None)))
+        if len(domains) == 1:
+            return domains[0]
+        labels = tuple(product(*(each for each in domains if each is not None)))
         return labels if len(labels) <= MOST_LABELS else None  # type: ignore[return-value]
 
     def _pushed_limit(self) -> int | None:
@@ -543,7 +549,7 @@ def _is_time(group: _GroupColumn) -> bool:
     False if the SELECT gives null keys a label, because the column then holds text.
     """
     selected = group.selected
-    return selected is not None and isinstance(selected.group.bin, Period) and selected.null_item is None
+    return selected is not None and isinstance(selected.group.bin, ConsecutiveTime) and selected.null_item is None
 
 
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
@@ -552,13 +558,13 @@ def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> t
     `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
     column whether its keys are periods of time.
     """
-    found = []
+    direct = []
     for name, node in outputs:
         if type(node) is not exp.Column:
             return None
         place = int(node.name[1:])
         if node.name.startswith("g"):
-            found.append(Output(name=name, group=place, time=times[place]))
+            direct.append(Output(name=name, group=place, time=times[place]))
         else:
-            found.append(Output(name=name, statistic=place))
-    return tuple(found)
+            direct.append(Output(name=name, statistic=place))
+    return tuple(direct)

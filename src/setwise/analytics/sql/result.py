@@ -115,12 +115,12 @@ class SqlAnswer(Exportable):
         """
         columns: dict[str, list[Any]] = {}
         rows = self.rows
-        for each in self.outputs:
-            cells = [row[each.name] for row in rows]
-            columns[each.name] = [cell["value"] if isinstance(cell, dict) else cell for cell in cells]
-            if each.statistic is not None or each.interval:
+        for output in self.outputs:
+            cells = [row[output.name] for row in rows]
+            columns[output.name] = [cell["value"] if isinstance(cell, dict) else cell for cell in cells]
+            if output.statistic is not None or output.interval:
                 for place, end in enumerate(("lower", "upper")):
-                    columns[f"{each.name}_{end}"] = [
+                    columns[f"{output.name}_{end}"] = [
                         cell["interval"][place] if isinstance(cell, dict) and "interval" in cell else None
                         for cell in cells
                     ]
@@ -288,5 +288,5 @@ def _cell(output: Output, item: Item) -> RowCell:
         return str(period_start(key)) if output.time and isinstance(key, str) else key
     if not item.estimates:
         return estimated(item.count, item.interval)
-    found = item.estimates[output.statistic or 0]
-    return estimated(found.value, found.interval, unreliable=found.unreliable)
+    estimate = item.estimates[output.statistic or 0]
+    return estimated(estimate.value, estimate.interval, unreliable=estimate.unreliable)

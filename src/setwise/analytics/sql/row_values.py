@@ -134,9 +134,9 @@ class RowReader:
         if self._depth > DEEPEST:
             self._depth = 0
             raise InvalidParameter(f"an expression over rows nests more than {DEEPEST} levels deep")
-        found = self._read(node)
+        expression = self._read(node)
         self._depth -= 1
-        return found
+        return expression
 
     def _read(self, node: exp.Expr) -> RowExpression:  # noqa: PLR0912 - one branch for each kind of node
         folded = self.constant_time(node)
@@ -242,11 +242,11 @@ class RowReader:
         if moment is None or type(interval) is not exp.Interval:
             return None
         amount, unit = str(interval.this.name), str(interval.args.get("unit") or "").upper().rstrip("S")
-        found = re.fullmatch(r"(-?\d+)\s*(\w*)", amount)
-        if found is None:
+        match = re.fullmatch(r"(-?\d+)\s*(\w*)", amount)
+        if match is None:
             return None
-        unit = unit or found[2].upper().rstrip("S")
-        number = sign * int(found[1])
+        unit = unit or match[2].upper().rstrip("S")
+        number = sign * int(match[1])
         if unit not in _DAYS and unit not in _MONTHS:
             raise unsupported(f"an INTERVAL of {unit}", "write days, weeks, months or years")
         try:
@@ -263,8 +263,8 @@ class RowReader:
         return Arithmetic(ArithmeticOperator.MINUS, ConstantValue(0), inner)
 
     def _predicate(self, node: exp.Expr) -> RowExpression:
-        found = self._positive_predicate(node)
-        return Negated(found) if node.args.get("negate") else found
+        predicate = self._positive_predicate(node)
+        return Negated(predicate) if node.args.get("negate") else predicate
 
     def _positive_predicate(self, node: exp.Expr) -> RowExpression:
         value = self.read(node.this)
@@ -302,13 +302,13 @@ class RowReader:
         check_parts(node, "this", "ifs", "default")
         compared = node.args.get("this")
         branches = []
-        for each in node.args["ifs"]:
-            condition = self.read(each.this)
+        for branch in node.args["ifs"]:
+            condition = self.read(branch.this)
             if compared is not None:
                 condition = Compared(Operator.EQUAL, self.read(compared), condition)
-            if type(each.args["true"]) is exp.Null:
+            if type(branch.args["true"]) is exp.Null:
                 raise unsupported("NULL after THEN", "turn the condition round, and leave ELSE out")
-            branches.append(Branch(condition, self.read(each.args["true"])))
+            branches.append(Branch(condition, self.read(branch.args["true"])))
         default = node.args.get("default")
         otherwise = None if default is None or type(default) is exp.Null else self.read(default)
         return Case(tuple(branches), otherwise)
@@ -346,8 +346,8 @@ class RowReader:
             return Arithmetic(ArithmeticOperator.MODULO, *map(self.read, arguments))
         if function == "LEFT" and len(arguments) == 2:
             return Call(Function.SUBSTR, (self.read(arguments[0]), ConstantValue(1), self.read(arguments[1])))
-        if (found := self._time_call(function, arguments)) is not None:
-            return found
+        if (expression := self._time_call(function, arguments)) is not None:
+            return expression
         if function not in _FUNCTIONS:
             raise unsupported(function, COMPUTED)
         which, fewest, most = _FUNCTIONS[function]
@@ -512,8 +512,8 @@ def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.
     if len(arguments) not in (2, 3):
         raise InvalidParameter(f"{function} takes a column and a unit, as in {function}(x, MONTH)")
     first, second, *zone = arguments
-    for each in zone:
-        check_zone(each)
+    for argument in zone:
+        check_zone(argument)
     if first.name.upper() in UNITS and (first.is_string or second.name.upper() not in UNITS):
         unit = first.name.upper()
         return second, "ISOWEEK" if unit == "WEEK" else unit

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.bins import Period, TimeUnit, group_of, parse_group, period_start
+from setwise.analytics.bins import ConsecutiveTime, TimeUnit, group_of, parse_group, period_start
 from setwise.analytics.budget import DEFAULT_DELTA, BudgetWords
 from setwise.analytics.engines.duckdb.free_sql import ReleasedTable, ShellResult, run_shell
 from setwise.analytics.engines.joins import Join
@@ -142,10 +142,10 @@ class Statement:
         one number, or exceeds `LARGEST` in absolute value.
         """
         try:
-            found = run_shell(self.scalars[place].sql, self._tables(answers))
+            result = run_shell(self.scalars[place].sql, self._tables(answers))
         except InvalidParameter:
             return None
-        value = found.rows[0][0] if len(found.rows) == 1 else None
+        value = result.rows[0][0] if len(result.rows) == 1 else None
         return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST else None
 
     def with_released(self, derivation: Derivation, answers: Sequence[PrivateAnswer]) -> Derivation:
@@ -197,10 +197,10 @@ class Statement:
         if self.shell is None:
             return SqlAnswer(answer=answer, outputs=self.outputs)
         try:
-            found = run_shell(self.shell.sql, self._tables(answers), public)
+            result = run_shell(self.shell.sql, self._tables(answers), public)
         except InvalidParameter as error:
             return SqlAnswer(answer=answer, outputs=_released_outputs(self.cores[-1].query), problem=str(error))
-        return _computed(answer, self.shell, found)
+        return _computed(answer, self.shell, result)
 
     def _tables(self, answers: Sequence[PrivateAnswer]) -> dict[str, ReleasedTable]:
         return {core.name: _released(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
@@ -234,7 +234,7 @@ def _time_type(group: str) -> type:
     `group` is the group column as the query writes it, such as "at by month".
     """
     bin_of = parse_group(group).bin
-    return datetime if isinstance(bin_of, Period) and bin_of.unit is TimeUnit.HOUR else date
+    return datetime if isinstance(bin_of, ConsecutiveTime) and bin_of.unit is TimeUnit.HOUR else date
 
 
 def _released(core: Core, answer: PrivateAnswer) -> ReleasedTable:
@@ -248,8 +248,8 @@ def _released(core: Core, answer: PrivateAnswer) -> ReleasedTable:
         labels: list[object] = [shown_cell(item.label, place) for place in range(len(core.query.groups))]
         numbers: list[object] = []
         if item.estimates:
-            for each in item.estimates:
-                numbers += [each.value, *(each.interval or (None, None)), each.unreliable]
+            for estimate in item.estimates:
+                numbers += [estimate.value, *(estimate.interval or (None, None)), estimate.unreliable]
         else:
             numbers += [item.count, *(item.interval or (None, None)), False]
         rows.append([*labels, *numbers])
@@ -275,19 +275,19 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
     return (*groups, *statistics)
 
 
-def _computed(answer: PrivateAnswer, shell: Shell, found: ShellResult) -> SqlAnswer:
-    """Return the result of a statement from `found`, the rows that DuckDB computed with the SQL of `shell`.
+def _computed(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
+    """Return the result of a statement from `result`, the rows that DuckDB computed with the SQL of `shell`.
 
     That SQL reads the released rows of `answer`. In a column that has intervals, or in which noise may dominate at
     least one value, every number and null becomes an `Estimated` (value, interval, mark); other cells stay as they are.
     """
-    names = _unique(found.names) if shell.columns is None else found.names
+    names = _unique(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)
-    hidden = {name: place for place, name in enumerate(found.names)}
-    rows: list[dict[str, RowCell]] = [{} for _ in found.rows]
+    hidden = {name: place for place, name in enumerate(result.names)}
+    rows: list[dict[str, RowCell]] = [{} for _ in result.rows]
     for place, column in enumerate(columns):
-        flags = [column.unreliable is not None and bool(row[hidden[column.unreliable]]) for row in found.rows]
-        for cells, row, flag in zip(rows, found.rows, flags, strict=True):
+        flags = [column.unreliable is not None and bool(row[hidden[column.unreliable]]) for row in result.rows]
+        for cells, row, flag in zip(rows, result.rows, flags, strict=True):
             value = row[place]
             estimate = column.lower is not None or any(flags)
             if estimate and (value is None or (isinstance(value, int | float) and not isinstance(value, bool))):

@@ -65,9 +65,9 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
         tokens, options = _without_clause(tokens)
         statements = [each for each in dialect.parser().parse(tokens, text) if each is not None]
     except ParseError as error:
-        found = error.errors[0] if error.errors else {}
-        near = f" near {found['highlight']!r}, line {found['line']}" if found.get("highlight") else ""
-        raise InvalidParameter(f"the SQL cannot be read{near}: {_described(found.get('description'))}") from None
+        problem = error.errors[0] if error.errors else {}
+        near = f" near {problem['highlight']!r}, line {problem['line']}" if problem.get("highlight") else ""
+        raise InvalidParameter(f"the SQL cannot be read{near}: {_described(problem.get('description'))}") from None
     except InvalidParameter:
         raise
     except ValueError:  # sqlglot raises it for a named argument whose name is empty
@@ -119,11 +119,11 @@ def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str
     if len(tokens) > 4 and tokens[3].text.upper() == "OPTIONS" and tokens[4].token_type is TokenType.L_PAREN:
         place = 5
         while place < len(tokens) and tokens[place].token_type is not TokenType.R_PAREN:
-            name, value, taken = _option(tokens[place : place + 4])
+            name, value, token_count = _option(tokens[place : place + 4])
             if name in options:
                 raise InvalidParameter(f"the option {name} is given twice: give it once")
             options[name] = value
-            place += taken
+            place += token_count
             if place < len(tokens) and tokens[place].token_type is TokenType.COMMA:
                 place += 1
             elif place >= len(tokens) or tokens[place].token_type is not TokenType.R_PAREN:

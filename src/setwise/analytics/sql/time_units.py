@@ -112,11 +112,11 @@ def interval_of(node: exp.Expr) -> tuple[int, int] | None:
     pairs: list[tuple[int, str]] = []
     place = 0
     while place < len(written.rstrip()):
-        found = _AMOUNTS.match(written, place)
-        if found is None or len(pairs) > len(_MICROSECONDS):
+        match = _AMOUNTS.match(written, place)
+        if match is None or len(pairs) > len(_MICROSECONDS):
             raise unsupported(f"INTERVAL {written[:40]!r}", "write whole numbers and units, as in INTERVAL '1 day'")
-        pairs.append((int(found[1]), found[2] or unit))
-        place = found.end()
+        pairs.append((int(match[1]), match[2] or unit))
+        place = match.end()
     for number, name in pairs:
         months_of, microseconds_of = shift_of(number, name)
         months, microseconds = months + months_of, microseconds + microseconds_of
@@ -333,10 +333,10 @@ def _java_parts(written: str, moment: RowExpression) -> list[RowExpression]:
     Joined, they are the text of the date or time `moment`. Text in single quotes stands for itself.
     """
     parts: list[RowExpression] = []
-    for found in re.finditer(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+|'", written):
-        text = found[0]
-        if found[2] is None:
-            parts.append(ConstantValue(text if found[1] is None else found[1]))
+    for match in re.finditer(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+|'", written):
+        text = match[0]
+        if match[2] is None:
+            parts.append(ConstantValue(text if match[1] is None else match[1]))
         elif text in _JAVA:
             parts.append(_part(_JAVA[text], moment))
         else:

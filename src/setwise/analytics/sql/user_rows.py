@@ -14,7 +14,7 @@ from setwise.analytics.rows.derivation import JoinedValue, JoinUserRows, KeyPair
 from setwise.analytics.rows.expression import ColumnValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
 from setwise.analytics.sql.clauses import WRITTEN, own_nodes, unqualify
-from setwise.analytics.sql.core import Source
+from setwise.analytics.sql.core import SelectSource
 from setwise.analytics.sql.syntax import check_parts, construct_of, unsupported
 from setwise.errors import InvalidParameter
 
@@ -80,12 +80,12 @@ class Scope:
 def join_rows(
     select: exp.Expr,
     join: exp.Expr,
-    rows: Source,
-    source: Source,
+    rows: SelectSource,
+    source: SelectSource,
     scope: Scope,
     user: str,
     read: Callable[[exp.Expr], RowExpression],
-) -> Source:
+) -> SelectSource:
     """Return the rows of `source`, each joined with the rows of the same user among `rows`.
 
     `join` is the syntax node of the join in the SELECT `select`, `user` the user column, and `read` converts a node
@@ -112,17 +112,17 @@ def join_rows(
             "compare columns for equality, and put other conditions into the subquery",
         )
     keys = tuple(KeyPair(read(scope.resolved(left)), read(_unqualified(right))) for left, right in pairs)
-    taken = {name.lower() for name in (*(source.columns or ()), *scope.joined.values())}
+    names_in_use = {name.lower() for name in (*(source.columns or ()), *scope.joined.values())}
     added = []
     merged = {each.name.lower() for each in join.args.get("using") or ()}
     for name in _used_columns(select, others, alias, columns):
         if name.lower() == user.lower():
             scope.joined[alias.lower(), name.lower()] = user
             continue
-        is_new = name.lower() not in taken and source.columns is not None
+        is_new = name.lower() not in names_in_use and source.columns is not None
         new = name if is_new else f"{alias}.{name}"
         scope.joined[alias.lower(), name.lower()] = new
-        if name.lower() in taken and name.lower() not in merged:
+        if name.lower() in names_in_use and name.lower() not in merged:
             scope.ambiguous.add(name.lower())
         added.append(JoinedValue(new, name))
     scope.joined[alias.lower(), user.lower()] = user
@@ -136,7 +136,7 @@ def join_rows(
     return replace(source, derivation=source.derivation.then(step), schema=None, columns=scope.columns)
 
 
-def check_same_source(rows: Source, source: Source) -> None:
+def check_same_source(rows: SelectSource, source: SelectSource) -> None:
     """Raise `InvalidParameter` unless `rows` and `source` come from one private table, with the same tables joined."""
     if rows.table != source.table:
         raise unsupported(
@@ -160,10 +160,10 @@ def _join_conditions(
     Raises: `InvalidParameter` if the join does not compare the users.
     """
     using, condition = join.args.get("using") or (), join.args.get("on")
-    found: list[tuple[exp.Expr, exp.Expr]] = []
+    pairs_of_columns: list[tuple[exp.Expr, exp.Expr]] = []
     others: list[exp.Expr] = []
     if using:
-        found = [(exp.column(each.name, quoted=True), exp.column(each.name, quoted=True)) for each in using]
+        pairs_of_columns = [(exp.column(each.name, quoted=True), exp.column(each.name, quoted=True)) for each in using]
     elif condition is not None:
         plain = condition.unnest()
         for part in plain.flatten() if type(plain) is exp.And else [plain]:
@@ -171,9 +171,9 @@ def _join_conditions(
             if pair is None:
                 others.append(part)
             else:
-                found.append(pair)
-    pairs = [pair for pair in found if not all(_is_user(each, user) for each in pair)]
-    if len(pairs) == len(found):
+                pairs_of_columns.append(pair)
+    pairs = [pair for pair in pairs_of_columns if not all(_is_user(each, user) for each in pair)]
+    if len(pairs) == len(pairs_of_columns):
         raise InvalidParameter(
             f"{alias!r} holds rows of single users, so it is joined on the user column, USING ({user}): on other "
             "columns alone a row would belong to two users"
@@ -234,8 +234,8 @@ def _used_columns(
     `conditions` are further conditions of the join. Only columns that are used are joined, because a service refuses
     columns that its steward does not allow.
     """
-    found = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
-    nodes = [node for node in found if type(node.this) is exp.Identifier]
+    column_nodes = [node for part in (select, *conditions) for node in part.find_all(exp.Column)]
+    nodes = [node for node in column_nodes if type(node.this) is exp.Identifier]
     qualified = [node for node in nodes if node.args.get("table") is not None]
     named = [node.name for node in qualified if node.args["table"].name.lower() == alias.lower()]
     if columns is None:
@@ -269,17 +269,17 @@ def subqueries_of(select: exp.Expr) -> Iterator[exp.Expr]:
     for name, value in select.args.items():
         if name in ("from_", "joins", "with_"):
             continue
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, exp.Expr):
-                yield from _subqueries(each)
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, exp.Expr):
+                yield from _subqueries(child)
 
 
 def _subqueries(node: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(node, exp.Exists | exp.Subquery) or (isinstance(node, exp.In) and node.args.get("query") is not None):
         yield node
     elif not isinstance(node, exp.Select):
-        for each in node.iter_expressions():
-            yield from _subqueries(each)
+        for child in node.iter_expressions():
+            yield from _subqueries(child)
 
 
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
@@ -292,8 +292,8 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
     inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"].this
     if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
         return None
-    own = _own_aliases(inner)
-    outer = scope.aliases - own
+    inner_aliases = _own_aliases(inner)
+    outer = scope.aliases - inner_aliases
 
     def is_inner(column: exp.Expr) -> bool:
         table = column.args.get("table")
@@ -340,9 +340,10 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
         raise unsupported("a column of the SELECT around a subquery, outside of WHERE", "compare it in WHERE")
     equal = [*pairs, *compared]
     if not any(_is_user(left, user) and _is_user(right, user) for left, right in equal):
+        inside, outside = min(inner_aliases, default="inner"), min(outer, default="outer")
         raise InvalidParameter(
             f"a subquery that is correlated on other columns than the user compares rows of different users: add "
-            f"AND {next(iter(sorted(own)), 'inner')}.{user} = {next(iter(sorted(outer)), 'outer')}.{user} to its WHERE"
+            f"AND {inside}.{user} = {outside}.{user} to its WHERE"
         )
     keys = [pair for pair in pairs if not all(_is_user(each, user) for each in pair)]
     if isinstance(node, exp.Subquery):
@@ -535,13 +536,13 @@ def _is_present(node: exp.Expr) -> exp.Expr:
 
 def with_subquery(
     subquery: UserSubquery,
-    rows: Source,
-    source: Source,
+    rows: SelectSource,
+    source: SelectSource,
     scope: Scope,
     user: str,
     number: int,
     read: Callable[[exp.Expr], RowExpression],
-) -> tuple[Source, exp.Expr]:
+) -> tuple[SelectSource, exp.Expr]:
     """Return (rows of `source` joined with the result of `subquery`, the syntax node that is to replace the subquery).
 
     The subquery is about the user of each row, and the syntax node is the subquery's value in that row. `rows` are the

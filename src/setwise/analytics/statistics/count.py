@@ -113,9 +113,9 @@ class Count(Statistic):
         return {"per_item" if grouped else "per_user": self.most}
 
     def filled(self, per_item: int | None) -> "Statistic":
-        """Return this count with the data set's bound `per_item` on a user's rows, unless it has a bound of its own.
+        """Return this count with the dataset's bound `per_item` on a user's rows, unless it has a bound of its own.
 
-        `per_item` is None if the data set has no bound.
+        `per_item` is None if the dataset has no bound.
         """
         if self.most is not None or (self.is_auto and per_item is None):
             return self

@@ -114,11 +114,11 @@ class Mean(BoundedStatistic):
         from setwise.mechanisms.release import Estimate
 
         clip = self.clipped
-        found = scaled(estimate, clip.centre, clip.known_step, clip.known_step / 2)
-        assert found.interval is not None
+        unclipped = scaled(estimate, clip.centre, clip.known_step, clip.known_step / 2)
+        assert unclipped.interval is not None
         least, most = float(clip.low), float(clip.high)
-        lower, upper = (min(max(end, least), most) for end in found.interval)
-        return Estimate(value=min(max(found.value, least), most), interval=(lower, upper))
+        lower, upper = (min(max(end, least), most) for end in unclipped.interval)
+        return Estimate(value=min(max(unclipped.value, least), most), interval=(lower, upper))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.

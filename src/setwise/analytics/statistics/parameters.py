@@ -68,20 +68,20 @@ def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
     return parameters
 
 
-def build(make: Callable[..., Any], what: str, given: dict[str, object]) -> Any:  # noqa: ANN401 - what `make` makes
-    """Call the function or class `make` with the keyword arguments `given`, and return its result.
+def build(make: Callable[..., Any], description: str, values: dict[str, object]) -> Any:  # noqa: ANN401 - what `make` makes
+    """Call the function or class `make` with the keyword arguments `values`, and return its result.
 
-    Messages call the result `what`, such as "a mean".
+    Messages call the result `description`, such as "a mean".
     Raises: `InvalidParameter` if an argument is unknown or a required one is missing.
     """
     known = parameters_of(make)
-    for name in given:
+    for name in values:
         if name not in known:
-            raise InvalidParameter(f"{what} has no {name!r}; it has {', '.join(sorted(known))}")
+            raise InvalidParameter(f"{description} has no {name!r}; it has {', '.join(sorted(known))}")
     needed = [name for name, each in known.items() if each.default is inspect.Parameter.empty]
-    if not set(needed) <= set(given):
-        raise InvalidParameter(f"{what} needs {' and '.join(map(repr, needed))}")
-    return make(**given)
+    if not set(needed) <= set(values):
+        raise InvalidParameter(f"{description} needs {' and '.join(map(repr, needed))}")
+    return make(**values)
 
 
 def exact_number(name: str, value: object) -> Fraction:

@@ -159,7 +159,7 @@ class Statistic(ABC):
         raise InvalidParameter(f"groups cannot be ranked by a {self.kind}, grouped or not ({grouped})")
 
     def filled(self, per_item: int | None) -> "Statistic":
-        """Return the statistic with the data set's bound `per_item` on what one user adds, unless it has its own bound.
+        """Return the statistic with the dataset's bound `per_item` on what one user adds, unless it has its own bound.
 
         `per_item` is None if the data set has no bound. By default the statistic takes no such bound, and is returned
         unchanged.
@@ -392,10 +392,10 @@ def read_bounds(
     return ClipBounds(low=least, high=most, step=exact, found=bounds == FOUND)
 
 
-def _bounded_number(name: str, given: object) -> Fraction:
-    number = exact_number(name, given)
+def _bounded_number(name: str, value: object) -> Fraction:
+    number = exact_number(name, value)
     if abs(number) > LARGEST_NUMBER:
-        raise InvalidParameter(f"{name} must be at most {LARGEST_NUMBER:g} either way, not {given!r}")
+        raise InvalidParameter(f"{name} must be at most {LARGEST_NUMBER:g} either way, not {value!r}")
     return number
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Sum(BoundedStatistic):
     """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
 
-    `low` is 0 if left out. `high`, if left out, is the bound that the data set declares, or 1. `bounds` = "auto" leaves
+    `low` is 0 if left out. `high`, if left out, is the bound that the dataset declares, or 1. `bounds` = "auto" leaves
     both to a private search. Each user's sum is rounded to a multiple of `step`; if `step` is left out, it is 1 for a
     column of integers, and a thousandth of high - low for other columns. `clip` holds the bounds and the step, and is
     None until a search has found them; `has_high` says whether `high` was given. The class attributes are those of
@@ -94,9 +94,9 @@ class Sum(BoundedStatistic):
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
     def filled(self, per_item: int | None) -> Statistic:
-        """Return the sum with the data set's upper bound `per_item`, unless the sum has bounds or a step of its own.
+        """Return the sum with the dataset's upper bound `per_item`, unless the sum has bounds or a step of its own.
 
-        `per_item` is None if the data set has no bound.
+        `per_item` is None if the dataset has no bound.
         """
         if self.clip is None or self.has_high or self.clip.low != 0 or self.clip.step is not None:
             return self

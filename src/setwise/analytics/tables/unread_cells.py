@@ -74,9 +74,11 @@ def unread_cells(
     kinds = {name: kind for name, kind in types.items() if name in names}
     counts = count_cells(raw, kinds, None, csv.cells, names).columns
     notes = [
-        ScanNote(_unconverted(each, samples[each.name], csv), mostly_unreadable=2 * each.readable <= each.filled)
-        for each in counts
-        if each.filled > each.readable
+        ScanNote(
+            _unconverted(column, samples[column.name], csv), mostly_unreadable=2 * column.readable <= column.filled
+        )
+        for column in counts
+        if column.filled > column.readable
     ]
     compared = [name for name in names if name not in kinds and _is_ordered(name, question)]
     notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv))]
@@ -88,10 +90,10 @@ def unread_cells(
     if words:
         remaining = count_cells(raw, kinds, None, replace(csv.cells, null=(*csv.null, *words)), names).columns
         sentences += [
-            f"{each.filled - other.filled:,} cells of {each.name!r} are {' or '.join(map(repr, words))} and count as a "
-            f"value: {join(grammar_words(replace(csv.cells, null=tuple(words))))} takes them for empty"
-            for each, other in zip(counts, remaining, strict=True)
-            if each.filled > other.filled and each.name not in kinds
+            f"{column.filled - other.filled:,} cells of {column.name!r} are {' or '.join(map(repr, words))} and count "
+            f"as a value: {join(grammar_words(replace(csv.cells, null=tuple(words))))} takes them for empty"
+            for column, other in zip(counts, remaining, strict=True)
+            if column.filled > other.filled and column.name not in kinds
         ]
     if is_text and csv.encoding == "utf-8" and not all(_is_utf8(file, csv) for file in files):
         whole = untyped_table(source, table, replace(csv, encoding="latin-1"))
@@ -99,12 +101,13 @@ def unread_cells(
         plain = count_cells(raw, {}, None, columns=names).columns
         notes += [
             ScanNote(
-                f"{each.filled - other.filled:,} of {each.filled:,} cells of {each.name!r} are not UTF-8 and will be "
-                "skipped: --encoding cp1252 reads them if the file is from Windows, --encoding latin-1 if it is older",
-                mostly_unreadable=2 * other.filled <= each.filled,
+                f"{column.filled - other.filled:,} of {column.filled:,} cells of {column.name!r} are not UTF-8 and "
+                "will be skipped: --encoding cp1252 reads them if the file is from Windows, --encoding latin-1 if it "
+                "is older",
+                mostly_unreadable=2 * other.filled <= column.filled,
             )
-            for each, other in zip(decoded, plain, strict=True)
-            if each.filled > other.filled
+            for column, other in zip(decoded, plain, strict=True)
+            if column.filled > other.filled
         ]
     return [*lines, *notes, *map(ScanNote, sentences)]
 

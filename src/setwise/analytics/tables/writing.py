@@ -131,8 +131,8 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
     `columns` has sampled cells of each text column, by name. Settings that the data holder has `declared` are kept, and
     only the others are guessed.
     """
-    found, doubtful = _null_words(columns)
-    words = declared.null or found
+    null_words, doubtful = _null_words(columns)
+    words = declared.null or null_words
     filled = {
         name: [cell for cell in cells if (text := cell.strip(BLANKS)) and text not in words]
         for name, cells in columns.items()

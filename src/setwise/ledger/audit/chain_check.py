@@ -111,15 +111,15 @@ class ChainCheck:
         moved = itertools.groupby(movements_of(connection, self._account_id), key=lambda pair: pair[0])
         ahead = next(moved, None)
         for row in entry_rows(connection, self._account_id, after=-(2**62)):
-            found: list[Movement] = []
+            entry_movements: list[Movement] = []
             while ahead is not None and ahead[0] <= row["position"]:
                 movements = [movement for _, movement in ahead[1]]
                 if ahead[0] == row["position"]:
-                    found = movements
+                    entry_movements = movements
                 else:
                     self._fault(ahead[0], "has movements, but is missing")
                 ahead = next(moved, None)
-            self._check(row, found)
+            self._check(row, entry_movements)
         if ahead is not None:
             self._fault(ahead[0], "has movements, but is missing")
         for position, witnesses in self._witnesses.items():
@@ -129,12 +129,12 @@ class ChainCheck:
             chain.faults.append(Fault(self._terms.name, None, "has early movements other than those in the seal"))
         return chain
 
-    def _check(self, row: RowMapping, found: list[Movement]) -> None:
+    def _check(self, row: RowMapping, movements: list[Movement]) -> None:
         """Check one entry's position, hash, link to the entry before it, and contents, and record the faults.
 
-        `row` is the entry's row in the database, and `found` the balance changes that the database has for it. If an
-        anchor kept outside the database, or a signed head, has a hash for this position, the entry's hash must be equal
-        to it.
+        `row` is the entry's row in the database, and `movements` the balance changes that the database has for it. If
+        an anchor kept outside the database, or a signed head, has a hash for this position, the entry's hash must be
+        equal to it.
         """
         chain, terms = self._chain, self._terms
         entry = read_entry(terms.name, row)
@@ -156,16 +156,16 @@ class ChainCheck:
         for expected, who in self._witnesses.get(entry.position, ()):
             if entry.hash != expected:
                 self._fault(entry.position, f"is not the one of {who}")
-        self._check_sense(entry, found)
+        self._check_sense(entry, movements)
         chain.head, chain.at, chain.count = entry.hash, entry.at, entry.position
         chain.charges += entry.contents.kind == "charge"
         chain.period = max(chain.period, entry.contents.period)
 
-    def _check_sense(self, entry: Entry, found: list[Movement]) -> None:
+    def _check_sense(self, entry: Entry, movements: list[Movement]) -> None:
         """Record the faults of `entry`: broken rules of its kind, wrong balance changes, and wrong prices.
 
-        `found` are the balance changes that the database has for the entry. The changes that the entry should have made
-        are added to the tally of units spent.
+        `movements` are the balance changes that the database has for the entry. The changes that the entry should have
+        made are added to the tally of units spent.
         """
         contents = entry.contents
         try:
@@ -178,17 +178,17 @@ class ChainCheck:
             else:
                 self._check_slice(entry)
             listed = {_place(movement): movement.amount for movement in read_moves(contents.moves)}
-            moved = {_place(movement): movement.amount for movement in found}
+            moved = {_place(movement): movement.amount for movement in movements}
             if listed != moved or write_moves(read_moves(contents.moves)) != contents.moves:
                 self._fault(entry.position, "has movements other than those under its hash")
             if write_uses(merged(entry.uses)) != contents.uses:
                 self._fault(entry.position, "lists its uses in another form than the ledger writes")
-            expected = self._expected(entry, found)
+            expected = self._expected(entry, movements)
         except (InvalidParameter, ValueError, TypeError):
             self._fault(entry.position, "draws uses that are not registered")
             return
-        if self._matches_expected(entry, found, expected):
-            expected = found
+        if self._matches_expected(entry, movements, expected):
+            expected = movements
         else:
             self._fault(entry.position, "moved other amounts than it says")
         for movement in expected:
@@ -264,16 +264,15 @@ class ChainCheck:
         ):
             self._fault(entry.position, "moves between cap and slice what no slice has")
 
-    def _expected(self, entry: Entry, found: Sequence[Movement]) -> list[Movement]:
+    def _expected(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
         """Return the balance changes that an entry should have, given the entries before it.
 
-        `found` are the changes that the database has. They are used only for a charge that is paid from a slice (the
-        account's reserved part of the dataset's cap), to see whether it was paid from the Gaussian wallet, by the sum
-        of epsilons, or both.
+        `movements` are the changes that the database has. They are used only for a charge that is paid from a slice
+        (the account's reserved part of the dataset's cap), to see by which rule it was paid.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
-            return self._expected_from_slice(entry, self._cap, found)
+            return self._expected_from_slice(entry, self._cap, movements)
         totals = self._terms.totals
         spent = self._account_spent(contents.period) if totals is not None and totals.price_depends_on_balance else {}
         known = None if spent or contents.kind == "slice" else (contents.kind, contents.uses, contents.period)
@@ -284,19 +283,19 @@ class ChainCheck:
             self._priced[known] = moves
         return moves
 
-    def _expected_from_slice(self, entry: Entry, cap: CapTotals, found: Sequence[Movement]) -> list[Movement]:
+    def _expected_from_slice(self, entry: Entry, cap: CapTotals, movements: Sequence[Movement]) -> list[Movement]:
         """Return the balance changes that the charge `entry` should have if the account pays its cap from a slice.
 
-        A slice is the account's reserved part of the dataset's cap. The changes `found` in the database show what was
-        paid. It must be the price by the Gaussian wallet, by the sum of epsilons, or by both; otherwise a fault is
+        A slice is the account's reserved part of the dataset's cap. The changes `movements` in the database show what
+        was paid. It must be the price by the Gaussian wallet, by the sum of epsilons, or by both; otherwise a fault is
         recorded.
         """
         period = entry.contents.period
         account_side = account_movements(self._account_id, self._terms, entry.uses, period, self._account_spent(period))
-        held = {balance_name: self._spent(WHOLE_LIFE, slice_name) for balance_name, slice_name in SLICES.items()}
-        moved = {move.what: -move.amount for move in found if move.holder == self._account_id}
+        slice_units = {balance_name: self._spent(WHOLE_LIFE, slice_name) for balance_name, slice_name in SLICES.items()}
+        moved = {move.what: -move.amount for move in movements if move.holder == self._account_id}
         paid = {balance_name: moved[slice_name] for balance_name, slice_name in SLICES.items() if slice_name in moved}
-        rule = next((rule for rule in Rule if cap.accepts(entry.uses, held, paid, rule)), None)
+        rule = next((rule for rule in Rule if cap.accepts(entry.uses, slice_units, paid, rule)), None)
         if rule is None:
             self._fault(entry.position, "does not pay the cap what its uses cost")
             return account_side
@@ -312,34 +311,36 @@ class ChainCheck:
         """Return the units that the account has spent so far of the balance `balance_name` in `period`."""
         return self._tally.get((self._account_id, period, balance_name), 0)
 
-    def _matches_expected(self, entry: Entry, found: Sequence[Movement], expected: Sequence[Movement]) -> bool:
-        """Return whether the balance changes `found` in the database for an entry are those `expected`.
+    def _matches_expected(self, entry: Entry, movements: Sequence[Movement], expected: Sequence[Movement]) -> bool:
+        """Return whether the balance changes `movements` in the database for an entry are those `expected`.
 
         A payment from a wallet may differ by rounding, if it is enough at the prices that this machine computes.
         """
-        ours, theirs = ({_place(movement): movement.amount for movement in changes} for changes in (expected, found))
-        if len(found) != len(expected) or ours.keys() != theirs.keys():
+        ours, theirs = (
+            {_place(movement): movement.amount for movement in changes} for changes in (expected, movements)
+        )
+        if len(movements) != len(expected) or ours.keys() != theirs.keys():
             return False
         return all(
             amount == theirs[at] or self._still_pays(entry, at, amount, theirs[at]) for at, amount in ours.items()
         )
 
-    def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, found: int) -> bool:
+    def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
         """Return whether a wallet payment differs from the expected one only by rounding, and still covers the uses.
 
-        `entry` is the charge, `expected` the units that this machine computes as its price, and `found` the units that
+        `entry` is the charge, `expected` the units that this machine computes as its price, and `amount` the units that
         were paid. `at` identifies the balance: (account or cap number, period, balance name).
         """
         _, period, balance_name = at
         totals = self._terms.totals
-        if balance_name != WALLET or not isinstance(totals, WalletTotals) or abs(found - expected) > _ROUNDING:
+        if balance_name != WALLET or not isinstance(totals, WalletTotals) or abs(amount - expected) > _ROUNDING:
             return False
         _, uses = self._terms.split(entry.uses)
-        return totals.covers(uses, totals.lines()[WALLET] - self._spent(period, WALLET), found)
+        return totals.covers(uses, totals.lines()[WALLET] - self._spent(period, WALLET), amount)
 
-    def _fault(self, position: int, what: str) -> None:
-        """Record a fault of the account's entry at `position`; the text `what` says what is wrong with it."""
-        self._chain.faults.append(Fault(self._terms.name, position, what))
+    def _fault(self, position: int, message: str) -> None:
+        """Record a fault of the account's entry at `position`; the text `message` says what is wrong with it."""
+        self._chain.faults.append(Fault(self._terms.name, position, message))
 
 
 _ROUNDING = 2**20

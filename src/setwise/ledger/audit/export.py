@@ -146,8 +146,7 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
 
-        They are changes in `period`, except those of the account's slice (its reserved part of the dataset's cap),
-        because a slice has no periods.
+        They are changes in `period`, except those of the account's slice of a cap, because a slice has no periods.
         """
         slices = set(SLICES.values())
         return [
@@ -164,9 +163,13 @@ class _Account:
         totals = self.terms.totals
         if move.what != WALLET or not isinstance(totals, WalletTotals):
             return move
-        left = totals.lines()[WALLET] - spent.get(WALLET, 0)
+        remaining = totals.lines()[WALLET] - spent.get(WALLET, 0)
         _, priced = self.terms.split(uses)
-        return replace(move, amount=left) if move.amount > left and totals.covers(priced, left, left) else move
+        return (
+            replace(move, amount=remaining)
+            if move.amount > remaining and totals.covers(priced, remaining, remaining)
+            else move
+        )
 
 
 _KINDS: Mapping[str, EntryKind] = {kind: kind for kind in get_args(EntryKind)}

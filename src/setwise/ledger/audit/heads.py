@@ -77,11 +77,11 @@ class HeadFile:
 
     @classmethod
     def beside(cls, key: Path) -> "HeadFile":
-        """Return the default file of the last signed head: the path of the `key` file with `.head` added."""
+        """Return the default head file for a key file: the path of the key with `.head` added to its name."""
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:
-        """Return the signed head (where every chain ended) that this file keeps, or None if there is no file yet.
+        """Return the signed head that this file keeps outside the database, or None if there is no file yet.
 
         Raises `InvalidParameter` if the file cannot be read or does not contain a head.
         """
@@ -104,7 +104,7 @@ class HeadFile:
             )
 
     def keep(self, head: KeptHead) -> None:
-        """Replace the signed head (where every chain ended) that this file keeps by `head`, unless it has a later one.
+        """Replace the signed head that this file keeps by `head`, unless the file has a later one.
 
         The new file can be read by its owner only. Raises `InvalidParameter` if the file cannot be written.
         """
@@ -125,9 +125,9 @@ class HeadFile:
 def sign(connection: Connection, key: bytes, at: int) -> Record:
     """Append a signed head to the register at the timestamp `at` (microseconds since 1970), and return its record.
 
-    The register is the ledger's chain of openings and audit events. A signed head has the position and hash of the last
-    entry of each account with new entries, and a signature with `key`. Raises `StoreFailed` if the ledger contradicts
-    its earlier heads, because a signature would confirm the change.
+    A signed head has the position and hash of the last entry of each account with new entries, and a signature with
+    `key`. Raises `StoreFailed` if the ledger contradicts its earlier heads, because a signature would confirm the
+    change.
     """
     known = records_of(connection)
     signed = check_heads(connection, known, key)
@@ -175,11 +175,10 @@ def check_heads(connection: Connection, known: list[Record], key: bytes) -> dict
 
 
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
-    """Check that an account's chain still has the entry that was its last when a head was signed.
+    """Check that a chain still has the entry at which a signed head saw it end, and that later entries follow.
 
-    Later entries must follow it by their hashes. `account` is the account's row, and `end` the position and hash that
-    were signed. `sealed` is the number of early entries whose hashes do not cover their balance changes. Raises
-    `StoreFailed` if the check fails.
+    `account` is the account's row. `end` is the position and hash that were signed, and `sealed` the number of early
+    entries whose hashes do not cover their balance changes. Raises `StoreFailed` otherwise.
     """
     position, head = end
     if position:
@@ -199,10 +198,9 @@ def _check_continues(connection: Connection, account: Any, end: tuple[int, str],
 
 
 def check_kept(known: Iterable[Record], kept: KeptHead | None) -> Iterator[Fault]:
-    """Yield a fault if the register no longer has `kept`, the signed head that was kept outside the database.
+    """Yield a fault if the register no longer has `kept`, the signed head kept outside the database.
 
-    A signed head is a record of where every account's chain ended. `known` are all records of the register. Yields
-    nothing if `kept` is None.
+    `known` are all records of the register. Yields nothing if `kept` is None.
     """
     if kept is not None and kept.hash not in {record.hash for record in known if record.holder == kept.number}:
         when = f"{moment_of(kept.at):%Y-%m-%d %H:%M:%S}"
@@ -267,7 +265,7 @@ def check_signatures(
 
 
 def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
-    """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs a head (where every account's chain ended).
+    """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs a head.
 
     The signature covers `previous`, the hash of the register's record before the head, and the head's timestamp `at`
     (microseconds since 1970) and `details`.

@@ -51,7 +51,7 @@ class Anchor:
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the anchor (where every hash chain ended) as the JSON object that `parse` reads."""
+        """Return the anchor as the JSON object that `parse` reads."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod
@@ -113,7 +113,7 @@ def verify(
     since 1970. `kept` is a signed head that was kept outside the database; the register must still have it. An argument
     that is None is not checked.
     """
-    faults = [Fault(None, None, what) for what in schema_faults(connection) + _store_faults(connection)]
+    faults = [Fault(None, None, message) for message in schema_faults(connection) + _store_faults(connection)]
     known = records_of(connection)
     faults += _check_register(connection, known)
     terms = {record.holder: readable for record in known if (readable := _terms(record)) is not None}
@@ -316,7 +316,7 @@ def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fau
         if (record.kind, name, counted[record.holder]) != (terms.kind, terms.name, len(totals)):
             yield Fault(terms.name, None, "has an opening whose columns do not fit what it says")
         stored = [tuple(line) for line in connection.execute(_LINES_OF, {"the_holder": record.holder})]
-        if stored != [(what, total, place) for place, (what, total) in enumerate(totals.items())]:
+        if stored != [(balance_name, total, place) for place, (balance_name, total) in enumerate(totals.items())]:
             yield Fault(terms.name, None, "has other lines than its opening says")
 
 
@@ -411,9 +411,9 @@ def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[F
 
     `terms` has the terms (promise and budget) of all opened accounts and caps by register number.
     """
-    held = {holder for holder, account_terms in terms.items() if account_terms.kind != "cap"}
+    account_ids = {holder for holder, account_terms in terms.items() if account_terms.kind != "cap"}
     for table, column in ((accounts, "holder"), (entries, "holder"), (movements, "account"), (lines, "holder")):
-        known = set(terms) if table is lines else held
+        known = set(terms) if table is lines else account_ids
         for holder in sorted(_holders(connection, table, column) - known):
             yield Fault(None, None, f"has rows in {table.name} of {holder}, which was never opened")
 

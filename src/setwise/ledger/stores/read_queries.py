@@ -129,8 +129,8 @@ def spent_by(
     chosen = select(*columns).where(balances.c.holder.in_(holders))
     if periods is not None:
         chosen = chosen.where(balances.c.period.in_(periods))
-    for holder, period, what, spent in connection.execute(chosen):
-        spent_units.setdefault((holder, period), {})[what] = spent
+    for holder, period, balance_name, spent in connection.execute(chosen):
+        spent_units.setdefault((holder, period), {})[balance_name] = spent
     return spent_units
 
 

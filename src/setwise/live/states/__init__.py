@@ -1,1 +1,1 @@
-"""The private state of a live series (counted users and noise), kept in a DuckDB file or in tables beside the data."""
+"""Private state of a series, kept in a DuckDB file of its own or in tables beside the data."""

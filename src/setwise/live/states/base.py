@@ -126,7 +126,7 @@ Draw = Callable[[int], NDArray[np.int64]]
 
 def counted_batch(
     before: History,
-    found: Sequence[tuple[str | int, int, int]],
+    pair_counts: Sequence[tuple[str | int, int, int]],
     first: int,
     until: int,
     draw: Draw,
@@ -134,17 +134,17 @@ def counted_batch(
 ) -> Batch:
     """Return the batch of periods `first` to `until` - 1: the new users of every group, with fresh noise.
 
-    `before` is the history of earlier periods, `found` lists (group, period, number of new users), and the function
-    `draw` makes the noise. `public` are groups that belong to the first batch even without users. A group that appears
-    for the first time also gets its noise for all earlier periods now. That is early enough, because noise is
+    `before` is the history of earlier periods, `pair_counts` lists (group, period, number of new users), and the
+    function `draw` makes the noise. `public` are groups that belong to the first batch even without users. A group that
+    appears for the first time also gets its noise for all earlier periods now. That is early enough, because noise is
     independent of the data, and no number of the group was shown before.
     """
     listed = () if before.labels else tuple(public)
     known = {*before.labels, *listed}
-    added = (*listed, *sorted({label for label, _, _ in found if label not in known}, key=str))
+    added = (*listed, *sorted({label for label, _, _ in pair_counts if label not in known}, key=str))
     places = {label: place for place, label in enumerate((*before.labels, *added))}
     counts = np.zeros((len(places), until - first), dtype=np.int64)
-    for label, period, count in found:
+    for label, period, count in pair_counts:
         counts[places[label], period - first] = count
     noise = draw(counts.size).reshape(counts.shape)
     earlier = draw(len(added) * first).reshape(len(added), first)
@@ -153,7 +153,7 @@ def counted_batch(
 
 
 class SeriesState(ABC):
-    """The private state of one live series (counted pairs of user and group, and noise), stored in one database.
+    """The private state of one series (counted pairs of user and group, and noise), stored in one database.
 
     Every method that writes is one transaction.
     """
@@ -208,7 +208,7 @@ class SeriesState(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connections to the database that stores the private state of the series."""
+        """Close the connections to the database that stores the private state."""
 
 
 SELECTION = """

@@ -17,7 +17,7 @@ from setwise.live.states.markers import TOKEN, MarkedState
 from setwise.mechanisms.running_totals import MOST_PERIODS
 
 try:
-    from setwise.analytics.engines.clickhouse.connection import Columns, Connection
+    from setwise.analytics.engines.clickhouse.connection import ClickHouseConnection, Columns
 except ImportError:  # pragma: no cover - tests install clickhouse-connect
     raise MissingExtra("ClickHouse needs clickhouse-connect: pip install 'setwise[clickhouse]'") from None
 
@@ -46,7 +46,7 @@ class ClickHouseState(MarkedState):
     def __init__(self, url: str, name: str) -> None:
         super().__init__(name)
         self._url = url
-        self._opened: Connection | None = None
+        self._opened: ClickHouseConnection | None = None
         prefix = f"setwise_live_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
         self._prefix, self._pairs, self._marked = prefix, f"{prefix}_pairs", f"{prefix}_markers"
 
@@ -114,10 +114,10 @@ class ClickHouseState(MarkedState):
         return [(str(group), int(period), int(count)) for group, period, count in triples]
 
     @property
-    def _connection(self) -> Connection:
+    def _connection(self) -> ClickHouseConnection:
         """The connection to ClickHouse, which is opened when it is first needed."""
         if self._opened is None:
-            self._opened = Connection(self._url)
+            self._opened = ClickHouseConnection(self._url)
         return self._opened
 
     def _ask(self, statement: str) -> Columns:

@@ -1,4 +1,4 @@
-"""Open the private state of a live series by its address: a file, or the database that has the data."""
+"""Open the private state of a series by its address: a file, or the database that has the data."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def default_state(name: str, engine: str) -> str:
 
 
 def is_file(address: str) -> bool:
-    """Return whether the private state of a series at `address` is a file of this machine, not a database or Spark."""
+    """Return whether `address`, that of a private state, is a file of this machine and not a database or Spark."""
     return "://" not in address and _SPARK.fullmatch(address) is None
 
 

@@ -34,7 +34,7 @@ TOKEN = -1
 
 
 class MarkedState(SeriesState):
-    """The private state of the series `name` in a database without transactions over several tables.
+    """A private state in a database without transactions over several tables.
 
     An update stores its pairs of user and group under a random attempt number. They become valid when one record, the
     marker, is written that names the attempt and has its counts and noise. Subclasses store pairs and markers.
@@ -69,8 +69,8 @@ class MarkedState(SeriesState):
         if (valid[-1][1].until if valid else 0) != first:
             raise busy(self._name)
         attempt = uuid.uuid4().hex
-        found = self._store_pairs(rows, attempt, [number for number, _ in valid], contributions)
-        counts = [(label_of(group), period, count) for group, period, count in found]
+        rows_of_pairs = self._store_pairs(rows, attempt, [number for number, _ in valid], contributions)
+        counts = [(label_of(group), period, count) for group, period, count in rows_of_pairs]
         batch = counted_batch(before, counts, first, until, draw, public)
         if not self._write_marker(first, json.dumps({"attempt": attempt, "batch": batch.written()})):
             raise busy(self._name)

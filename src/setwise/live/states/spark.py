@@ -46,21 +46,15 @@ class MarkerFiles(Protocol):
     """
 
     def create(self) -> None:
-        """Create the folder of a live series' private state, readable for its owner alone, unless it exists."""
+        """Create the folder of the private state, readable for its owner alone, unless it exists."""
         ...
 
     def read_all(self) -> dict[str, str]:
-        """Return the text of every marker file by its name; empty if the folder does not exist.
-
-        A marker is a small file that makes one update of the private state valid.
-        """
+        """Return the text of every marker file by its name; empty if the folder does not exist."""
         ...
 
     def write_new(self, name: str, text: str) -> bool:
-        """Write `text` to the marker file `name` unless the file exists; return whether this call has written it.
-
-        A marker is a small file that makes one update of the private state valid.
-        """
+        """Write `text` to the marker file `name` unless it exists; return whether this call has written it."""
         ...
 
     def delete(self) -> None:
@@ -79,7 +73,7 @@ class LocalFiles:
         self._markers = self._folder / "markers"
 
     def create(self) -> None:
-        """Create the folder of a live series' private state on this machine, for its owner alone, unless it exists."""
+        """Create the folder of the private state on this machine, readable for its owner alone, unless it exists."""
         self._folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         self._markers.mkdir(mode=_OWNER_ONLY, exist_ok=True)
 
@@ -120,8 +114,8 @@ class LocalFiles:
 class HadoopFiles:
     """The folder of a private state on HDFS, or on another storage that Spark reads through Hadoop.
 
-    The Spark `session` gives access to that storage. The object reads and writes the marker files in the folder; a
-    marker is a small file that makes one update of the state valid.
+    It gives access to the marker files in the folder; a marker is a small file that makes one update of the state
+    valid.
     """
 
     def __init__(self, session: SparkSession, folder: str) -> None:
@@ -131,10 +125,7 @@ class HadoopFiles:
         self._storage = path.getFileSystem(session._jsc.hadoopConfiguration())
 
     def create(self) -> None:
-        """Create the folder of a live series' private state on Hadoop's storage, unless it exists.
-
-        Only its owner can read it.
-        """
+        """Create the folder of the private state on Hadoop's storage, unless it exists; only its owner can read it."""
         self._storage.mkdirs(self._path("markers"))
         permission = self._java.org.apache.hadoop.fs.permission.FsPermission(f"{_OWNER_ONLY:o}")
         self._storage.setPermission(self._path(""), permission)
@@ -158,7 +149,7 @@ class HadoopFiles:
             stream.hsync()
         finally:
             stream.close()
-        # Some storages rename over an existing file. For those the test before helps, except in the moment between.
+        # Not every storage refuses by itself; the test before renaming leaves those a gap of a moment.
         written = not self._storage.exists(final) and bool(self._storage.rename(unfinished, final))
         if not written:
             self._storage.delete(unfinished, False)

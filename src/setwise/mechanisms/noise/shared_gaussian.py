@@ -61,19 +61,19 @@ class SharedGaussianNoise:
         """
         if count != self.labels:
             raise InvalidParameter(f"the noise is for {self.labels} counts, not for {count}")
-        own = RoundedGaussianNoise(sigma=self.own).draw(count, randomness, width)
+        own_noise = RoundedGaussianNoise(sigma=self.own).draw(count, randomness, width)
         common = RoundedGaussianNoise(sigma=self.common).draw(1, randomness, width)
-        return self.combined(own, common, randomness.words(count, 1).astype(np.int64))
+        return self.combined(own_noise, common, randomness.words(count, 1).astype(np.int64))
 
     def combined(
-        self, own: NDArray[np.int64], common: NDArray[np.int64], coins: NDArray[np.int64]
+        self, own_noise: NDArray[np.int64], common: NDArray[np.int64], coins: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the noise of all counts: (own + common) / denominator, rounded to the nearest whole number.
 
-        `own` has a draw of rounded Gaussian noise for each count, and `common` one draw for all. A tie is rounded down
-        if its entry in `coins` is 1, and up if it is 0.
+        `own_noise` has a draw of rounded Gaussian noise for each count, and `common` one draw for all. A tie is rounded
+        down if its entry in `coins` is 1, and up if it is 0.
         """
-        doubled = 2 * (own + common) + self.denominator
+        doubled = 2 * (own_noise + common) + self.denominator
         tied = doubled % (2 * self.denominator) == 0
         return np.asarray(doubled // (2 * self.denominator) - np.where(tied, coins, 0), dtype=np.int64)
 
@@ -141,9 +141,9 @@ def gaussian_count_noise(
     if theta:
         root = root_above(squared_sensitivity(labels, changeable, theta))
         unit = theta.denominator**2 * (root + theta) * deviation**2 / changeable
-        own, common = (float_root_above(part * unit) for part in (root, theta))
-        if min(own, common) >= SMALLEST_NOISE and max(own, common) <= LARGEST_NOISE:
-            shared = SharedGaussianNoise(labels=labels, denominator=theta.denominator, own=own, common=common)
+        own_sigma, common = (float_root_above(part * unit) for part in (root, theta))
+        if min(own_sigma, common) >= SMALLEST_NOISE and max(own_sigma, common) <= LARGEST_NOISE:
+            shared = SharedGaussianNoise(labels=labels, denominator=theta.denominator, own=own_sigma, common=common)
             if shared.variance < deviation**2:
                 return shared
     return RoundedGaussianNoise(sigma=deviation)

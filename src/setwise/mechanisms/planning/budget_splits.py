@@ -93,7 +93,7 @@ def plan_merit(reach: _Number, error: _Number) -> _Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class BudgetSplit:
     """A way to divide the budget of a query between finding labels and counting them, with estimated errors.
 
     `name` is the mechanism. Of the budget's delta, the share `share` pays for the threshold that hides labels of one
@@ -113,11 +113,11 @@ class Split:
     merit: float
 
 
-def splits(bounds: Bounds, total: Total) -> tuple[Split, ...]:
+def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
     """Return, for every mechanism that can answer the query, how it best divides the budget `total`; best first.
 
-    A `Split` divides the budget between finding labels and counting them. `bounds` are the query's bounds on what one
-    user contributes. The splits are ordered by the estimated error of the whole plan.
+    A `BudgetSplit` divides the budget between finding labels and counting them. `bounds` are the query's bounds on what
+    one user contributes. The splits are ordered by the estimated error of the whole plan.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -174,7 +174,7 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
     return (1.0,) if counts is CountNoise.NONE else _RATIOS
 
 
-def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> Split:
+def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
     """Return how the mechanism `name` best divides the budget `total` between finding labels and counting them.
 
     `bounds` describe the query. `counts` is the kind of noise on counts that follow picked labels, or `NONE`. The
@@ -198,7 +198,7 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
     error = 0.0 * scale if total.counts is CountNoise.NONE else _rough_error(bounds, name, counts, scale, ratio)
     merit = plan_merit(reach, error)
     row, column = np.unravel_index(np.argmin(np.where(merit <= _AS_GOOD * merit.min(), error, math.inf)), merit.shape)
-    return Split(
+    return BudgetSplit(
         name=name,
         counts=counts,
         share=shares[row],

@@ -11,7 +11,7 @@ from setwise.accounting.brackets import float_below
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.planning.budget_splits import Split, plan_merit, ranking_shortfall, splits
+from setwise.mechanisms.planning.budget_splits import BudgetSplit, plan_merit, ranking_shortfall, splits
 from setwise.mechanisms.planning.cost import (
     LARGEST_NOISE_SCALE,
     EstimatedScale,
@@ -98,9 +98,9 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
     mechanism, epsilon = planned
     preview = mechanism.preview(confidence)
     name = str(MechanismName.WEIGHTED_ROUNDS)
-    asked = " as asked" if total.mechanism else ""
+    chosen = " as asked" if total.mechanism else ""
     words = (
-        f"{name}{asked}: finds items of about {preview.detectable or 0:,} users who have {mechanism.contributions:,} "
+        f"{name}{chosen}: finds items of about {preview.detectable or 0:,} users who have {mechanism.contributions:,} "
         f"items each, and of fewer users where many of their items are found early; then counts the items found, "
         f"off by {preview.expected_error or 0.0:,.0f} on average, within ±{preview.radius or 0:,}"
     )
@@ -127,12 +127,12 @@ class _Rough:
     smallest noise scale that the budget pays for, and `choice` is the plan with that noise.
     """
 
-    split: Split
+    split: BudgetSplit
     scale: EstimatedScale
     choice: Choice
 
 
-def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[Split, ...]]:
+def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
     """Return (candidates, untried): plans with estimated noise, best first, and the budget splits that were not tried.
 
     A split divides the budget `total` between finding labels and counting them, for the query that `bounds` describe.
@@ -187,7 +187,7 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
     return estimated_price(mechanism.guarantees(), float_below(delta))
 
 
-def _price(split: Split, bounds: Bounds, total: Total, priced: Priced) -> Price:
+def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
     """Return a function that maps a noise scale to the epsilon of one release by the mechanism of the budget `split`.
 
     A split names a mechanism and divides the budget `total` between finding labels and counting them; `bounds` describe
@@ -197,7 +197,7 @@ def _price(split: Split, bounds: Bounds, total: Total, priced: Priced) -> Price:
 
 
 def _calibrate(
-    split: Split, first: EstimatedScale, bounds: Bounds, total: Total, confidence: Fraction
+    split: BudgetSplit, first: EstimatedScale, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice | None:
     """Return the plan for `split` with the smallest noise scale that is certified to stay within the budget `total`.
 
@@ -213,7 +213,7 @@ def _calibrate(
 
 
 def _build_plan(
-    split: Split, mechanism: Mechanism, epsilon: float, bounds: Bounds, total: Total, confidence: Fraction
+    split: BudgetSplit, mechanism: Mechanism, epsilon: float, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice:
     """Return the plan that uses `mechanism`, with the budget `total` divided as `split` says.
 
@@ -276,7 +276,7 @@ def reach_of(preview: ErrorEstimate) -> int:
     return max(preview.detectable or 0, preview.shortfall or 0)
 
 
-def _build_mechanism(split: Split, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
+def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
     """Return the mechanism that the budget `split` names, with the noise scale `scale`.
 
     A split divides the budget `total` between finding labels and counting them: it gives the share of delta for the
@@ -316,7 +316,7 @@ def _build_mechanism(split: Split, bounds: Bounds, total: Total, scale: Fraction
 
 
 def _with_counts(
-    discovery: KnownGumbel | UnknownGumbel, split: Split, bounds: Bounds, scale: Fraction
+    discovery: KnownGumbel | UnknownGumbel, split: BudgetSplit, bounds: Bounds, scale: Fraction
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
     """Return the mechanism `discovery`, which picks labels, followed by noisy counts of them if `split` has counts.
 
@@ -338,7 +338,7 @@ def _with_counts(
     return TwoPhaseTopK(discovery=discovery, counts=counts, contributions=bound)
 
 
-def _why(best: Choice, others: list[Choice], unlikely: tuple[Split, ...], bounds: Bounds, total: Total) -> str:
+def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], bounds: Bounds, total: Total) -> str:
     """Return a sentence for people that explains why the plan `best` was chosen.
 
     It compares the plan with the best of `others`, the other plans whose noise was estimated. If there are none, it
@@ -390,7 +390,7 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     return f"with probability {sure} each"
 
 
-def _no_noise(tried: list[Split], bounds: Bounds, total: Total) -> str:
+def _no_noise(tried: list[BudgetSplit], bounds: Bounds, total: Total) -> str:
     """Return the error message that no noise in range meets the budget `total` for a query with these `bounds`.
 
     If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the

@@ -84,7 +84,7 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         rough = []
         for discovery in discoveries:
             for noise in noises:
-                draft = _Draft(bounds, discovery, wanted, noise)
+                draft = _UnscaledPlan(bounds, discovery, wanted, noise)
                 first = _first_scale(draft.uses(Fraction(1)), target, delta)
                 guess = estimate_noise_scale(draft.priced(estimated_price, delta), first, target)
                 if guess is not None:
@@ -111,7 +111,7 @@ def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
     `bounds` are the bounds on what one user contributes. `found` is the plan that finds the groups, or None if they are

@@ -172,10 +172,10 @@ def gumbel_order(
         return np.empty(0, dtype=np.intp)
     words = randomness.words(len(scores), width)
     highest = int(scores.max())
-    behind = scores - highest  # exact: scores lie within ±2^62
+    gaps = scores - highest  # exact: scores lie within ±2^62
     if width != WORD:  # the float bounds hold only for full words
-        return _resolve(_exact(np.arange(len(scores)), behind, words, rate, width, runs), k, randomness, width)
-    shortfalls = behind.astype(np.float64) * float(rate)
+        return _resolve(_exact(np.arange(len(scores)), gaps, words, rate, width, runs), k, randomness, width)
+    shortfalls = gaps.astype(np.float64) * float(rate)
     if runs is not None:
         shortfalls += runs.float_logarithms(float(rate))
     keys = float_keys(shortfalls, words)
@@ -185,7 +185,7 @@ def gumbel_order(
     starts, ends = _overlaps(lower, upper, k)
     for start, end in zip(starts, ends, strict=True):
         group = ranked[start:end]
-        ranked[start:end] = _resolve(_exact(group, behind, words, rate, width, runs), len(group), randomness, width)
+        ranked[start:end] = _resolve(_exact(group, gaps, words, rate, width, runs), len(group), randomness, width)
     return ranked[:k]
 
 
@@ -227,7 +227,7 @@ def _overlaps(
 
 def _exact(
     group: NDArray[np.intp],
-    behind: NDArray[np.int64],
+    gaps: NDArray[np.int64],
     words: NDArray[np.uint64],
     rate: Fraction,
     width: int,
@@ -235,10 +235,10 @@ def _exact(
 ) -> list[ExactKey]:
     """Return the exact noisy scores (keys) of the candidates with the indices `group`.
 
-    `behind` are all candidates' scores minus the highest score, `words` the first `width` random bits of each, and
+    `gaps` are all candidates' scores minus the highest score, `words` the first `width` random bits of each, and
     `rate` the inverse of the noise scale. `runs` is not None if each candidate stands for a run of scores.
     """
-    keys = [ExactKey(index, rate * int(behind[index]), int(words[index]), width) for index in group.tolist()]
+    keys = [ExactKey(index, rate * int(gaps[index]), int(words[index]), width) for index in group.tolist()]
     if runs is not None:
         for key in keys:
             key.weight = partial(runs.logarithm, key.index, rate)
@@ -268,8 +268,8 @@ def _doubtful(
 ) -> list[ExactKey]:
     """Return the candidates for the first `k` places whose noisy scores cannot be told apart yet, and their rivals.
 
-    `keys` are sorted by upper bound, highest first. `bounds` has the (lower, upper) bounds of the noisy scores by the
-    candidates' index; None stands for no bound. Two candidates cannot be told apart if their bounds overlap.
+    `keys` are sorted by upper bound, highest first; `bounds` has the (lower, upper) bounds by the candidates' index.
+    Two candidates cannot be told apart if their bounds overlap.
     """
     doubtful: dict[int, ExactKey] = {}
     for place, key in enumerate(keys[:k]):

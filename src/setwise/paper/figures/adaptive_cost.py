@@ -3,7 +3,7 @@
 from setwise.accounting.brackets import Bracket, Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import mixture, narrow
 
 DELTA = 1e-6
@@ -69,7 +69,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "increase of epsilon at delta = 1e-6, in percent; paper: above 0)",
             paper=0.0,
             ours=max(extra(table, "lower")),
-            relation=Relation.ABOVE,
+            relation=ClaimRelation.ABOVE,
         ),
     )
 

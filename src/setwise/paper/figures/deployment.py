@@ -5,7 +5,7 @@ import math
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import mixture, paper_epsilon
 
 EPSILON = 0.15
@@ -59,7 +59,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             says="the certified set-wise optimum of the same uses is below 34.9 (upper end of our bracket)",
             paper=PUBLISHED,
             ours=table.at(last, "ours_upper"),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="new:deployment",

@@ -8,7 +8,7 @@ from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart, formulas
 from setwise.paper.chart import Stroke
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import mixture, paper_epsilon
 
 DELTA = 1e-6
@@ -64,21 +64,21 @@ def claims_setwise(table: Table) -> tuple[Claim, ...]:
             "distance, 20 to 100 uses of 0.1; almost: below a tenth)",
             paper=0.1,
             ours=max(apart),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:AdvancedCompBRDP",
             says="all BR, the set-wise bound beats the optimal bound for pure DP (100 uses of 0.1; paper: pure DP)",
             paper=small.at(last, "optimal_pure"),
             ours=small.at(last, "paper_0"),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:AdvancedCompBRDP",
             says="the set-wise bound is loose (largest ratio of the certified optimum to it; paper: 1, were it tight)",
             paper=1.0,
             ours=max(ratios),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
     )
 

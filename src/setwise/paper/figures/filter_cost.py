@@ -8,7 +8,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpOdometer
 from setwise.accounting.notation import as_uses
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import paper_epsilon
 
 DELTA = 1e-6
@@ -68,7 +68,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "epsilons)",
             paper=1.0,
             ours=max(largest_ratio("bounded-range"), largest_ratio("pure")),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
             tolerance=0.0,
         ),
         Claim(

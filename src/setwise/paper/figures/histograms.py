@@ -13,7 +13,7 @@ from setwise.accounting.conversions import gaussian_to_approx
 from setwise.accounting.guarantees import ApproxDP, Gaussian, Use
 from setwise.accounting.methods.moments import zero_concentrated_sum
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import (
     gaussian_histogram,
     gaussian_histogram_epsilon_by_paper,
@@ -155,14 +155,14 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
                 "paper: Gaussian)",
                 paper=table.at(few, "gaussian"),
                 ours=table.at(few, "laplace"),
-                relation=Relation.BELOW,
+                relation=ClaimRelation.BELOW,
             ),
             Claim(
                 label="fig:GM_oneshot",
                 says=f"large l0-sensitivity: optimal Gaussian wins (100, epsilon = {epsilon:g}; paper: Laplace)",
                 paper=table.at(many, "laplace"),
                 ours=table.at(many, "gaussian"),
-                relation=Relation.BELOW,
+                relation=ClaimRelation.BELOW,
             ),
         ]
     worst = max(b / a for a, b in zip(table.numbers("laplace"), table.numbers("ours_laplace"), strict=True))
@@ -173,7 +173,7 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
             says="Laplace noise costs at most as much as the worst pure DP (largest ratio; paper: 1)",
             paper=1.0,
             ours=worst,
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
     )
 
@@ -254,14 +254,14 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
             "better of its two Gaussian bounds)",
             paper=min(table.at(first, "gaussian_composed"), table.at(first, "gaussian_zcdp")),
             ours=table.at(first, "laplace"),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:GM_comp",
             says="Laplace is below the composed optimal Gaussian throughout (largest ratio; paper: 1)",
             paper=1.0,
             ours=lead,
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:GM_comp",
@@ -269,7 +269,7 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
             "histograms (epsilon = 0.1; paper: zCDP)",
             paper=table.at(last, "gaussian_zcdp"),
             ours=table.at(last, "gaussian_composed"),
-            relation=Relation.ABOVE,
+            relation=ClaimRelation.ABOVE,
         ),
         Claim(
             label="fig:GM_comp",
@@ -277,7 +277,7 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
             "zCDP)",
             paper=table.at(last, "laplace"),
             ours=table.at(last, "gaussian_zcdp"),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:GM_comp",
@@ -300,7 +300,7 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
             "0.1; paper: composed)",
             paper=table.at(last, "gaussian_composed"),
             ours=table.at(last, "ours_gaussian"),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
     )
 

@@ -25,7 +25,7 @@ from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.release import with_noise
 from setwise.mechanisms.two_phase import OrderedLeastSquares, non_increasing
 from setwise.paper import chart
-from setwise.paper.figure import Claim, Figure, Relation, Table
+from setwise.paper.figure import Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def macbeth_words() -> Histogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class NoiseComparison:
     """Noisy counts of words by Laplace noise and by ordered least squares, summarised over repeated trials.
 
     Each field has one entry per word. `words` and `counts` are the words and their true counts. For each of the two
@@ -71,7 +71,7 @@ class Comparison:
     least_squares_error: tuple[float, ...]
 
 
-def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fraction = SIGMA) -> Comparison:
+def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fraction = SIGMA) -> NoiseComparison:
     """Run Laplace noise and ordered least squares `trials` times on the `k` most frequent words, and compare them.
 
     Ordered least squares adds noise to the counts and fits a falling sequence, because the true order of the words is
@@ -96,7 +96,7 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
         answers[1, trial] = [float(value) for value in non_increasing(drawn)]
     means, deviations = answers.mean(axis=1), answers.std(axis=1)
     errors = np.abs(answers - top.counts).mean(axis=1)
-    return Comparison(
+    return NoiseComparison(
         words=order,
         counts=tuple(top.counts.tolist()),
         laplace_mean=tuple(means[0].tolist()),
@@ -225,14 +225,14 @@ def claims(table: Table) -> tuple[Claim, ...]:
             says="it is a loose conversion: the exact Gaussian meets (2.08, 1e-6) with less noise (lem:AGM)",
             paper=13.1,
             ours=table.numbers("ours_sigma")[0],
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:NoiseCompare",
             says="the mechanism as it is drawn, with the exact sigma, is within (2.08, 1e-6)-DP (its own price)",
             paper=2.08,
             ours=compose(released(Fraction(str(table.numbers("ours_sigma")[0])))).epsilon(DELTA).upper,
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:NoiseCompare",
@@ -240,14 +240,14 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "to 25, 100 trials; paper: Laplace, ours: least squares with sigma = 13.1)",
             paper=laplace,
             ours=squares,
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="fig:NoiseCompare",
             says="the exact sigma lowers it further (same mean; paper: sigma = 13.1, ours: the exact sigma)",
             paper=squares,
             ours=ours,
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
     )
 

@@ -9,7 +9,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import mixture, narrow
 
 EPSILON = 1.0
@@ -94,7 +94,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             says="DP, BR, BR costs strictly more than BR, DP, BR below epsilon (smallest difference; paper: above 0)",
             paper=0.0,
             ours=min(below),
-            relation=Relation.ABOVE,
+            relation=ClaimRelation.ABOVE,
         ),
         Claim(
             label="lem:xyz",

@@ -19,7 +19,7 @@ from setwise.mechanisms.noise.truncated_gaussian import (
 )
 from setwise.mechanisms.unknown_domain import fixed_margin
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 
 EPSILON = 0.1
@@ -130,7 +130,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "published)",
             paper=table.at(many_counts, "laplace_published"),
             ours=table.at(many_counts, "paper_truncation"),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="eq:truncationLevel",
@@ -144,7 +144,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             says="the proof says P[E] is at most delta/Delta; it is at least 1 - delta/Delta (same parameters)",
             paper=1e-9,
             ours=1.0 - continuous_failure(level, tau, tau * sigma),
-            relation=Relation.CORRECTED,
+            relation=ClaimRelation.CORRECTED,
             independent=_overlap(level, tau, sigma),
             tolerance=1e-12,
         ),
@@ -154,7 +154,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "curve at epsilon = 0.1, exactly composed; paper: the delta asked for)",
             paper=DELTA,
             ours=max(table.numbers("ours_gaussian_delta")),
-            relation=Relation.BELOW,
+            relation=ClaimRelation.BELOW,
         ),
         Claim(
             label="table:tasks",
@@ -162,7 +162,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "event compares two noises (paper: failure claimed; ours: exp(-t)(2 + t)/4)",
             paper=DELTA,
             ours=failure_of_margin(math.log(1.0 / DELTA), 1),
-            relation=Relation.CORRECTED,
+            relation=ClaimRelation.CORRECTED,
             independent=_two_laplace(math.log(1.0 / DELTA)),
             tolerance=1e-15,
         ),

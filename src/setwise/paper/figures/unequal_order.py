@@ -8,7 +8,7 @@ from setwise.accounting.brackets import Bracket, Interaction, Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import narrow
 
 Order = tuple[float, ...]
@@ -191,7 +191,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "worse (largest certified relative excess; paper: 0, were it the worst)",
             paper=0.0,
             ours=max(excess),
-            relation=Relation.ABOVE,
+            relation=ClaimRelation.ABOVE,
         ),
     )
 

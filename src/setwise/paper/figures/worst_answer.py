@@ -1,10 +1,9 @@
-"""Figure `new:worst-answer`: the worst parameter t of the first of two or three bounded-range mechanisms.
+"""Figure `new:worst-answer`: the parameter t of an adaptive adversary's first bounded-range mechanism, of two or three.
 
-The mechanisms are chosen adaptively, and worst means the largest delta. The worst bounded-range mechanism is
-generalized randomized response with some parameter t, which has the losses t and t - epsilon. For the first of two
-mechanisms, also after one pure-DP mechanism, the paper finds that the worst t is a weighted sum of epsilon and the
-overall epsilon, and asks whether this is so with more mechanisms. It is not (docs/paper/open-questions.md): for the
-first of three, exp(t/3) is a root of a quartic. The numbers here are plain floats, as evidence; certified numerics are
+The worst bounded-range mechanism is generalized randomized response with some parameter t, which has the losses t and t
+- epsilon. For the first of two mechanisms, also after one pure-DP mechanism, the worst t is a weighted sum of epsilon
+and the overall epsilon, as the paper found; it asks whether this continues. It does not (docs/paper/open-questions.md):
+for the first of three, exp(t/3) is a root of a quartic. Computed in plain floats, as evidence; certified numerics are
 in `setwise.accounting.adaptive`.
 """
 
@@ -17,7 +16,7 @@ from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
-from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import mixture
 
 EPSILON = 1.0
@@ -183,7 +182,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
             "1.4, between 1.15 and 1.65; 0 for a weighted sum)",
             paper=0.0,
             ours=bend(1.15, 1.4, 1.65),
-            relation=Relation.ABOVE,
+            relation=ClaimRelation.ABOVE,
             tolerance=1e-3,
         ),
         Claim(

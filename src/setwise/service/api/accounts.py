@@ -138,7 +138,7 @@ async def list_accounts(
 
 @router.post("/accounts", status_code=201)
 async def open_account(request: Request, body: AccountBody) -> AccountRecord:
-    """Open an account for an analyst on a data set. Its overall guarantee is certified now and never changes."""
+    """Open an account for an analyst on a dataset. Its overall guarantee is certified now and never changes."""
     service, steward = service_of(request), caller(request).person.name
     await service.threads.run(_check_names, service, body)
     match body:
@@ -294,9 +294,9 @@ async def set_question_budget(
 
 
 def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:
-    """Check the names in `body`, a request to open an account: analyst and data set exist, and the account does not.
+    """Check the names in `body`, a request to open an account: analyst and dataset exist, and the account does not.
 
-    Raises `UnknownName` for an unknown analyst or data set, and `AccountExists` if the account's name is taken.
+    Raises `UnknownName` for an unknown analyst or dataset, and `AccountExists` if the account's name is taken.
     """
     with at_field("analyst"):
         service.people.person(body.analyst)
@@ -309,7 +309,7 @@ def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody)
 def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
     """Open an account on `terms` in the ledger, and return its status. `steward` is the person who opens it.
 
-    The account protects the unit of privacy of its data set, which replaces `terms.unit`. The audit log records the
+    The account protects the unit of privacy of its dataset, which replaces `terms.unit`. The audit log records the
     opening under the steward's name.
     """
     protecting = replace(terms, unit=service.datasets.get(terms.dataset).unit)

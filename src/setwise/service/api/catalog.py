@@ -1,4 +1,4 @@
-"""Routes for the catalog: stewards register the tables of a catalog file as data sets, and get the file back."""
+"""Routes for the catalog: stewards register the tables of a catalog file as datasets, and get the file back."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from setwise.service.route import GuardedRoute, caller, service_of
 from setwise.service.settings import EngineKind
 from setwise.service.storage.datasets import Dataset
 
-router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
+router = APIRouter(prefix=API, tags=["datasets"], route_class=GuardedRoute)
 
 _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 _CSV = tuple(asdict(CsvOptions()))
@@ -33,7 +33,7 @@ class CatalogBody(Body):
     """A catalog (tables, with their bounds and public group keys) as TOML text.
 
     The source of a table is a path in the service's data folder, or the name of a table on an engine. `apart` is the
-    reason why these data sets do not share the cap of other data sets on the same tables; "" if they do share it.
+    reason why these datasets do not share the cap of other datasets on the same tables; "" if they do share it.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=200_000)]
@@ -42,7 +42,7 @@ class CatalogBody(Body):
 
 @router.get("/catalog")
 async def export_catalog(request: Request) -> CatalogRecord:
-    """Return all data sets as a catalog: the TOML text that `setwise sql --catalog` and `setwise.open` read."""
+    """Return all datasets as a catalog: the TOML text that `setwise sql --catalog` and `setwise.open` read."""
     service = service_of(request)
     return await service.threads.run(lambda: _catalog_record(service.datasets.all()))
 
@@ -51,7 +51,7 @@ async def export_catalog(request: Request) -> CatalogRecord:
 async def import_catalog(
     request: Request, body: Annotated[CatalogBody, JsonBody(examples=[{"text": _EXAMPLE}])]
 ) -> CatalogRecord:
-    """Register each table of a catalog as a data set, with its declared bounds and public group keys.
+    """Register each table of a catalog as a dataset, with its declared bounds and public group keys.
 
     Questions may then group and filter by every column except the user column, and aggregate every numeric column. A
     table that is already registered with the same definition is skipped. If one table is refused, none is registered.
@@ -61,10 +61,10 @@ async def import_catalog(
 
 
 def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
-    """Register the tables of the catalog in `body` that are not registered yet; return the catalog of all data sets.
+    """Register the tables of the catalog in `body` that are not registered yet; return the catalog of all datasets.
 
     Raises `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and
-    `NameTaken` if a data set of the same name has another definition; nothing is registered in these cases. The audit
+    `NameTaken` if a dataset of the same name has another definition; nothing is registered in these cases. The audit
     log records `steward` as the person who registered the tables.
     """
     with at_field("text"):
@@ -79,14 +79,14 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
                 missing.append(dataset)
                 continue
             if known != dataset:
-                raise NameTaken(f"the data set {dataset.name!r} has another definition: give the table another name")
+                raise NameTaken(f"the dataset {dataset.name!r} has another definition: give the table another name")
     for dataset in missing:
         register(service, dataset, steward, body.apart)
     return _catalog_record(service.datasets.all())
 
 
 def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
-    """Return the catalog's table `name` as a data set to register, with all its columns. No row of the table is read.
+    """Return the catalog's table `name` as a dataset to register, with all its columns. No row of the table is read.
 
     Raises `InvalidParameter` if the table's engine, or an option for reading it, is not known to the service.
     """
@@ -135,10 +135,10 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 
 
 def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
-    """Return `datasets` as a catalog: its TOML text, and the names of the data sets.
+    """Return `datasets` as a catalog: its TOML text, and the names of the datasets.
 
-    If two data sets have different public tables under one name, the second table is exported under a longer name: that
-    of its data set, an underscore, and its own name.
+    If two datasets have different public tables under one name, the second table is exported under a longer name: that
+    of its dataset, an underscore, and its own name.
     """
     public: dict[str, str] = {}
     for dataset in datasets:

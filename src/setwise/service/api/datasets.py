@@ -1,4 +1,4 @@
-"""Routes for data sets: stewards register tables and set caps; everybody sees the columns that questions may use."""
+"""Routes for datasets: stewards register tables and set caps; everybody sees the columns that questions may use."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from setwise.accounting.notation import check_unit
+from setwise.accounting.promises import check_unit
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.schema import Column as TableColumn
 from setwise.analytics.schema import Kind
@@ -35,7 +35,7 @@ from setwise.service.settings import EngineKind
 from setwise.service.storage.datasets import Dataset
 from setwise.service.workers.tasks import JointPromise
 
-router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
+router = APIRouter(prefix=API, tags=["datasets"], route_class=GuardedRoute)
 
 DatasetName = Annotated[Name, Path(examples=["events"])]
 
@@ -87,9 +87,9 @@ class DatasetBody(Body):
     that `setwise prepare` has written; questions to it are then answered faster. `user` is the column that identifies
     users. Questions may group by the columns `items`, aggregate `values` and filter by `filters`. `contributions` is
     the most groups in which one user counts, and `per_item` the most that a user adds to one group; no question may ask
-    for more. Data sets on the same table share its cap and joint guarantee, unless `apart` gives a reason why not.
+    for more. Datasets on the same table share its cap and joint guarantee, unless `apart` gives a reason why not.
     `unit` is the unit of privacy: "user", or with "user,day" each single day of a user, which is a far weaker promise.
-    Data sets that share a cap have the same unit. `types` has the kinds (integer, date, ...) of CSV columns that are
+    Datasets that share a cap have the same unit. `types` has the kinds (integer, date, ...) of CSV columns that are
     not text, `csv` says how the CSV files are written, and `public` has the names and places of tables without users
     that SQL may join.
     """
@@ -124,7 +124,7 @@ class DatasetBody(Body):
 
 
 class CapBody(Body):
-    """A cap: the budget (epsilon, delta) that all accounts on a data set may spend together.
+    """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
     `rule` says how the prices of uses add up, and `failure_share` is the share of delta that is set aside for outright
     failures (events in which everything may be revealed); None is the default of the rule. `keep` says by which rule
@@ -155,7 +155,7 @@ class ReclaimBody(Body):
 
 @router.get("/datasets")
 async def list_datasets(request: Request) -> list[DatasetRecord]:
-    """List the data sets, each with the columns that questions may use."""
+    """List the datasets, each with the columns that questions may use."""
     service = service_of(request)
     return await service.threads.run(lambda: [dataset_record(service, dataset) for dataset in service.datasets.all()])
 
@@ -180,14 +180,14 @@ async def register_dataset(
         ),
     ],
 ) -> DatasetRecord:
-    """Register a table as a data set. The names and types of its columns are looked up now; no row is read."""
+    """Register a table as a dataset. The names and types of its columns are looked up now; no row is read."""
     service = service_of(request)
     return await service.threads.run(_register, service, body, caller(request).person.name)
 
 
 @router.get("/datasets/{dataset}")
 async def show_dataset(request: Request, dataset: DatasetName) -> DatasetRecord:
-    """Return a data set: its contribution bounds, and the columns that questions may use."""
+    """Return a dataset: its contribution bounds, and the columns that questions may use."""
     service = service_of(request)
     return await service.threads.run(lambda: dataset_record(service, service.datasets.get(dataset)))
 
@@ -198,7 +198,7 @@ async def set_cap(
     dataset: DatasetName,
     body: Annotated[CapBody, JsonBody(examples=[{"epsilon": 10.0, "delta": 1e-5}])],
 ) -> CapRecord:
-    """Limit what all accounts on a data set may spend together. A cap is set once, before the first account is opened.
+    """Limit what all accounts on a dataset may spend together. A cap is set once, before the first account is opened.
 
     A cap cannot be changed or removed.
     """
@@ -250,7 +250,7 @@ async def joint(
     dataset: DatasetName,
     periods: Annotated[int, Query(ge=1, le=1000, examples=[1], description="calendar periods to cover")] = 1,
 ) -> JointRecord:
-    """Return the (epsilon, delta) that holds for all accounts on a data set together, even if their analysts collude.
+    """Return the (epsilon, delta) that holds for all accounts on a dataset together, even if their analysts collude.
 
     Accounts whose budgets are renewed are counted with the budgets of `periods` calendar periods.
     """
@@ -265,34 +265,34 @@ async def joint(
 
 
 def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecord:
-    """Register the table of `body` in the ledger and in the store of data sets, and return its JSON record.
+    """Register the table of `body` in the ledger and in the store of datasets, and return its JSON record.
 
     The audit log records `steward` as the person who registered it. Raises `InvalidParameter`, `UnknownColumn` or
-    `UnsuitableTable` with the name of the field at fault, and `NameTaken` if there is a data set of that name.
+    `UnsuitableTable` with the name of the field at fault, and `NameTaken` if there is a dataset of that name.
     """
-    given: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
+    fields: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
         "types": tuple(body.types.items()),
         "public": tuple(body.public.items()),
     }
     if body.csv is not None:
         columns = None if body.csv.columns is None else tuple(body.csv.columns)
         with at_field("csv"):
-            given["csv"] = CsvOptions(**body.csv.model_dump(exclude={"columns"}), columns=columns)
+            fields["csv"] = CsvOptions(**body.csv.model_dump(exclude={"columns"}), columns=columns)
     with at_field("unit"):
         check_unit(body.unit)
     with at_field("items"):
-        dataset = Dataset(**given)
+        dataset = Dataset(**fields)
     service.engines.check(dataset)
     return register(service, dataset, steward, body.apart)
 
 
 def register(service: Service, dataset: Dataset, steward: str, apart: str) -> DatasetRecord:
-    """Register `dataset` in the ledger and in the store of data sets, and return its JSON record.
+    """Register `dataset` in the ledger and in the store of datasets, and return its JSON record.
 
-    Requires: `Engines.check` has accepted the data set. `steward` is the person who registers it. `apart` is the reason
-    why the data set does not share the cap of other data sets on the same table; "" if it does share it.
+    Requires: `Engines.check` has accepted the dataset. `steward` is the person who registers it. `apart` is the reason
+    why the dataset does not share the cap of other datasets on the same table; "" if it does share it.
 
-    Raises `NameTaken` if there is a data set of that name.
+    Raises `NameTaken` if there is a dataset of that name.
     """
     with at_field("name"):
         service.datasets.check_free(dataset.name)

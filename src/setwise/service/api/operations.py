@@ -50,7 +50,7 @@ async def audit(request: Request) -> AuditRecord:
     """Recompute every hash chain and every balance of the ledger, and name each entry that does not agree.
 
     If the service has a signing key, the ledger's heads (digests of all its hash chains) must be signed with it, the
-    last one recently. Answers, roles and data sets in the service's own tables must agree with the ledger.
+    last one recently. Answers, roles and datasets in the service's own tables must agree with the ledger.
     """
     service = service_of(request)
     verification = await service.threads.run(service.upkeep.verify)
@@ -66,7 +66,7 @@ async def trail(
     ] = 0,
     most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
 ) -> list[ActRecord]:
-    """List the audit log in order: changes by stewards and operators to people, tokens, data sets and accounts.
+    """List the audit log in order: changes by stewards and operators to people, tokens, datasets and accounts.
 
     A page has at most `most` events, those after the number `after`.
     """

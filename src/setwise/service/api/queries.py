@@ -88,13 +88,15 @@ async def preview(request: Request) -> PreviewRecord:
     A preview charges nothing and reads no rows.
     """
     service = service_of(request)
-    found = await service.questions.preview(caller(request), await _read_question(request), service.threads)
+    preview_of_question = await service.questions.preview(
+        caller(request), await _read_question(request), service.threads
+    )
     return {
-        **found.plan.to_dict(),
-        "left": [format_use(use) for use in found.left],
-        "words": [use_in_words(use) for use in found.plan.uses],
-        "shortage": found.shortage,
-        "warning": found.warning,
+        **preview_of_question.plan.to_dict(),
+        "left": [format_use(use) for use in preview_of_question.left],
+        "words": [use_in_words(use) for use in preview_of_question.plan.uses],
+        "shortage": preview_of_question.shortage,
+        "warning": preview_of_question.warning,
     }
 
 

@@ -244,7 +244,7 @@ class GroupingBody(Body):
     """The fields that all queries with groups share: public groups, a filter, and how much one user counts.
 
     A group key is a column, or a bin of a column as in `age by 10` or `month of at`. `contributions` is the most groups
-    in which one user counts; None takes the data set's bound, and "auto" finds a bound privately, with at most a tenth
+    in which one user counts; None takes the dataset's bound, and "auto" finds a bound privately, with at most a tenth
     of epsilon. `domain` lists the public group labels, and `limit` is how many of the largest private groups take part.
     `where` filters rows, and `null_item` is the label of rows whose group is null, which are left out without it.
     """
@@ -330,9 +330,9 @@ QUERY_BODIES = {kind: _body_of(kind) for kind in SHAPES}
 
 
 class SqlBody(Body):
-    """One SELECT from the data set, as `text`. The service parses it into a query; an engine never gets this text.
+    """One SELECT from the dataset, as `text`. The service parses it into a query; an engine never gets this text.
 
-    `contributions` is the most groups in which one user counts; None takes the bound of the SQL or of the data set, and
+    `contributions` is the most groups in which one user counts; None takes the bound of the SQL or of the dataset, and
     "auto" finds a bound privately. `domain` lists the public groups, or is left out.
     """
 
@@ -428,7 +428,7 @@ class QuestionBody(Body):
     def question(self) -> Question:
         """Return the question of this request body, with its query and budget built and checked.
 
-        Raises `InvalidParameter` with the name of the field at fault. Whether the columns, the account and the data set
+        Raises `InvalidParameter` with the name of the field at fault. Whether the columns, the account and the dataset
         exist is checked later.
         """
         words = self.query.model_dump(exclude_none=True)

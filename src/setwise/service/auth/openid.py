@@ -372,12 +372,12 @@ class SignOn:
         name = person_name(str(claims.get(name_claim) or claims["sub"]))
         return await self._threads.run(self._admit, subject, name, role)
 
-    def subject(self, given: str) -> str:
+    def subject(self, claim: str) -> str:
         """Return the id of a provider's user in our database: a digest of the issuer and the claim `sub`.
 
-        `given` is the value of that claim.
+        `claim` is the value of that claim.
         """
-        return hashlib.sha256(f"{self._settings.oidc_issuer} {given}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._settings.oidc_issuer} {claim}".encode()).hexdigest()
 
     def _role(self, groups: object) -> Role | None:
         """Return the most trusted role that the settings give to one of the person's groups; None if there is none.
@@ -413,10 +413,10 @@ class SignOn:
             self._authenticator.forget_person(person.name)
 
 
-def person_name(given: str) -> str:
-    """Return a valid person's name made from the provider's name `given`: forbidden characters become dashes.
+def person_name(claim: str) -> str:
+    """Return a valid person's name made from the provider's name `claim`: forbidden characters become dashes.
 
     >>> person_name("ada"), person_name("Ada.L@example.org"), person_name("_søren ")
     ('ada', 'Ada.L-example.org', 's-ren')
     """
-    return re.sub(r"[^A-Za-z0-9._-]", "-", given.strip()).lstrip("._-")[:64] or "person"
+    return re.sub(r"[^A-Za-z0-9._-]", "-", claim.strip()).lstrip("._-")[:64] or "person"

@@ -21,7 +21,7 @@ class Role(StrEnum):
     """The roles that a person can have, the most trusted first."""
 
     STEWARD = "steward"
-    """Registers data sets, opens accounts, manages people and audits."""
+    """Registers datasets, opens accounts, manages people and audits."""
     ANALYST = "analyst"
     """Asks questions from accounts of their own."""
     MONITOR = "monitor"
@@ -63,7 +63,7 @@ class Identity:
 
     @property
     def is_steward(self) -> bool:
-        """Whether the identified person is a steward, who manages data sets, accounts and people."""
+        """Whether the identified person is a steward, who manages datasets, accounts and people."""
         return self.person.role is Role.STEWARD
 
     @property

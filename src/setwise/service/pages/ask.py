@@ -51,7 +51,7 @@ router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 @router.get("/ask")
 async def ask_page(request: Request, account: str = "") -> Response:
-    """Show the form to ask a question, with the data sets and accounts that the person may choose.
+    """Show the form to ask a question, with the datasets and accounts that the person may choose.
 
     The account named `account` is selected at first.
     """
@@ -107,7 +107,7 @@ def _kinds_with_fields() -> dict[str, str]:
 def _choices(service: Service, identity: Identity) -> dict[str, object]:
     """Return what the person may choose in the form of a question: `datasets` and `accounts`, as lists of JSON records.
 
-    The accounts are the person's own, and the data sets those on which the person has an account.
+    The accounts are the person's own, and the datasets those on which the person has an account.
     """
     statuses = service.accounts.all_own(identity)
     names = {status.dataset for status in statuses}
@@ -124,7 +124,7 @@ def _choices(service: Service, identity: Identity) -> dict[str, object]:
 
 
 def _with_examples(record: DatasetRecord) -> dict[str, object]:
-    """Return a data set's `record` in which each column also has an `example` of a filter, such as ">= 10"."""
+    """Return a dataset's `record` in which each column also has an `example` of a filter, such as ">= 10"."""
 
     def with_example(columns: list[ColumnRecord]) -> list[dict[str, object]]:
         return [{**column, "example": _EXAMPLES[Kind(column["kind"])]} for column in columns]
@@ -149,41 +149,41 @@ def _draws(status: AccountStatus) -> list[dict[str, object]]:
     ]
 
 
-def python_snippet(url: str, asked: dict[str, Any], key: str) -> str:
-    """Return a Python program that sends the stored request `asked` to the service at `url` by the client library.
+def python_snippet(url: str, body: dict[str, Any], key: str) -> str:
+    """Return a Python program that sends the stored request `body` to the service at `url` by the client library.
 
     The program uses the same idempotency `key`, so that it gets the stored answer and is not charged again.
     """
-    query, spend = dict(asked["query"]), dict(asked.get("spend") or {})
+    query, spend = dict(body["query"]), dict(body.get("spend") or {})
     kind = query.pop("kind")
     if spend.pop("kind", None) == "draws" and "threshold_delta" in spend:
         spend["delta"] = spend.pop("threshold_delta")
-    given = {**query, **spend, "key": key}
+    arguments = {**query, **spend, "key": key}
     call = kind.replace("-", "_")
     if kind == "sql":
-        text = given.pop("text")
-        words = f"    {text!r},\n" + "".join(f"    {name}={value!r},\n" for name, value in given.items())
+        text = arguments.pop("text")
+        words = f"    {text!r},\n" + "".join(f"    {name}={value!r},\n" for name, value in arguments.items())
     elif kind == "query":
         budget = ", ".join(f"{name}={value!r}" for name, value in spend.items())
         call = "ask"
-        words = f"    setwise.Query.from_dict({asked['query']!r}),\n    setwise.Total({budget}),\n    key={key!r},\n"
+        words = f"    setwise.Query.from_dict({body['query']!r}),\n    setwise.Total({budget}),\n    key={key!r},\n"
     else:
-        words = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value is not None)
+        words = "".join(f"    {name}={value!r},\n" for name, value in arguments.items() if value is not None)
     return (
         "import os\n\nimport setwise\n\n"
         f'client = setwise.connect(\n    {url!r},\n    token=os.environ["SETWISE_TOKEN"],\n)\n'
-        f"dataset = client.dataset({asked['dataset']!r}, account={asked['account']!r})\n"
+        f"dataset = client.dataset({body['dataset']!r}, account={body['account']!r})\n"
         f"answer = dataset.{call}(\n{words})\n"
         "print(answer.to_csv())\n"
     )
 
 
-def curl_snippet(url: str, asked: dict[str, Any], key: str) -> str:
-    """Return a curl command that sends the stored request `asked` to the service at `url` again.
+def curl_snippet(url: str, request_body: dict[str, Any], key: str) -> str:
+    """Return a curl command that sends the stored request `request_body` to the service at `url` again.
 
     It uses the same idempotency `key`, so that it gets the stored answer. The shell must have a token in SETWISE_TOKEN.
     """
-    body = json.dumps(asked, indent=2, ensure_ascii=False)
+    body = json.dumps(request_body, indent=2, ensure_ascii=False)
     return (
         f"curl --silent --show-error {shlex.quote(f'{url}{API}/queries')} \\\n"
         '  --header "Authorization: Bearer $SETWISE_TOKEN" \\\n'
@@ -239,7 +239,7 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
     job, statement = _find_query(service_of(request), caller(request), query)
     asked = json.loads(job.request)
     url = service_of(request).settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
-    meant = asked["query"] if statement is None else statement.query.to_dict()
+    stated_query = asked["query"] if statement is None else statement.query.to_dict()
     parts: AnswerParts | None = None
     if job.answer is not None:
         stored = service_of(request).questions.stored_answer(job, statement)
@@ -250,9 +250,12 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         charts=charts,
         job=job,
         asked=asked,
-        question=question_in_words(meant),
+        question=question_in_words(stated_query),
         sql=asked["query"].get("text"),
-        is_one=parts is not None and parts.bar_count == 1 and meant.get("item") is None and meant["kind"] != "sql",
+        is_one=parts is not None
+        and parts.bar_count == 1
+        and stated_query.get("item") is None
+        and stated_query["kind"] != "sql",
         columns=[] if parts is None else parts.columns,
         chart_data={} if parts is None else _chart_data(parts),
         row_count=0 if parts is None else parts.row_count,

@@ -40,7 +40,7 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
     """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)
-    found = await service.threads.run(lambda: series_record(service, service.series.visible(identity, series)))
+    record = await service.threads.run(lambda: series_record(service, service.series.visible(identity, series)))
     lines = view.top(_MOST_ROWS, on or None)
     place = view.periods.index(on) if on and view.periods else -1
     rows = [
@@ -55,7 +55,7 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
     return render(
         request,
         "series.html",
-        series=found,
+        series=record,
         rows=rows,
         hidden=len(view.lines) - len(rows),
         window=window,

@@ -144,15 +144,15 @@ def set_cookie(
     )
 
 
-def _check_own_form(request: Request, given: str, expected: str) -> None:
+def _check_own_form(request: Request, token: str, expected: str) -> None:
     """Raise `Forbidden` unless the submitted form came from one of our pages, and not from another site.
 
-    `given` is the random value in the submitted form, and `expected` the value with which our page was made. A refused
+    `token` is the random value in the submitted form, and `expected` the value with which our page was made. A refused
     form counts as a failed sign-in of the request's address.
     """
     origin = request.headers.get("origin")
     elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
-    if elsewhere or not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+    if elsewhere or not expected or not hmac.compare_digest(token.encode(), expected.encode()):
         service_of(request).authenticator.count_attempt(request)
         raise Forbidden(_NOT_OUR_FORM)
 

@@ -23,7 +23,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from setwise.accounting.notation import kind_in_words, parse_use, rounded_up, short_exponents, use_in_words
+from setwise.accounting.notation import kind_in_words, parse_use, short_exponents, use_in_words
+from setwise.accounting.promises import rounded_up
 from setwise.analytics.answer import number
 from setwise.errors import MissingExtra, NotSignedIn, SetwiseError
 from setwise.service.auth.people import TOKEN_PREFIX, Identity
@@ -32,12 +33,12 @@ from setwise.service.route import GuardedRoute, service_of
 
 
 def small(value: float) -> str:
-    """Return the number `value` as text with three significant digits, and an exponent without leading zeros.
+    """Return a delta as text with three significant digits, rounded up, and an exponent without leading zeros.
 
-    >>> small(1e-6), small(0.05)
-    ('1e-6', '0.05')
+    >>> small(1e-6), small(0.05), small(1.2341e-7)
+    ('1e-6', '0.05', '1.24e-7')
     """
-    return short_exponents(f"{value:.3g}")
+    return short_exponents(rounded_up(value, 3))
 
 
 _ERROR_TITLES = {
@@ -74,8 +75,8 @@ def _environment() -> Environment:
     return environment
 
 
-def render(request: Request, template: str, *, status: int = 200, charts: bool = False, **given: Any) -> HTMLResponse:  # noqa: ANN401
-    """Return the HTML response for the page `template`, whose variables are `given`, with the HTTP `status`.
+def render(request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any) -> HTMLResponse:  # noqa: ANN401
+    """Return the HTML response for the page `template`, whose variables are `values`, with the HTTP `status`.
 
     With `charts` the page loads the chart library.
     """
@@ -86,7 +87,7 @@ def render(request: Request, template: str, *, status: int = 200, charts: bool =
         identity=identity,
         static=f"/static/{static_version()}",
         library=chart_library() if charts else None,
-        **given,
+        **values,
     )
     return HTMLResponse(text, status)
 
@@ -132,11 +133,11 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 def static_files() -> dict[str, tuple[bytes, str]]:
     """Return (contents, media type) of every static file of the pages, by the file's name."""
     folder = files("setwise.service.pages").joinpath("static")
-    found = sorted(folder.iterdir(), key=lambda each: each.name)
+    static = sorted(folder.iterdir(), key=lambda each: each.name)
     return {
-        each.name: (each.read_bytes(), kind)
-        for each in found
-        if (kind := _TYPES.get("." + each.name.rpartition(".")[2])) is not None
+        file.name: (file.read_bytes(), kind)
+        for file in static
+        if (kind := _TYPES.get("." + file.name.rpartition(".")[2])) is not None
     }
 
 
@@ -177,10 +178,10 @@ def chart_library() -> ChartLibrary:
     """
     spec = find_spec("plotly")
     folders = [] if spec is None else spec.submodule_search_locations or []
-    found = [Path(folder) / "package_data" / "plotly.min.js" for folder in folders]
-    if not found or not found[0].is_file():
+    scripts = [Path(folder) / "package_data" / "plotly.min.js" for folder in folders]
+    if not scripts or not scripts[0].is_file():
         raise MissingExtra("the pages need plotly: pip install 'setwise[service]'")
-    script = found[0].read_bytes()
+    script = scripts[0].read_bytes()
     version = _VERSION.search(script)
     return ChartLibrary(
         version="unknown" if version is None else version[1].decode(),

@@ -1,4 +1,4 @@
-"""Pages for stewards: data sets with their joint guarantee, accounts, people, tokens, ledger entries and audit log."""
+"""Pages for stewards: datasets with their joint guarantee, accounts, people, tokens, ledger entries and audit log."""
 
 import os
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ Name = Annotated[str, Query(max_length=64)]
 
 @router.get("/steward")
 async def steward_page(request: Request, account: Name = "", person: Name = "") -> Response:
-    """Show all data sets, and one page each of the accounts after the name `account` and the people after `person`."""
+    """Show all datasets, and one page each of the accounts after the name `account` and the people after `person`."""
     return await service_of(request).rendering.run(_steward_page, request, account, person)
 
 
@@ -68,7 +68,7 @@ def _steward_page(request: Request, account: str, person: str) -> Response:
 
 
 _MOST_FILES = 500
-"""The most files that are offered for a data set; the path of any other can be typed."""
+"""The most files that are offered for a dataset; the path of any other can be typed."""
 
 _FILE_ENDINGS = (*PARQUET_SUFFIXES, *CSV_SEPARATORS, ".gz", ".zst", ".db", ".duckdb", ".sqlite", ".dat", ".txt")
 """Endings of the files in the data folder that can be tables."""
@@ -76,7 +76,7 @@ _FILE_ENDINGS = (*PARQUET_SUFFIXES, *CSV_SEPARATORS, ".gz", ".zst", ".db", ".duc
 
 @router.get("/steward/tables")
 async def tables(request: Request) -> Response:
-    """List the files in the service's data folder that can be registered as data sets, as paths in that folder."""
+    """List the files in the service's data folder that can be registered as datasets, as paths in that folder."""
     service = service_of(request)
     return JSONResponse(await service.threads.run(_files_in, service.settings.data_dir))
 
@@ -86,19 +86,19 @@ def _files_in(folder: Path) -> list[str]:
 
     A folder with the metadata of a Delta or Iceberg table counts as one table. Hidden files are left out.
     """
-    found: list[str] = []
+    relative_names: list[str] = []
     for place, folders, names in os.walk(folder):
         inside = Path(place).relative_to(folder)
         if {"_delta_log", "metadata"} & set(folders) and inside.parts:
-            found.append(inside.as_posix())
+            relative_names.append(inside.as_posix())
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         files = (name for name in names if name.lower().endswith(_FILE_ENDINGS) and not name.startswith("."))
-        found += [(inside / name).as_posix() for name in files]
-        if len(found) >= _MOST_FILES:
+        relative_names += [(inside / name).as_posix() for name in files]
+        if len(relative_names) >= _MOST_FILES:
             break
-    return sorted(found)[:_MOST_FILES]
+    return sorted(relative_names)[:_MOST_FILES]
 
 
 @router.get("/steward/columns")
@@ -130,10 +130,10 @@ async def columns(
 
 
 def _dataset_rows(service: Service, counts: Mapping[str, int]) -> list[dict[str, object]]:
-    """Return for each data set a row of the steward's page: the data set, its cap or None, and its number of accounts.
+    """Return for each dataset a row of the steward's page: the dataset, its cap or None, and its number of accounts.
 
     `sliced` in a row is True if accounts reserve slices of the cap in advance. `counts` has the number of accounts by
-    the name of the data set.
+    the name of the dataset.
     """
     rows: list[dict[str, object]] = []
     for dataset in service.datasets.all():
@@ -195,7 +195,7 @@ async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f
 
 @router.get("/steward/trail")
 async def trail_page(request: Request) -> Response:
-    """Show the latest events of the audit log, newest first: changes of people, tokens, data sets and accounts."""
+    """Show the latest events of the audit log, newest first: changes of people, tokens, datasets and accounts."""
     service = service_of(request)
     events = await service.threads.run(service.ledger.acts)
     latest = [{**event.to_dict(), "at": event.moment.timestamp()} for event in events[: -_EVENTS - 1 : -1]]

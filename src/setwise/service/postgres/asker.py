@@ -10,7 +10,7 @@ from functools import partial
 
 from fastapi.exceptions import RequestValidationError
 
-from setwise.accounting.notation import promise_in_words, rounded_down, rounded_up
+from setwise.accounting.promises import epsilon_at_delta, promise_in_words, rounded_down, rounded_up
 from setwise.analytics.answer import version_in
 from setwise.errors import EngineFailed
 from setwise.ledger.account import Account
@@ -122,7 +122,7 @@ class ServiceAsker:
         plan = preview.plan
         status = await self._service.threads.run(self._connected.account.status)
         lines = [
-            f"cost: epsilon {rounded_up(plan.epsilon.upper, 3)} at delta {rounded_up(plan.delta, 3)}",
+            f"cost: {epsilon_at_delta(plan.epsilon.upper, plan.delta, 3)}",
             f"accuracy: {plan.why}",
             _budget_left(status),
         ]
@@ -151,7 +151,7 @@ class ServiceAsker:
         return await authenticator.identify_token(connected.token, connected.address, counted=counted)
 
     async def _read(self, sql: str, budget: AskedBudget) -> Question:
-        """Return the SQL statement `sql` as a question to the connection's data set, paid by its account.
+        """Return the SQL statement `sql` as a question to the connection's dataset, paid by its account.
 
         If the statement states no budget, it gets the epsilon and delta of `budget` (the session's settings); one that
         is None there is the account's default, set by a steward. Raises `Rejected` if the statement cannot be asked.
@@ -224,8 +224,8 @@ def _answer(shown: dict[str, object], status: AccountStatus) -> Answer:
 def _budget_left(status: AccountStatus) -> str:
     """Return the remaining and the overall epsilon of the account with this `status`, as "about epsilon 2.6 of 3"."""
     total = rounded_up(status.epsilon.upper, 3)
-    left = rounded_down(status.share_left * status.epsilon.upper, 2)
-    return f"Budget: about epsilon {left} of {total} is left in the account {status.name}."
+    remaining = rounded_down(status.share_left * status.epsilon.upper, 2)
+    return f"Budget: about epsilon {remaining} of {total} is left in the account {status.name}."
 
 
 _CODE_OF_STATUS = {402: "53400", 404: "42P01", 409: "23505", 422: "22023", 429: "53300", 503: "58030"}

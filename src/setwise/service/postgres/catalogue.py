@@ -1,7 +1,7 @@
 """PostgreSQL's catalogue as tools read it before they ask: tables, columns and types, in an in-memory DuckDB.
 
 BI tools and drivers query `pg_catalog` and `information_schema`. They are answered from DuckDB tables of the same
-names, which list the columns of the account's data set and nothing else. This database has no private data, can open no
+names, which list the columns of the account's dataset and nothing else. This database has no private data, can open no
 file and its configuration is locked, so that no catalogue query can reach a private table. Worker processes hold it
 (`selects.py`).
 """
@@ -19,7 +19,7 @@ from setwise.errors import InvalidParameter
 from setwise.service.postgres.catalogue_rows import create_tables, fill_catalogue
 from setwise.service.postgres.catalogue_tables import SETTINGS, VERSION_TEXT
 from setwise.service.postgres.replies import Result
-from setwise.service.postgres.values import FLOAT8, NUMERIC, Column, type_of_duckdb
+from setwise.service.postgres.values import FLOAT8, NUMERIC, ResultColumn, type_of_duckdb
 
 MOST_ROWS, MOST_CHARACTERS = 10_000, 4_000_000
 """The most rows of a catalogue query, and the most characters in all of its cells."""
@@ -85,12 +85,12 @@ class Catalogue:
     def columns_of(self, table: str) -> Sequence[tuple[str, int]] | None:
         """Return (name, PostgreSQL type identifier) of each column of `table`; None if there is no table of this name.
 
-        The table is the data set or one of its public tables.
+        The table is the dataset or one of its public tables.
         """
         return self._tables.get(table)
 
-    def describe(self, statement: exp.Expr) -> tuple[Column, ...] | None:
-        """Return the result columns (names and types) of a SELECT over the data set's tables, without running it.
+    def describe(self, statement: exp.Expr) -> tuple[ResultColumn, ...] | None:
+        """Return the result columns (names and types) of a SELECT over the dataset's tables, without running it.
 
         DuckDB describes the statement on empty copies of the tables. None if DuckDB cannot parse it, for example
         because it has Setwise's syntax for contribution bounds.
@@ -100,7 +100,7 @@ class Catalogue:
             described = self._describing.execute(f"DESCRIBE {text}").fetchall()
         except (duckdb.Error, sqlglot.errors.SqlglotError):
             return None
-        return tuple(Column(str(row[0]), _statistic_type(str(row[1]))) for row in described)
+        return tuple(ResultColumn(str(row[0]), _statistic_type(str(row[1]))) for row in described)
 
     def answer(self, statement: exp.Expr) -> Result:
         """Return the result of the catalogue query whose syntax tree is `statement`.
@@ -125,7 +125,7 @@ class Catalogue:
             )
         names = [str(entry[0]) for entry in described]
         types = [type_of_duckdb(str(entry[1])) for entry in described]
-        return Result(tuple(map(Column, names, types)), rows)
+        return Result(tuple(map(ResultColumn, names, types)), rows)
 
 
 def _connect() -> duckdb.DuckDBPyConnection:

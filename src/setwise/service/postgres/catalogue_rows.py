@@ -152,7 +152,7 @@ def _type_row(oid: int, name: str, sql_name: str) -> Row:
 
 
 def _table_rows(database: str, table: str, columns: Columns, oid: int) -> dict[str, list[Row]]:
-    """Return the rows that list one table of the data set and its `columns`, by catalogue table.
+    """Return the rows that list one table of the dataset and its `columns`, by catalogue table.
 
     `database` is the name of the database, and `oid` the object identifier of the table.
     """

@@ -1,4 +1,4 @@
-"""Constants of the catalogue that are the same for every data set: types, settings, and functions as DuckDB macros."""
+"""Constants of the catalogue that are the same for every dataset: types, settings, and functions as DuckDB macros."""
 
 from setwise.service.postgres.values import (
     BOOL,

@@ -64,7 +64,7 @@ class Password:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SimpleQuery:
     """A client's message of the simple protocol: SQL text that may contain several statements."""
 
     text: str
@@ -154,7 +154,7 @@ class Unsupported:
 
 
 ClientMessage: TypeAlias = (
-    Password | Query | Parse | Bind | Describe | Execute | Close | Sync | Flush | Terminate | Unsupported
+    Password | SimpleQuery | Parse | Bind | Describe | Execute | Close | Sync | Flush | Terminate | Unsupported
 )
 
 
@@ -185,7 +185,7 @@ def read_message(kind: bytes, body: bytes) -> ClientMessage:
     reader = _Reader(body)
     match kind:
         case b"Q":
-            return Query(reader.text())
+            return SimpleQuery(reader.text())
         case b"P":
             return Parse(reader.text(), reader.text(), reader.several(reader.uint32))
         case b"B":
@@ -228,8 +228,8 @@ class _Reader:
         end = self._place + count
         if count < 0 or end > len(self._body):
             raise ProtocolError("a message ends before its contents do")
-        taken, self._place = self._body[self._place : end], end
-        return taken
+        field, self._place = self._body[self._place : end], end
+        return field
 
     def int16(self) -> int:
         value: int = struct.unpack("!h", self._take(2))[0]

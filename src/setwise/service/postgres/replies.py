@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from setwise.service.postgres.values import FLOAT8, Column
+from setwise.service.postgres.values import FLOAT8, ResultColumn
 
 
 class Rejected(Exception):
@@ -18,7 +18,7 @@ class Rejected(Exception):
 class Result:
     """The result of a SQL statement: its columns and its rows."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ResultColumn, ...]
     rows: Sequence[Sequence[object]]
 
 
@@ -49,25 +49,25 @@ class ReadSelect:
 
     `columns` are the columns of its result, or None if they are not known before it runs. `statistics` says for each
     column whether it is a statistic, which may have an interval. `rows` are the rows of a catalogue query (an empty
-    list for LIMIT 0), or None for a question about the data set, which has yet to be asked. `refusal` says why it is
+    list for LIMIT 0), or None for a question about the dataset, which has yet to be asked. `refusal` says why it is
     not answered at all, or is None. `parameters` maps the number of a parameter ($1 is 1) to the PostgreSQL type that
     it has by its place in the statement.
     """
 
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[ResultColumn, ...] | None = None
     statistics: tuple[bool, ...] = ()
     rows: Sequence[Sequence[object]] | None = None
     refusal: Refusal | None = None
     parameters: Mapping[int, int] = field(default_factory=dict)
 
-    def with_intervals(self) -> tuple[Column, ...] | None:
+    def with_intervals(self) -> tuple[ResultColumn, ...] | None:
         """Return the columns with two more, NAME_lower and NAME_upper, after each statistic.
 
         Returns None if the columns are not known.
         """
         if self.columns is None or len(self.statistics) != len(self.columns):
             return self.columns
-        columns: list[Column] = []
+        columns: list[ResultColumn] = []
         for column, is_statistic in zip(self.columns, self.statistics, strict=True):
             columns.append(column)
             if is_statistic:
@@ -75,6 +75,6 @@ class ReadSelect:
         return tuple(columns)
 
 
-def interval_columns(name: str) -> list[Column]:
+def interval_columns(name: str) -> list[ResultColumn]:
     """Return the two columns with the ends of the intervals of the statistic `name`."""
-    return [Column(f"{name}_{end}", FLOAT8) for end in ("lower", "upper")]
+    return [ResultColumn(f"{name}_{end}", FLOAT8) for end in ("lower", "upper")]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from setwise.service.postgres import messages
 from setwise.service.postgres.messages import Field
 from setwise.service.postgres.replies import Reply, Result
-from setwise.service.postgres.values import SIZES, Column, encode
+from setwise.service.postgres.values import SIZES, ResultColumn, encode
 from setwise.service.slots import PersonalLimit, current_person
 
 _ROWS_AT_ONCE = 500
@@ -33,7 +33,7 @@ class ResultWriter:
         for sentence in reply.notices:
             self._writer.write(messages.notice(sentence))
 
-    def send_columns(self, columns: Sequence[Column], formats: Sequence[int], *, or_none: bool = False) -> None:
+    def send_columns(self, columns: Sequence[ResultColumn], formats: Sequence[int], *, or_none: bool = False) -> None:
         """Send the names and types of a result's columns (RowDescription).
 
         `formats` says which columns are sent as text (0) or binary (1). With `or_none`, NoData is sent if there are no

@@ -27,7 +27,7 @@ from setwise.service.postgres.values import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
-    Column,
+    ResultColumn,
 )
 
 _CLAUSE = re.compile(r"^SELECT\s+WITH\s+DIFFERENTIAL_PRIVACY(?:\s+OPTIONS\s*\([^()]*\))?(?!\w)", re.IGNORECASE)
@@ -60,7 +60,7 @@ class ShownTables:
     """The tables that a PostgreSQL client sees, its `database` (the account's name) and its `user` (the person's name).
 
     `tables` has pairs of a table's name and its columns, each a name and the identifier of its PostgreSQL type.
-    `user_column` is the column of the data set that identifies its users.
+    `user_column` is the column of the dataset that identifies its users.
     """
 
     database: str
@@ -138,8 +138,8 @@ def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSe
         return ReadSelect(refusal=refusal)
     described = catalogue.describe(tree)
     if described is None and is_look:
-        told = "the columns of this statement cannot be told without running it"
-        return ReadSelect(refusal=Refusal(code="42601", message=told))
+        message = "the columns of this statement cannot be told without running it"
+        return ReadSelect(refusal=Refusal(code="42601", message=message))
     projections = tree.expressions if isinstance(tree, exp.Select) else []
     if described is None or len(described) != len(projections):
         return ReadSelect(columns=described, rows=[] if is_look else None)
@@ -183,7 +183,7 @@ def _has_limit_zero(tree: exp.Expr) -> bool:
     return limit is not None and isinstance(limit.expression, exp.Literal) and limit.expression.this == "0"
 
 
-def _with_statistic_type(column: Column, projection: exp.Expr) -> Column:
+def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultColumn:
     """Return `column` of a question's result with PostgreSQL's name for it, and the type that its noisy values need.
 
     `projection` is the SQL expression of the column. A count is an integer; any other integer computed from aggregates
@@ -191,8 +191,8 @@ def _with_statistic_type(column: Column, projection: exp.Expr) -> Column:
     """
     name = column.name if projection.alias else name_as_postgresql_does(projection.copy()).alias_or_name
     if column.type in (INT2, INT4, INT8) and projection.find(exp.AggFunc):
-        return Column(name, INT8 if isinstance(projection.unalias(), exp.Count) else FLOAT8)
-    return Column(name, column.type)
+        return ResultColumn(name, INT8 if isinstance(projection.unalias(), exp.Count) else FLOAT8)
+    return ResultColumn(name, column.type)
 
 
 def _refuse_rows(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> Refusal | None:

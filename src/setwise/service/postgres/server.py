@@ -20,7 +20,7 @@ from setwise.service.postgres import messages
 from setwise.service.postgres.messages import ProtocolError
 from setwise.service.postgres.replies import Rejected, Reply, Result
 from setwise.service.postgres.result_writer import ResultWriter, format_of
-from setwise.service.postgres.session import Portal, Prepared, Session, Transaction, sqlstate
+from setwise.service.postgres.session import Portal, PostgresSession, Prepared, Transaction, sqlstate
 from setwise.service.postgres.session_settings import REPORTED
 from setwise.service.postgres.statements import check_length, parameter_count, split_statements, with_parameters
 from setwise.service.postgres.values import TEXT, literal
@@ -39,7 +39,7 @@ _FIRST_MESSAGES = 4
 
 _PROTOCOL_VIOLATION, _INTERNAL = "08P01", "XX000"
 
-OpenSession = Callable[[str, str, str, str], Awaitable[Session]]
+OpenSession = Callable[[str, str, str, str], Awaitable[PostgresSession]]
 """A function that returns the session for (user, database, password, address).
 
 It raises `NotSignedIn` or another `SetwiseError` if the person may not connect.
@@ -194,7 +194,7 @@ class PostgresDoor:
         """The TLS context of PostgreSQL connections; None if TLS is not configured."""
         return self._tls
 
-    async def open_session(self, user: str, database: str, password: str, address: str) -> Session:
+    async def open_session(self, user: str, database: str, password: str, address: str) -> PostgresSession:
         """Return a session of the person `user` on the account `database`, after checking the token `password`.
 
         `address` is the client's network address. Raises `NotSignedIn` for an invalid token, and other errors of
@@ -238,7 +238,7 @@ class _Connection:
         finally:
             self._door.forget(process)
 
-    async def _begin(self) -> Session | None:
+    async def _begin(self) -> PostgresSession | None:
         """Handle the messages before a session (TLS, startup, password), and return the session.
 
         Returns None if the connection was only opened to cancel a statement, or if the client was refused.
@@ -278,7 +278,7 @@ class _Connection:
         await self._writer.start_tls(self._door.tls)
         self._encrypted = True
 
-    async def _sign_in(self, startup: messages.Startup) -> Session | None:
+    async def _sign_in(self, startup: messages.Startup) -> PostgresSession | None:
         """Ask the client for its password (a token) and return the session; None if the client was refused.
 
         Without TLS only a client on this machine is asked; any other is refused, because the token would be sent in
@@ -334,14 +334,14 @@ class _Connection:
             raise ProtocolError(f"a message may have at most {self._door.limits.message_bytes} bytes")
         return messages.read_message(kind, await self._reader.readexactly(length - 4))
 
-    async def _serve(self, session: Session) -> None:
+    async def _serve(self, session: PostgresSession) -> None:
         """Handle the client's messages, one after the other, until the client ends the session."""
         while True:
             async with asyncio.timeout(self._door.limits.idle_seconds):
                 message = await self._read()
             if isinstance(message, messages.Terminate):
                 return
-            if self._skipping and not isinstance(message, messages.Sync | messages.Query):
+            if self._skipping and not isinstance(message, messages.Sync | messages.SimpleQuery):
                 continue
             try:
                 await self._handle(session, message)
@@ -355,7 +355,7 @@ class _Connection:
         async with asyncio.timeout(self._door.limits.send_seconds):
             await self._writer.drain()
 
-    def _report(self, session: Session) -> None:
+    def _report(self, session: PostgresSession) -> None:
         """Send the client each setting of `REPORTED` whose value has changed since it was last sent."""
         for name in REPORTED:
             value = session.settings.get(name) or ""
@@ -363,7 +363,7 @@ class _Connection:
                 self._reported[name] = value
                 self._writer.write(messages.parameter_status(name, value))
 
-    def _fail(self, session: Session, message: messages.ClientMessage, error: Exception) -> None:
+    def _fail(self, session: PostgresSession, message: messages.ClientMessage, error: Exception) -> None:
         """Send `error` to the client, and mark an open transaction of the session as failed.
 
         `message` is the client's message that caused the error. If it belongs to the extended protocol, further
@@ -380,21 +380,21 @@ class _Connection:
             session.transaction = Transaction.FAILED
         elif session.transaction is Transaction.NONE:
             session.settings.roll_back()
-        if isinstance(message, messages.Query | messages.Sync):
+        if isinstance(message, messages.SimpleQuery | messages.Sync):
             self._ready(session)
         else:
             self._skipping = True
 
-    def _ready(self, session: Session) -> None:
+    def _ready(self, session: PostgresSession) -> None:
         """Tell the client that it may send the next query, with the state of the session's transaction."""
         self._report(session)
         open_ = session.transaction is not Transaction.NONE
         self._writer.write(messages.ready(in_transaction=open_, failed=session.transaction is Transaction.FAILED))
 
-    async def _handle(self, session: Session, message: messages.ClientMessage) -> None:
+    async def _handle(self, session: PostgresSession, message: messages.ClientMessage) -> None:
         """Handle one message of the client, and send the response to it."""
         match message:
-            case messages.Query(text=text):
+            case messages.SimpleQuery(text=text):
                 self._skipping = False
                 await self._simple(session, text)
             case messages.Parse():
@@ -422,7 +422,7 @@ class _Connection:
             case _:
                 raise ProtocolError("a message came at the wrong place")
 
-    async def _simple(self, session: Session, text: str) -> None:
+    async def _simple(self, session: PostgresSession, text: str) -> None:
         """Run the statements in `text`, which is the text of a simple query, and send their results to the client."""
         check_length(text)
         statements = split_statements(text)
@@ -441,12 +441,12 @@ class _Connection:
             session.settings.commit()
         self._ready(session)
 
-    def _notify(self, session: Session, reply: Reply) -> None:
+    def _notify(self, session: PostgresSession, reply: Reply) -> None:
         """Send the notices of `reply`, unless the client has turned notices off."""
         if session.settings.wants_notices:
             self._results.notify(reply)
 
-    async def _bind(self, session: Session, message: messages.Bind) -> None:
+    async def _bind(self, session: PostgresSession, message: messages.Bind) -> None:
         """Make a portal: the text of a prepared statement with the parameters of the client's Bind message inserted.
 
         Where the client leaves the type of a parameter open, as drivers of JavaScript do, its place in the statement
@@ -468,7 +468,7 @@ class _Connection:
         _store_limited(session.portals, message.portal, Portal(text, message.result_formats, prepared.columns))
         self._writer.write(messages.BIND_COMPLETE)
 
-    async def _describe(self, session: Session, message: messages.Describe) -> None:
+    async def _describe(self, session: PostgresSession, message: messages.Describe) -> None:
         """Send the result columns of the prepared statement, portal or cursor that a Describe message names.
 
         A portal is run to learn its columns, and its result is kept for Execute. As in PostgreSQL, the name of a portal
@@ -493,7 +493,7 @@ class _Connection:
         portal.columns = None  # the client reads the rows by the columns that it is told now
         self._results.send_columns(columns, portal.formats, or_none=reply.result is None)
 
-    async def _run(self, session: Session, portal: Portal) -> Reply:
+    async def _run(self, session: PostgresSession, portal: Portal) -> Reply:
         """Return the reply to the statement of `portal`, and keep it there, so that the statement runs only once."""
         if portal.reply is None:
             reply = await session.run(portal.text)
@@ -501,7 +501,7 @@ class _Connection:
             portal.reply = reply
         return portal.reply
 
-    async def _execute(self, session: Session, name: str, most: int) -> None:
+    async def _execute(self, session: PostgresSession, name: str, most: int) -> None:
         """Send at most `most` rows (0 means all) of the portal `name`, after those sent before.
 
         A portal that has not run yet is run first. If rows remain, the client is told that the portal is suspended, and
@@ -538,7 +538,7 @@ def _store_limited(kept: dict[str, Kept], name: str, value: Kept) -> None:
     kept[name] = value
 
 
-def _portal(session: Session, name: str) -> Portal:
+def _portal(session: PostgresSession, name: str) -> Portal:
     """Return the session's portal called `name`; raise `Rejected` if there is none."""
     if name not in session.portals:
         raise Rejected("34000", f'portal "{name}" does not exist')
@@ -556,14 +556,14 @@ def _check_columns(portal: Portal, result: Result) -> None:
         raise Rejected("0A000", "cached plan must not change result type", "Prepare the statement again.")
 
 
-def _parameter_types(prepared: Prepared, found: Mapping[int, int]) -> tuple[int, ...]:
+def _parameter_types(prepared: Prepared, inferred: Mapping[int, int]) -> tuple[int, ...]:
     """Return the PostgreSQL type identifiers of a prepared statement's parameters, in order.
 
-    The type is the one that the client gave, else the one in `found` by the parameter's number, else TEXT.
+    The type is the one that the client gave, else the one in `inferred` by the parameter's number, else TEXT.
     """
     count = min(max(len(prepared.types), parameter_count(prepared.text)), messages.MOST_PARAMETERS)
-    given = [*prepared.types, *[0] * (count - len(prepared.types))]
-    return tuple(type_ or found.get(number, TEXT) for number, type_ in enumerate(given, start=1))
+    declared = [*prepared.types, *[0] * (count - len(prepared.types))]
+    return tuple(type_ or inferred.get(number, TEXT) for number, type_ in enumerate(declared, start=1))
 
 
 def _address(writer: asyncio.StreamWriter) -> str:

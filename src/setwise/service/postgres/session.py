@@ -1,6 +1,7 @@
 """Runs the statements of one PostgreSQL connection: settings, catalogue queries, and questions that are charged.
 
-A `Session` belongs to one connection. It handles no bytes: the server passes statements in and sends the replies.
+A `PostgresSession` belongs to one connection. It handles no bytes: the server passes statements in and sends the
+replies.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from setwise.errors import InvalidParameter, SetwiseError
 from setwise.service.postgres.replies import ReadSelect, Rejected, Reply, Result, interval_columns
 from setwise.service.postgres.session_settings import SessionSettings, columns_of_show, unquote
 from setwise.service.postgres.statements import check_length, first_word, without_leading_comments
-from setwise.service.postgres.values import FLOAT8, INT8, TEXT, Column, fit
+from setwise.service.postgres.values import FLOAT8, INT8, TEXT, ResultColumn, fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +111,11 @@ def _parse_fetch(text: str) -> tuple[int | None, str]:
 
     Raises `Rejected` for a direction other than forward.
     """
-    found = _FETCH.fullmatch(text.strip().rstrip(";").strip())
-    if found is None:
+    match = _FETCH.fullmatch(text.strip().rstrip(";").strip())
+    if match is None:
         raise Rejected("0A000", "a cursor goes forward only: FETCH 100 FROM name, or FETCH ALL FROM name")
-    count = (found[1] or "1").upper()
-    return None if count == "ALL" else 1 if count == "NEXT" else int(count), unquote(found[2])
+    count = (match[1] or "1").upper()
+    return None if count == "ALL" else 1 if count == "NEXT" else int(count), unquote(match[2])
 
 
 @dataclass
@@ -144,7 +145,7 @@ class Prepared:
 
     text: str
     types: tuple[int, ...]
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[ResultColumn, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -158,13 +159,13 @@ class Portal:
 
     text: str
     formats: tuple[int, ...]
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[ResultColumn, ...] | None = None
     reply: Reply | None = None
     sent: int = 0
 
 
 @dataclass
-class Session:
+class PostgresSession:
     """The state of one PostgreSQL connection, and the methods that run its statements.
 
     `asker` asks the questions of the connection's person. `settings` are the values that SET has stored, and
@@ -195,7 +196,7 @@ class Session:
             return self.settings.run_call(text) or await self._select(text)
         if word == "EXPLAIN":
             lines = await self.asker.explain(_statement_to_explain(text), self._budget())
-            return Reply("EXPLAIN", Result((Column("QUERY PLAN", TEXT),), [(line,) for line in lines]))
+            return Reply("EXPLAIN", Result((ResultColumn("QUERY PLAN", TEXT),), [(line,) for line in lines]))
         if word in ("DECLARE", "FETCH", "MOVE", "CLOSE"):
             return await self._run_cursor(word, text)
         return self._run_command(word, text)
@@ -262,7 +263,7 @@ class Session:
         if word == "SHOW":
             return ReadSelect(columns=columns_of_show(text))
         if word == "EXPLAIN":
-            return ReadSelect(columns=(Column("QUERY PLAN", TEXT),))
+            return ReadSelect(columns=(ResultColumn("QUERY PLAN", TEXT),))
         if word == "FETCH":
             return ReadSelect(columns=self._cursor(_parse_fetch(text)[1]).result.columns)
         if word not in _SELECTS:
@@ -356,7 +357,7 @@ class Session:
         """Return whether the setting setwise.intervals is on, so that results have columns with interval ends."""
         return self.settings.get("setwise.intervals") == "on"
 
-    def _reply(self, answer: Answer, described: tuple[Column, ...] | None) -> Reply:
+    def _reply(self, answer: Answer, described: tuple[ResultColumn, ...] | None) -> Reply:
         """Return an answer as columns and rows for the client, with each statistic as a plain number.
 
         If the setting setwise.intervals is on, columns NAME_lower and NAME_upper follow each statistic. `described` are
@@ -366,14 +367,14 @@ class Session:
         is_described = described is not None and len(described) == len(answer.columns)
         types = [column.type for column in described or ()] if is_described else [None] * len(answer.columns)
         names = [column.name for column in described or ()] if is_described else answer.columns
-        columns: list[Column] = []
+        columns: list[ResultColumn] = []
         cells: list[list[object]] = [[] for _ in answer.rows]
         for name, key, described_type in zip(names, answer.columns, types, strict=True):
             values = [row.get(key) for row in answer.rows]
             is_statistic = any(isinstance(value, dict) for value in values)
             plain = [value["value"] if isinstance(value, dict) else value for value in values]
             type_, fitted = fit(plain, described_type or _type_of(plain))
-            columns.append(Column(name, type_))
+            columns.append(ResultColumn(name, type_))
             for row, cell in zip(cells, fitted, strict=True):
                 row.append(cell)
             if is_statistic and self._has_intervals():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from setwise.service.postgres.catalogue_tables import SETTINGS
 from setwise.service.postgres.replies import Rejected, Reply, Result
-from setwise.service.postgres.values import TEXT, Column
+from setwise.service.postgres.values import TEXT, ResultColumn
 
 _DEFAULTS = {
     **SETTINGS,
@@ -235,14 +235,14 @@ class SessionSettings:
             raise Rejected("0A000", "set_config sets a setting of Setwise only alone", "SET setwise.epsilon = 0.1")
         else:
             return None
-        return Reply("SELECT 1", Result((Column(alias, TEXT),), [(result,)]))
+        return Reply("SELECT 1", Result((ResultColumn(alias, TEXT),), [(result,)]))
 
 
-def columns_of_show(text: str) -> tuple[Column, ...]:
+def columns_of_show(text: str) -> tuple[ResultColumn, ...]:
     """Return the result columns of the SHOW statement `text`."""
     name = _setting_to_show(text)
     names = ("name", "setting", "description") if name.upper() == "ALL" else (name,)
-    return tuple(Column(each, TEXT) for each in names)
+    return tuple(ResultColumn(each, TEXT) for each in names)
 
 
 def _setting_to_show(text: str) -> str:

@@ -10,7 +10,7 @@ from setwise.analytics.schema import Schema
 from setwise.errors import Forbidden, NotSignedIn, UnknownAccount
 from setwise.service.postgres.asker import Connected, ServiceAsker
 from setwise.service.postgres.selects import ShownTables
-from setwise.service.postgres.session import Session
+from setwise.service.postgres.session import PostgresSession
 from setwise.service.postgres.values import TYPE_OF_KIND
 from setwise.service.replica import Service
 from setwise.service.slots import current_person
@@ -20,7 +20,7 @@ from setwise.service.workers.pool import WorkerPool
 
 async def open_session(
     service: Service, readers: WorkerPool, user: str, database: str, password: str, address: str
-) -> Session:
+) -> PostgresSession:
     """Return the session of a person on an account: `user` is the person, `database` the account, `password` a token.
 
     `readers` are the worker processes that parse SELECTs. `address` is the client's network address, against whose rate
@@ -28,7 +28,7 @@ async def open_session(
     shared fairly among people.
 
     Raises `NotSignedIn` for a token that is not the person's, `Forbidden` for a monitor, and `UnknownAccount` for an
-    account that is not theirs or is on no data set.
+    account that is not theirs or is on no dataset.
     """
     identity = await service.authenticator.identify_token(password, address)
     if identity.person.name != user:
@@ -38,20 +38,20 @@ async def open_session(
     current_person.set(identity.person.name)
     account = await service.threads.run(service.accounts.own, identity, database)
     if not account.terms.dataset:
-        raise UnknownAccount(f"the account {database!r} is not on a data set: ask a steward for one that is")
+        raise UnknownAccount(f"the account {database!r} is not on a dataset: ask a steward for one that is")
     dataset = await service.threads.run(service.datasets.get, account.terms.dataset)
     tables = await service.threads.run(_tables, service, dataset)
     shown = ShownTables(database=database, user=user, user_column=dataset.user, tables=tables)
     connected = Connected(
         token=password, address=address, account=account, dataset=dataset, shown=shown, readers=readers
     )
-    return Session(asker=ServiceAsker(service, connected))
+    return PostgresSession(asker=ServiceAsker(service, connected))
 
 
 def _tables(service: Service, dataset: Dataset) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
     """Return the tables that a PostgreSQL client sees, as pairs of a name and its (column, type identifier) pairs.
 
-    They are the data set with the columns that questions may use, and its public tables.
+    They are the dataset with the columns that questions may use, and its public tables.
     """
     schema = service.engines.schema(dataset)
     public = service.engines.public_schemas(dataset).items()

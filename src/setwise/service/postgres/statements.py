@@ -65,8 +65,8 @@ def first_word(statement: str) -> str:
     >>> first_word("(select 1)"), first_word("")
     ('SELECT', '')
     """
-    found = _WORD.match(statement)
-    return found[1].upper() if found else ""
+    match = _WORD.match(statement)
+    return match[1].upper() if match else ""
 
 
 def parameter_count(text: str) -> int:

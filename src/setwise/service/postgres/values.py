@@ -72,7 +72,7 @@ def type_of_duckdb(name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ResultColumn:
     """A column of a statement's result: its name, and the identifier (OID) of its PostgreSQL type."""
 
     name: str
@@ -131,12 +131,12 @@ def _time_of_label(label: str, type_: int) -> datetime.date:
     """
     if period := _PERIOD.fullmatch(label):
         month = 3 * int(period[2]) - 2 if period[2] else int(period[3] or 1)
-        found = datetime.datetime(int(period[1]), month, 1)
+        moment = datetime.datetime(int(period[1]), month, 1)
     else:
-        found = datetime.datetime.fromisoformat(label)
+        moment = datetime.datetime.fromisoformat(label)
     if type_ == DATE:
-        return found.date()
-    return found.replace(tzinfo=datetime.UTC) if type_ == TIMESTAMPTZ and found.tzinfo is None else found
+        return moment.date()
+    return moment.replace(tzinfo=datetime.UTC) if type_ == TIMESTAMPTZ and moment.tzinfo is None else moment
 
 
 def encode(value: object, type_: int, format_: int) -> bytes | None:

@@ -13,16 +13,16 @@ from setwise.service.storage.datasets import Dataset
 
 
 class AllowedColumns:
-    """The columns that a question to a data set may use: those that the steward lists, and all of public tables."""
+    """The columns that a question to a dataset may use: those that the steward lists, and all of public tables."""
 
     def __init__(self, dataset: Dataset, schema: Schema) -> None:
         self._dataset = dataset
         self._names = schema.names
 
     def dataset_column(self, name: str) -> str | None:
-        """Return the data set's column that `name` refers to; None if there is none, as for a column of a public table.
+        """Return the dataset's column that `name` refers to; None if there is none, as for a column of a public table.
 
-        `name` may have the data set's name before it, as in `events.word`.
+        `name` may have the dataset's name before it, as in `events.word`.
         """
         plain = name.removeprefix(f"{self._dataset.name}.")
         return next((column for column in (name, plain) if column in self._names), None)
@@ -40,7 +40,7 @@ class AllowedColumns:
             raise UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
 
     def check_derivation(self, derivation: Derivation) -> None:
-        """Raise `UnknownColumn` unless the steward allows every column of the data set that `derivation` computes with.
+        """Raise `UnknownColumn` unless the steward allows every column of the dataset that `derivation` computes with.
 
         A derivation is the list of steps by which SQL computes each user's rows. A column that is allowed only as a
         value may occur in arithmetic, but not in a condition or a group key, because rows would then be filtered or
@@ -57,7 +57,7 @@ class AllowedColumns:
                 raise UnknownColumn(f"SQL may compute with the columns allowed here ({names}), not with {name!r}")
 
     def check_key(self, key: Key) -> None:
-        """Raise `UnknownColumn` unless the steward allows the data set's column in the join condition `key`.
+        """Raise `UnknownColumn` unless the steward allows the dataset's column in the join condition `key`.
 
         The column must be allowed for groups or filters, because a join has both effects: it drops rows whose key is
         not in the other table, and adds columns that depend on the key.

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 from urllib.parse import urlsplit
 
-from setwise.accounting.notation import USER
+from setwise.accounting.promises import USER
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import NOT_JOINED, JoinableTables, Joined, open_engine, pin_version
-from setwise.analytics.engines.duckdb.sources import Source, file_source
+from setwise.analytics.engines.duckdb.sources import DataIdentity, file_source
 from setwise.analytics.engines.files import lake_folder, local_files
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.object_store import SCHEME, is_stored, split_address, split_version
@@ -70,9 +70,9 @@ class Engines:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._idle: defaultdict[tuple[str, str], list[Engine]] = defaultdict(list)
-        """Idle engines by the name of the data set and the table with its version."""
+        """Idle engines by the name of the dataset and the table with its version."""
         self._newest: dict[str, str] = {}
-        """The table of each data set with the newest version that was read; engines on other versions are not kept."""
+        """The table of each dataset with the newest version that was read; engines on other versions are not kept."""
         self._schemas: dict[tuple[Dataset, tuple[Join, ...], Derivation], Schema] = {}
         self._units: dict[Dataset, Derivation] = {}
         self._public: dict[Dataset, dict[str, Schema]] = {}
@@ -124,7 +124,7 @@ class Engines:
 
         Delta and Iceberg folders and objects in an object store have versions. `versions` maps names of tables to
         versions; None takes the current ones. A table without versions, or registered with one, keeps its name. A
-        pinned data set is returned unchanged, so that versions are looked up once per question.
+        pinned dataset is returned unchanged, so that versions are looked up once per question.
         Raises `EngineFailed` if a current version cannot be found out.
         """
         if dataset.engine is not EngineKind.DUCKDB or dataset.is_pinned:
@@ -152,7 +152,7 @@ class Engines:
         return table if pinned == located else f"{table.rstrip('/')}@{pinned.rpartition('@')[2]}"
 
     def _close_earlier_versions(self, name: str, table: str) -> None:
-        """Record `table` as the newest version of the data set `name`, and close idle engines on earlier versions."""
+        """Record `table` as the newest version of the dataset `name`, and close idle engines on earlier versions."""
         with self._lock:
             if self._newest.get(name) == table:
                 return
@@ -163,7 +163,7 @@ class Engines:
             engine.close()
 
     def schema(self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED) -> Schema:
-        """Return the columns of a data set's table, or of the table that SQL derives from it.
+        """Return the columns of a dataset's table, or of the table that SQL derives from it.
 
         SQL joins the public tables `joins` to it and computes each user's rows by the steps of `derivation`. Only
         metadata is read. Raises `EngineFailed` if a table cannot be opened.
@@ -172,14 +172,14 @@ class Engines:
         place = (dataset, joins, derivation)
         if place not in self._schemas:
             with self.borrow(dataset, joins, derivation) as engine:
-                found = engine.describe()
+                schema = engine.describe()
             if len(self._schemas) >= _MOST_SCHEMAS:
                 self._schemas.clear()
-            self._schemas[place] = found
+            self._schemas[place] = schema
         return self._schemas[place]
 
     def version(self, dataset: Dataset) -> str:
-        """Return a text that changes when the data set's table changes.
+        """Return a text that changes when the dataset's table changes.
 
         It has the versions of lake tables, or the inodes and modification times of files; it is "" for a table on a
         server, whose changes are not known. Sizes and contents of files are left out because they are private: an
@@ -199,7 +199,7 @@ class Engines:
         return " ".join(f"{file}:{state.st_ino}:{state.st_mtime_ns}:{state.st_ctime_ns}" for file, state in states)
 
     def content_version(self, dataset: Dataset) -> str | None:
-        """Return a text that differs whenever the rows of the data set's table, or of its public tables, may differ.
+        """Return a text that differs whenever the rows of the dataset's table, or of its public tables, may differ.
 
         It has the versions of lake tables and objects, and the sizes, times and inodes of files. None if rows could
         change while the text stays the same: for tables on a server, for tables in a database file (its log is another
@@ -221,32 +221,32 @@ class Engines:
         return "\n".join(states)
 
     def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
-        """Return the columns of the public tables that SQL may join to a data set, by the name of the table.
+        """Return the columns of the public tables that SQL may join to a dataset, by the name of the table.
 
         Raises `EngineFailed` if one of them cannot be opened.
         """
         dataset = self.pin(dataset)
         if dataset not in self._public:
             try:
-                found = self._public_schemas(dataset)
+                schemas = self._public_schemas(dataset)
             except BadRequest:
                 raise EngineFailed(
-                    f"a public table of the data set {dataset.name!r} cannot be opened; tell a steward"
+                    f"a public table of the dataset {dataset.name!r} cannot be opened; tell a steward"
                 ) from None
             if len(self._public) >= _MOST_SCHEMAS:
                 self._public.clear()
-            self._public[dataset] = found
+            self._public[dataset] = schemas
         return self._public[dataset]
 
     def _public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
         """Open each public table of `dataset`, and return its columns by the table's name. Only metadata is read."""
-        found = {}
+        schemas = {}
         address = self._address(dataset.engine)
         for name, table in dataset.public:
             source = self._locate(table, dataset.engine)
             with open_engine(source, address, types=_types_of(dataset, f"{name}.")) as engine:
-                found[name] = engine.describe()
-        return found
+                schemas[name] = engine.describe()
+        return schemas
 
     def public_tables(self, dataset: Dataset, names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
         """Return the public tables called `names` as pairs of the name and all rows, as bytes in Arrow's stream format.
@@ -278,7 +278,7 @@ class Engines:
     def borrow(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine on a data set's table, or on the table that SQL derives from it by `joins` and `derivation`.
+        """Yield an engine on a dataset's table, or on the table that SQL derives from it by `joins` and `derivation`.
 
         `joins` are the public tables that SQL joins to it, and `derivation` the steps by which SQL computes each user's
         rows. After the `with` block, an engine without joins and derivation is kept for a later query if there is room,
@@ -315,9 +315,9 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with; each data set has at most one such engine in use at a time.
+        """Yield an engine to read metadata with; each dataset has at most one such engine in use at a time.
 
-        The engine is on the data set's table, or on the table that SQL derives from it by `joins` and `derivation`. It
+        The engine is on the dataset's table, or on the table that SQL derives from it by `joins` and `derivation`. It
         is one more than the engines of running queries. A second caller waits for the first one's engine: otherwise,
         under load, every question would open and close an engine, which takes several times as long as a small answer.
         """
@@ -335,7 +335,7 @@ class Engines:
             engine.close()
 
     def _reopen(self, dataset: Dataset) -> Engine:
-        """Return a new engine on the table of a registered data set.
+        """Return a new engine on the table of a registered dataset.
 
         Raises `EngineFailed` if the table cannot be opened any more; its message leaves out the reason, which is not
         for analysts.
@@ -350,7 +350,7 @@ class Engines:
         """Return the steps that add the column which identifies the units of privacy, such as each day of a user.
 
         There are no steps if the unit is the user, whose column exists already. The steps are applied to every table
-        that is opened for this data set, so that every question bounds and protects these units.
+        that is opened for this dataset, so that every question bounds and protects these units.
         """
         if dataset.unit == USER:
             return NOT_DERIVED
@@ -369,18 +369,18 @@ class Engines:
         joined rows of that user. Raises `EngineFailed` if a table cannot be opened, and `UnknownColumn` or
         `InvalidParameter` for a wrong join.
         """
-        beside = JoinableTables(public={name: self._locate(table, dataset.engine) for name, table in dataset.public})
+        joinable = JoinableTables(public={name: self._locate(table, dataset.engine) for name, table in dataset.public})
         try:
             steps = self._unit_steps(dataset).then(*derivation.steps)
-            joined = Joined(joins=joins, name=dataset.name, user=dataset.user, beside=beside, derivation=steps)
+            joined = Joined(joins=joins, name=dataset.name, user=dataset.user, beside=joinable, derivation=steps)
             return self._open(dataset, joined)
         except UnsuitableTable:
             raise EngineFailed(
-                f"the tables of the data set {dataset.name!r} cannot be opened to be joined; tell a steward"
+                f"the tables of the dataset {dataset.name!r} cannot be opened to be joined; tell a steward"
             ) from None
 
     def _open(self, dataset: Dataset, joined: Joined = NOT_JOINED) -> Engine:
-        """Return a new engine on the data set's table, with the tables of `joined` (by default none) joined to it.
+        """Return a new engine on the dataset's table, with the tables of `joined` (by default none) joined to it.
 
         Raises the errors of `open_engine`.
         """
@@ -401,13 +401,13 @@ class Engines:
 
         Raises `InvalidParameter` if the service was started without such an engine.
         """
-        found = [each for each in self._settings.engine if EngineKind.of(each) is kind]
-        if not found:
+        addresses = [each for each in self._settings.engine if EngineKind.of(each) is kind]
+        if not addresses:
             raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
-        return found[0]
+        return addresses[0]
 
-    def source(self, dataset: Dataset) -> Source:
-        """Return a `Source` that identifies the table of `dataset`, so that data sets on the same rows share a cap.
+    def source(self, dataset: Dataset) -> DataIdentity:
+        """Return the `DataIdentity` of the table of `dataset`, so that datasets on the same rows share a cap.
 
         A file is identified by its path after links are followed, and a table on a server by its full name and, on
         PostgreSQL, by the tables under a view. Passwords are left out.
@@ -423,7 +423,7 @@ class Engines:
             with self._open(dataset) as engine:  # not one that is kept by its name, which is not registered yet
                 names |= set(engine.relations())
         folders = [str(parent) for parent in PurePosixPath(located).parents if "/" in located]
-        return Source(
+        return DataIdentity(
             reads=tuple(f"{dataset.engine} {where} {name}" for name in sorted(names)),
             within=tuple(f"{dataset.engine} {where} {folder}" for folder in folders),
         )
@@ -537,11 +537,11 @@ def _cannot_open(dataset: Dataset) -> EngineFailed:
 
     Its message does not tell analysts the reason.
     """
-    return EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward")
+    return EngineFailed(f"the table of the dataset {dataset.name!r} cannot be opened; tell a steward")
 
 
 def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
-    """Return a set with the full name of `table` on a server, by which two data sets on the same table are recognised.
+    """Return a set with the full name of `table` on a server, by which two datasets on the same table are recognised.
 
     `kind` is the engine. A name without a database gets `database`, or the engine's default database if that is "". The
     set is empty for PostgreSQL and DuckDB, whose tables are identified in other ways.
@@ -559,7 +559,7 @@ def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
 
 
 def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:
-    """Return the declared kinds (integer, date, ...) of a data set's CSV columns, by the name of the column.
+    """Return the declared kinds (integer, date, ...) of a dataset's CSV columns, by the name of the column.
 
     With a `prefix` such as "countries." these are the columns of that public table, without the prefix in their names.
     """

@@ -27,7 +27,7 @@ _LARGEST_RESULT = 50_000
 class ExactResults:
     """Cache of exact histograms and statistics, so that unchanged tables are not read again for the same aggregation.
 
-    The key of a result names the account, the data set, the version of its tables and the aggregation. It names the
+    The key of a result names the account, the dataset, the version of its tables and the aggregation. It names the
     account so that nobody can tell by the time of an answer whether another analyst has asked the same question.
     Whether a result is cached, and which one is dropped for it, depends on the sizes that queries allow and never on
     the rows: otherwise the time of a second answer would reveal how many groups a table has. If a contribution bound

@@ -1,7 +1,7 @@
 """From a request to a preview or an answer: checks who may ask a question, plans and charges it, and runs its query.
 
-A question passes these steps once each: `Question` (the parsed request body), `CheckedQuestion` (with its account, data
-set, and parsed SQL and filter), `ExecutablePlan` (the mechanism and its cost), and the text of the stored answer.
+A question passes these steps once each: `Question` (the parsed request body), `CheckedQuestion` (with its account,
+dataset , and parsed SQL and filter), `ExecutablePlan` (the mechanism and its cost), and the text of the stored answer.
 """
 
 import json
@@ -75,9 +75,9 @@ class CheckedPart:
     """One query over private rows, checked against the columns that the steward allows.
 
     A question has one such query; only a SQL statement may have several, one for each SELECT that aggregates private
-    rows. In `query`, bounds that the request left out have the data set's values. `schema` has the columns of the table
+    rows. In `query`, bounds that the request left out have the dataset's values. `schema` has the columns of the table
     that it reads, and `where` is its filter, parsed for that schema, or None. `joins` are the public tables that SQL
-    joins to the data set, and `derivation` the steps by which SQL computes each user's rows; both are empty for a
+    joins to the dataset, and `derivation` the steps by which SQL computes each user's rows; both are empty for a
     question that is not in SQL.
     """
 
@@ -149,7 +149,7 @@ class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
     `left` is the remaining budget of the account as mechanism uses. `shortage` says what the account, or the cap of its
-    data set, lacks to pay for the plan, and a smaller budget that would fit if one is found; it is None if the account
+    dataset, lacks to pay for the plan, and a smaller budget that would fit if one is found; it is None if the account
     can pay. A cap can be paid by two rules (a Gaussian wallet, or a sum of epsilons) until a charge fits only one of
     them: `warning` says which rule the charge would end for all accounts, or is None.
     """
@@ -161,7 +161,7 @@ class Preview:
 
 
 class QuestionService:
-    """Checks, previews, charges and answers the questions of people to data sets."""
+    """Checks, previews, charges and answers the questions of people to datasets."""
 
     def __init__(
         self, datasets: Datasets, accounts: Accounts, engines: Engines, workers: WorkerPool, randomness: Randomness
@@ -186,10 +186,10 @@ class QuestionService:
         checked = await threads.run(self._check, identity, question)
         with _at_plan():
             planned = checked.complete_plan(await self._workers.run(checked.to_plan()))
-        left = (await threads.run(checked.account.status)).left
+        remaining = (await threads.run(checked.account.status)).left
         # A budget that fits is searched by planning other budgets, so this may take as long as several plans.
         shortage, warning = await self._workers.call(self._affordability, checked, planned)
-        return Preview(plan=planned.plan, left=left, shortage=shortage, warning=warning)
+        return Preview(plan=planned.plan, left=remaining, shortage=shortage, warning=warning)
 
     def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge and run the query `running`, and return its stored answer as JSON text.
@@ -286,9 +286,9 @@ class QuestionService:
     def _table_reader(
         self, checked: CheckedQuestion, running: RunningQuery, joins: tuple[Join, ...], derivation: Derivation
     ) -> TableReader:
-        """Return a reader of the data set's table, or of a table that SQL derives from it by `joins` and `derivation`.
+        """Return a reader of the dataset's table, or of a table that SQL derives from it by `joins` and `derivation`.
 
-        The question `checked` names the data set. The reader reads within the engine slot of the query `running`.
+        The question `checked` names the dataset. The reader reads within the engine slot of the query `running`.
         """
         account = checked.account.name
         return TableReader(
@@ -311,7 +311,7 @@ class QuestionService:
             return None
 
     def _pin(self, dataset: Dataset, account: str, key: str | None) -> Dataset:
-        """Return the data set with the versions of its lake tables that the charge of `account` under `key` recorded.
+        """Return the dataset with the versions of its lake tables that the charge of `account` under `key` recorded.
 
         If there is no such charge, or `key` is None, the versions are the current ones. A retry thus reads the versions
         that were paid for, so that its answer is about the same rows even if new ones were written since.
@@ -387,7 +387,7 @@ class QuestionService:
         return texts
 
     def _check(self, identity: Identity, question: Question, key: str | None = None) -> CheckedQuestion:
-        """Return `question` with its account, its data set and its checked queries; no row is read.
+        """Return `question` with its account, its dataset and its checked queries; no row is read.
 
         If the account was charged under `key` before, lake tables are read at the versions of that charge.
         Raises `UnknownAccount`, `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of
@@ -397,7 +397,7 @@ class QuestionService:
             account = self._accounts.own(identity, question.account)
         with at_field("dataset"):
             if question.dataset != account.terms.dataset:
-                raise UnknownName(f"the account {question.account!r} is not on a data set named {question.dataset!r}")
+                raise UnknownName(f"the account {question.account!r} is not on a dataset named {question.dataset!r}")
             dataset = self._pin(self._datasets.get(question.dataset), question.account, key)
         schema = self._engines.schema(dataset)
         allowed = AllowedColumns(dataset, schema)
@@ -455,7 +455,7 @@ class QuestionService:
 
         def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
             if table != dataset.name:
-                raise InvalidParameter(f"the data set is called {dataset.name!r}, not {table!r}: write it after FROM")
+                raise InvalidParameter(f"the dataset is called {dataset.name!r}, not {table!r}: write it after FROM")
             for key in (key for join in joins for key in join.keys):
                 allowed.check_key(key)
             return self._engines.schema(dataset, joins)
@@ -494,7 +494,7 @@ class QuestionService:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
         The shortage says what the account lacks to pay for the plan `planned`. The warning says which of the two rules
-        by which the data set's cap can be paid (a Gaussian wallet, or a sum of epsilons) the charge would end for all
+        by which the dataset's cap can be paid (a Gaussian wallet, or a sum of epsilons) the charge would end for all
         accounts; it is None if the account cannot pay.
         """
         uses = planned.plan.uses
@@ -557,9 +557,9 @@ def _at_plan() -> Iterator[None]:
 
 
 def _bounded_query(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the data set's contribution bounds in place of those that it leaves out.
+    """Return `query` with the dataset's contribution bounds in place of those that it leaves out.
 
-    Raises `InvalidParameter` if a bound of the query is larger than the data set's, or if a histogram of private groups
+    Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram of private groups
     has no contribution bound.
     """
     bounded = _within_bounds(query, dataset)
@@ -567,16 +567,16 @@ def _bounded_query(query: Query, dataset: Dataset) -> Query:
     if bounded.kind == "histogram" and not has_bound and bounded.domain is None:
         with at_field("query.contributions"):
             raise InvalidParameter(
-                "a histogram of this data set needs contributions or a domain: give either, or ask for a top k"
+                "a histogram of this dataset needs contributions or a domain: give either, or ask for a top k"
             )
     return bounded
 
 
 def _within_bounds(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the data set's `contributions` and `per_item` in place of those that it leaves out.
+    """Return `query` with the dataset's `contributions` and `per_item` in place of those that it leaves out.
 
     A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
-    than the data set's.
+    than the dataset's.
     """
     if query.item is None:
         return query
@@ -585,5 +585,5 @@ def _within_bounds(query: Query, dataset: Dataset) -> Query:
         most = getattr(dataset, name)
         if most is not None and (bound is None or bound > most):
             with at_field(f"query.{name}"):
-                raise InvalidParameter(f"{name} must be at most {most} on this data set, not {bound}")
+                raise InvalidParameter(f"{name} must be at most {most} on this dataset, not {bound}")
     return filled

@@ -149,9 +149,9 @@ class Jobs:
             with self._database.writing(durable=False) as connection:
                 connection.execute(_INSERT, {name: getattr(fresh, name) for name in _COLUMNS})
         except IntegrityError:
-            found, ours = self.resume(account=account, key=key, request=request)
-            assert found is not None
-            return found, ours
+            job, ours = self.resume(account=account, key=key, request=request)
+            assert job is not None
+            return job, ours
         return fresh, True
 
     def take_up(self, job: Job) -> tuple[Job, bool]:

@@ -208,7 +208,7 @@ class SqlSelect:
     """A question in SQL as a request states it: the text of one SELECT, a contribution bound and public groups.
 
     `contributions` is the most groups in which one user counts; "auto" finds this bound privately, and None takes the
-    bound of the SQL or of the data set. `domain` lists the public groups, or is None.
+    bound of the SQL or of the dataset. `domain` lists the public groups, or is None.
     """
 
     text: str

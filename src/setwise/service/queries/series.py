@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from setwise.accounting.notation import USER
+from setwise.accounting.promises import USER
 from setwise.analytics.bins import group_of
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.filter.parser import parse_filter
@@ -102,7 +102,7 @@ class SeriesService:
             account = self._accounts.own(identity, words["account"])
         with at_field("dataset"):
             if words["dataset"] != account.terms.dataset:
-                raise UnknownName(f"the account {account.name!r} is not on a data set named {words['dataset']!r}")
+                raise UnknownName(f"the account {account.name!r} is not on a dataset named {words['dataset']!r}")
             dataset = self._datasets.get(words["dataset"])
         schema = self._engines.schema(dataset)
         _check_columns(words, dataset, schema)
@@ -116,7 +116,7 @@ class SeriesService:
         if dataset.unit not in (USER, Unit.USER_DAY, f"user,{words['at']} by day"):
             with at_field("dataset"):
                 raise InvalidParameter(
-                    f"the data set protects the unit {dataset.unit!r}, and a live series protects users or their days"
+                    f"the dataset protects the unit {dataset.unit!r}, and a live series protects users or their days"
                 )
         return open_live(
             self._ledger,
@@ -148,7 +148,7 @@ class SeriesService:
         return [series for series in list_live(self._ledger) if series.opening.account in mine]
 
     def dataset_of(self, series: LiveSeries) -> str:
-        """Return the name of the data set whose rows the live series `series` counts."""
+        """Return the name of the dataset whose rows the live series `series` counts."""
         return self._ledger.account(series.opening.account).terms.dataset
 
     async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ class SeriesService:
         self._pool.shutdown(wait=True)
 
     def _find(self, identity: Identity, name: str) -> tuple[LiveSeries, Dataset]:
-        """Return the live series called `name` and its data set, if the person may see the series.
+        """Return the live series called `name` and its dataset, if the person may see the series.
 
         Raises `UnknownName` otherwise.
         """

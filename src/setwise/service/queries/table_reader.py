@@ -61,7 +61,7 @@ class TimedAccount:
 
 
 class TableReader:
-    """Reads the table of a data set for one query, with an engine that is borrowed for each call.
+    """Reads the table of a dataset for one query, with an engine that is borrowed for each call.
 
     `joins` and `derivation` are the public tables and steps by which SQL derives another table from it. A query that
     waits for its slot holds no engine, so that there are never many more engines than slots. Exact results (before

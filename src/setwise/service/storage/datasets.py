@@ -1,4 +1,4 @@
-"""The store of registered data sets."""
+"""The store of registered datasets."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
-from setwise.accounting.notation import USER, check_unit
+from setwise.accounting.promises import USER, check_unit
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.units import unit_column
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
@@ -20,10 +20,10 @@ from setwise.service.storage.schema import Clock, check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A registered data set: a `table` on an `engine`, its user column, and the columns that questions may use.
+    """A registered dataset: a `table` on an `engine`, its user column, and the columns that questions may use.
 
     `name` is the name by which questions refer to it. `user` is the column that identifies users, and `unit` the unit
-    of privacy that all questions, accounts and the cap of the data set protect: "user", or "user,day", which protects
+    of privacy that all questions, accounts and the cap of the dataset protect: "user", or "user,day", which protects
     each day of a user by itself but not the user.
 
     `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
@@ -59,7 +59,7 @@ class Dataset:
     is_pinned: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_name(self.name, "the name of a data set")
+        check_name(self.name, "the name of a dataset")
         object.__setattr__(self, "engine", EngineKind(self.engine))
         for name in ("items", "values", "filters"):
             columns = tuple(getattr(self, name))
@@ -85,7 +85,7 @@ class Dataset:
         return tuple(dict.fromkeys((self.user, *self.items, *self.values, *self.filters)))
 
     def text(self) -> str:
-        """Return the data set's definition as JSON text, which `Dataset.read` parses."""
+        """Return the dataset's definition as JSON text, which `Dataset.read` parses."""
         definition = asdict(self)
         del definition["is_pinned"]
         for name in ("bounds", "rows_per_user", "domains"):
@@ -97,7 +97,7 @@ class Dataset:
 
     @staticmethod
     def read(text: str) -> "Dataset":
-        """Return the data set whose definition is the JSON text that `Dataset.text` wrote."""
+        """Return the dataset whose definition is the JSON text that `Dataset.text` wrote."""
         record = json.loads(text)
         csv_options = record.pop("csv", {})  # definitions written by earlier versions have no CSV options
         if csv_options.get("columns") is not None:
@@ -108,7 +108,7 @@ class Dataset:
 
 
 class Datasets:
-    """The store of registered data sets. A registration never changes, so a replica may cache it for good."""
+    """The store of registered datasets. A registration never changes, so a replica may cache it for good."""
 
     def __init__(self, database: Database, *, clock: Clock = time.time) -> None:
         self._database = database
@@ -116,7 +116,7 @@ class Datasets:
         self._remembered: dict[str, Dataset] = {}
 
     def add(self, dataset: Dataset, *, by: str) -> Dataset:
-        """Store a new data set, registered by the person `by`, and return it; raise `NameTaken` if its name exists."""
+        """Store a new dataset, registered by the person `by`, and return it; raise `NameTaken` if its name exists."""
         row = {
             "name": dataset.name,
             "definition": dataset.text(),
@@ -127,36 +127,36 @@ class Datasets:
             with self._database.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
         except IntegrityError:
-            raise NameTaken(f"there is a data set named {dataset.name!r} already; choose another name") from None
+            raise NameTaken(f"there is a dataset named {dataset.name!r} already; choose another name") from None
         return dataset
 
     def check_free(self, name: str) -> None:
-        """Raise `NameTaken` if there is a data set called `name` already."""
+        """Raise `NameTaken` if there is a dataset called `name` already."""
         try:
             self.get(name)
         except UnknownName:
             return
-        raise NameTaken(f"there is a data set named {name!r} already; choose another name")
+        raise NameTaken(f"there is a dataset named {name!r} already; choose another name")
 
     def get(self, name: str) -> Dataset:
-        """Return the data set called `name`; raise `UnknownName` if there is none."""
+        """Return the dataset called `name`; raise `UnknownName` if there is none."""
         if name not in self._remembered:
             query = select(schema.datasets.c.definition).where(schema.datasets.c.name == name)
             with self._database.reading() as connection:
                 definition = connection.scalar(query)
             if definition is None:
-                raise UnknownName(f"there is no data set named {name!r}")
+                raise UnknownName(f"there is no dataset named {name!r}")
             self._remembered[name] = Dataset.read(definition)
         return self._remembered[name]
 
     def definitions(self) -> dict[str, str]:
-        """Return the stored JSON text of the definition of every data set, by the data set's name."""
+        """Return the stored JSON text of the definition of every dataset, by the dataset's name."""
         query = select(schema.datasets.c.name, schema.datasets.c.definition).order_by(schema.datasets.c.name)
         with self._database.reading() as connection:
             return {row.name: row.definition for row in connection.execute(query)}
 
     def all(self) -> list[Dataset]:
-        """Return every registered data set, in the order of names."""
+        """Return every registered dataset, in the order of names."""
         query = select(schema.datasets.c.definition).order_by(schema.datasets.c.name)
         with self._database.reading() as connection:
             return [Dataset.read(definition) for definition in connection.scalars(query)]

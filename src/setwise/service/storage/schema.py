@@ -22,7 +22,7 @@ from sqlalchemy import (
 from setwise.errors import InvalidParameter
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-"""The pattern of names of people, data sets and accounts, which is safe in addresses, file names and log lines."""
+"""The pattern of names of people, datasets and accounts, which is safe in addresses, file names and log lines."""
 
 NAME_IN_WORDS = "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"
 
@@ -30,13 +30,14 @@ Clock = Callable[[], float]
 """A function that returns the time in seconds since 1970."""
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str, description: str) -> str:
     """Return `name` if it has 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit.
 
-    Raises `InvalidParameter` otherwise. The message calls the name by the words `what`, as in "the name of a person".
+    Raises `InvalidParameter` otherwise. The message calls the name by the words `description`, as in "the name of a
+    person".
     """
     if not re.fullmatch(NAME, name):
-        raise InvalidParameter(f"{what} must be {NAME_IN_WORDS}")
+        raise InvalidParameter(f"{description} must be {NAME_IN_WORDS}")
     return name
 
 

@@ -259,7 +259,7 @@ class CertifyBudget:
 class JointPromise:
     """Task: the (epsilon, delta) that holds for all accounts on `dataset` together, even if their analysts collude.
 
-    `terms` are the terms of each account (its promise and budget). `cap` is the status of the data set's cap, the limit
+    `terms` are the terms of each account (its promise and budget). `cap` is the status of the dataset's cap, the limit
     on the spending of all accounts together, or None if it has no cap. An account whose budget is renewed each period
     is counted with the budgets of `periods` periods.
     """

@@ -45,7 +45,7 @@ _CANCELLED, _DENIED, _READ_ONLY, _CONSTRAINED = 394, 497, 164, 452
 """ClickHouse's error codes for a cancelled query, a missing privilege, a read-only login and a constrained setting."""
 
 
-class Connection:
+class ClickHouseConnection:
     """A connection to the ClickHouse at the address `url`, which runs one statement after the other.
 
     Raises: `EngineFailed` if no connection can be made.

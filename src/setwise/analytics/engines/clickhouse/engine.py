@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.engines.base import Engine, SqlEngineQuery, without_driver_error
 from setwise.analytics.engines.bounding import Parameters, SaltSource, label_columns
-from setwise.analytics.engines.clickhouse.connection import Ask, Columns, Connection
+from setwise.analytics.engines.clickhouse.connection import Ask, ClickHouseConnection, Columns
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.tables import ClickHouseCatalogue, store_table, table_fingerprint
 from setwise.analytics.engines.joins import Relation, ServerJoin
@@ -51,7 +51,7 @@ class ClickHouseEngine(Engine):
     ) -> None:
         super().__init__()
         self._salts = salts
-        self._connection = Connection(url)
+        self._connection = ClickHouseConnection(url)
         self._source = source
         self._catalogue = ClickHouseCatalogue(self._run)
         try:

@@ -129,10 +129,10 @@ class DuckDBEngine(Engine):
         Raises: `UnsuitableTable` if the table has more than `most` rows.
         """
         with _failures(self.spill), self._connection.cursor() as cursor:
-            found = cursor.sql(f"SELECT * FROM {self._table.relation(cursor)} LIMIT {most + 1}").to_arrow_table()
-        if found.num_rows > most:
+            rows = cursor.sql(f"SELECT * FROM {self._table.relation(cursor)} LIMIT {most + 1}").to_arrow_table()
+        if rows.num_rows > most:
             raise UnsuitableTable(f"a public table that is joined to released rows has at most {most:,} rows")
-        return found
+        return rows
 
     def close(self) -> None:
         """Close the engine's DuckDB connection and delete its spill directory."""

@@ -143,8 +143,8 @@ class ParquetFiles(DuckDBTable):
                 with open_parquet(file) as opened:
                     known.rows += opened.metadata.num_rows
         if known.rows is None:
-            found = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
-            known.rows = int((found.fetchone() or (0,))[0] or 0)
+            result = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
+            known.rows = int((result.fetchone() or (0,))[0] or 0)
         return known.rows
 
     @property

@@ -99,9 +99,10 @@ def current_version(folder: LakeFolder) -> int:
 
 def lake_fingerprint(folder: LakeFolder) -> str:
     """Return a digest of the version that `folder` names: table identity, version, files and deleted rows."""
-    found = _read_version(folder)
-    files = sorted((file.path, file.rows, None if file.deleted is None else len(file.deleted)) for file in found.files)
-    return hashlib.sha256(json.dumps([folder.format, found.table_id, found.version, files]).encode()).hexdigest()
+    snapshot = _read_version(folder)
+    deleted = [None if file.deleted is None else len(file.deleted) for file in snapshot.files]
+    files = sorted((file.path, file.rows, count) for file, count in zip(snapshot.files, deleted, strict=True))
+    return hashlib.sha256(json.dumps([folder.format, snapshot.table_id, snapshot.version, files]).encode()).hexdigest()
 
 
 class LakeTable(DuckDBTable):
@@ -180,7 +181,7 @@ class LakeTable(DuckDBTable):
         with open_parquet(file) as opened:
             types = parquet_types(opened)
             names = _names_in_file(self._version, opened.schema_arrow)
-        found = {}
+        columns = {}
         for cell in self._version.schema:
             name = names.get(cell.name)
             if name is None:
@@ -190,8 +191,8 @@ class LakeTable(DuckDBTable):
                     f"the file {file.name} of {self._folder.name} stores the column {cell.name!r} as {types[name]}, "
                     f"which does not become {cell.type} in every cell: rewrite the files of the table"
                 )
-            found[cell.name] = (name, types[name])
-        return found
+            columns[cell.name] = (name, types[name])
+        return columns
 
     def _batches(self, chosen: pa.Schema, days: DayRange | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of this version of the lake table as Arrow batches of the columns `chosen`.
@@ -481,7 +482,7 @@ def _position_deletes(
     access, and `folder` the table's folder.
     """
     reader = _module("pyiceberg.io.pyarrow", "iceberg")
-    found: dict[str, list[np.ndarray[Any, np.dtype[np.int64]]]] = {}
+    deleted_places: dict[str, list[np.ndarray[Any, np.dtype[np.int64]]]] = {}
     for file in {file.file_path: file for task in tasks for file in task.delete_files}.values():
         inside = _relative_path(folder, str(file.file_path))
         if str(file.file_format.value).upper() == "PARQUET":
@@ -492,8 +493,8 @@ def _position_deletes(
         else:
             deletes = reader._read_deletes(io, file)
         for path, places in deletes.items():
-            found.setdefault(str(path), []).append(np.asarray(places.to_numpy(), dtype=np.int64))
-    return {path: np.unique(np.concatenate(places)) for path, places in found.items()}
+            deleted_places.setdefault(str(path), []).append(np.asarray(places.to_numpy(), dtype=np.int64))
+    return {path: np.unique(np.concatenate(places)) for path, places in deleted_places.items()}
 
 
 def _iceberg_constants(
@@ -510,7 +511,7 @@ def _iceberg_constants(
     """
     identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
     names = {int(cell.field_id): cell.name for cell in projection.fields}
-    found = {
+    constants = {
         cell.name: pa.scalar(cell.initial_default, schema.field(cell.name).type)
         for cell in projection.fields
         if getattr(cell, "initial_default", None) is not None
@@ -521,8 +522,8 @@ def _iceberg_constants(
             kind = schema.field(name).type
             value = file.partition[place]
             if value is not None and not pa.types.is_nested(kind):
-                found[name] = _scalar(value, kind)
-    return found
+                constants[name] = _scalar(value, kind)
+    return constants
 
 
 def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
@@ -551,8 +552,8 @@ def _newest_metadata(folder: LakeFolder) -> str:
 
     def number(name: str) -> int:
         """Return the version number at the start of the file name `name` (3 for v3.metadata.json), or else -1."""
-        found = re.match(r"v?(\d+)", name)
-        return int(found[1]) if found else -1
+        match = re.match(r"v?(\d+)", name)
+        return int(match[1]) if match else -1
 
     if not files:
         raise UnsuitableTable(f"the metadata of the Iceberg table {folder.name} is gone")

@@ -20,7 +20,7 @@ MOST_FILES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class DataIdentity:
     """The identities of a table's data, as texts to compare, so that two names for the same data are recognised.
 
     `reads` are the identities of the files, objects, folders or database tables that are read, and `within` those of
@@ -32,7 +32,7 @@ class Source:
     within: tuple[str, ...] = ()
 
 
-def file_source(path: str) -> Source:
+def file_source(path: str) -> DataIdentity:
     """Return the identities of `path`: a file, a folder, a glob, or a table of a database file (`FILE::TABLE`).
 
     A file is identified by its resolved path, so that symbolic links make no difference, and by its inode, so that hard
@@ -66,10 +66,10 @@ def file_source(path: str) -> Source:
     if Path(place_text).is_dir():
         reads.append(f"folder {Path(place_text).resolve()}")
     folders = {folder for file in files for folder in file.parents} if len(files) <= MOST_FILES and not suffix else ()
-    return Source(reads=_in_order(reads), within=_in_order(f"folder {folder}" for folder in sorted(folders)))
+    return DataIdentity(reads=_in_order(reads), within=_in_order(f"folder {folder}" for folder in sorted(folders)))
 
 
-def _stored_source(address: str) -> Source:
+def _stored_source(address: str) -> DataIdentity:
     """Return the identities of the objects at an address of an object store: their addresses and their prefixes.
 
     All versions of a table count as the same table, so the version in an address is left out.
@@ -85,7 +85,7 @@ def _stored_source(address: str) -> Source:
         reads = [f"folder {SCHEME}{folder}" for folder in sorted({each.parent for each in objects})[:MOST_FILES]]
     if not is_one:
         reads.append(f"folder {place}")
-    return Source(reads=_in_order(reads), within=_in_order(prefixes if len(objects) <= MOST_FILES else ()))
+    return DataIdentity(reads=_in_order(reads), within=_in_order(prefixes if len(objects) <= MOST_FILES else ()))
 
 
 def _in_order(texts: Iterable[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.analytics.engines.definitions import plain_view, refuse_view
 from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
-from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
+from setwise.analytics.engines.joins import Join, JoinedTables, JoinInput, NamedTable, types_of_keys
 from setwise.analytics.engines.object_store import StoredObject, TableFile, check_unchanged, objects_version
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind, Schema
@@ -82,10 +82,10 @@ class DuckDBTable(ABC):
 
         For objects of an object store the schema's `version` names the version that is read; it is "" for other tables.
         """
-        found = cursor.execute(f"DESCRIBE SELECT * FROM {self.relation(cursor)}").fetchall()
+        described_rows = cursor.execute(f"DESCRIBE SELECT * FROM {self.relation(cursor)}").fetchall()
         stored = [file for file in self.files if isinstance(file, StoredObject)]
         version = objects_version(stored) if stored else ""
-        return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found), version=version)
+        return Schema(tuple(duckdb_column(name, native) for name, native, *_ in described_rows), version=version)
 
 
 class DatabaseTable(DuckDBTable):
@@ -109,13 +109,15 @@ class DatabaseTable(DuckDBTable):
         Raises: `UnsuitableTable` if there is no such table, or if it is a view that computes values.
         """
         connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self._path))} AS {quoted(self._catalog)} (READ_ONLY)")
-        found = connection.execute(
+        tables = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
             {"name": self._catalog},
         ).fetchall()
-        matching = [(schema, name) for schema, name in found if self._table in (name, f"{schema}.{name}")]
+        matching = [(schema, name) for schema, name in tables if self._table in (name, f"{schema}.{name}")]
         if not matching:
-            raise _missing(self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n in found])
+            raise _missing(
+                self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n in tables]
+            )
         main_first = sorted(matching, key=lambda each: each[0] != "main")
         self._computed = _DuckDBCatalog(connection, self._catalog).generated_columns(*main_first[0])
         if self._computed:
@@ -127,8 +129,8 @@ class DatabaseTable(DuckDBTable):
 
         The schema's `left_out` maps each generated column to the reason why it is left out.
         """
-        found = cursor.execute(f"DESCRIBE SELECT * FROM {self._name}").fetchall()
-        stored = [duckdb_column(name, native) for name, native, *_ in found if name not in self._computed]
+        described_rows = cursor.execute(f"DESCRIBE SELECT * FROM {self._name}").fetchall()
+        stored = [duckdb_column(name, native) for name, native, *_ in described_rows if name not in self._computed]
         reason = "DuckDB computes it as it reads the table, so one row could make every question fail: copy the table"
         return Schema(tuple(stored), left_out=dict.fromkeys(self._computed, reason))
 
@@ -140,11 +142,11 @@ class DatabaseTable(DuckDBTable):
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the number of rows that DuckDB's catalogue, read by `cursor`, estimates; None for a view."""
-        found = cursor.execute(
+        row = cursor.execute(
             "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND table_name = $name",
             {"database": self._catalog, "name": self._table.split(".")[-1]},
         ).fetchone()
-        return None if found is None else int(found[0])
+        return None if row is None else int(row[0])
 
 
 class _DuckDBCatalog:
@@ -168,12 +170,12 @@ class _DuckDBCatalog:
             place,
         ).fetchone()
         if view is None:
-            found = self._connection.execute(
+            rows = self._connection.execute(
                 "SELECT column_name FROM information_schema.columns WHERE table_catalog = $catalog "
                 "AND table_schema = $schema AND table_name = $name AND is_generated = 'ALWAYS'",
                 place,
             ).fetchall()
-            return tuple(column for (column,) in found)
+            return tuple(column for (column,) in rows)
         if plain_view(str(view[0]), "duckdb", lambda below, table: self._columns(below or schema, table)) is None:
             raise refuse_view(name, "store it with CREATE TABLE ... AS SELECT * FROM the view")
         return ()
@@ -184,12 +186,12 @@ class _DuckDBCatalog:
         `schema` is the schema of the table in the database file.
         """
         computed = self.generated_columns(schema, name)
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = $catalog "
             "AND schema_name = $schema AND table_name = $name",
             {"catalog": self._catalog, "schema": schema, "name": name},
         ).fetchall()
-        columns = [duckdb_column(column, native) for column, native in found]
+        columns = [duckdb_column(column, native) for column, native in rows]
         return {column.name: column.kind for column in columns if column.name not in computed} or None
 
 
@@ -316,18 +318,18 @@ class JoinedTable(DuckDBTable):
 
         Raises: `InvalidParameter` or `UnknownColumn` if it is not.
         """
-        parts: list[Part] = []
-        for place, each in enumerate(self._tables):
-            each.table.attach(connection)
-            schema = each.table.described(connection)
+        parts: list[JoinInput] = []
+        for place, named in enumerate(self._tables):
+            named.table.attach(connection)
+            schema = named.table.described(connection)
             self._version = schema.version if place == 0 else self._version
-            types = {} if each.private or not parts else types_of_keys(self._joins[place - 1], parts, schema)
+            types = {} if named.private or not parts else types_of_keys(self._joins[place - 1], parts, schema)
             if types:
-                typed = TypedTable(each.table, types)
+                typed = TypedTable(named.table, types)
                 typed.attach(connection)
-                self._tables[place] = NamedTable(name=each.name, table=typed)
+                self._tables[place] = NamedTable(name=named.name, table=typed)
                 schema = typed.described(connection)
-            parts.append(Part(name=each.name, schema=schema, private=each.private))
+            parts.append(JoinInput(name=named.name, schema=schema, private=named.private))
         self._joined = JoinedTables(parts, self._joins, self._user)
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
@@ -342,8 +344,8 @@ class JoinedTable(DuckDBTable):
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         relations = [
-            each.table.relation(cursor, self._checked_join.needed(place, columns), f"{name}_{place}")
-            for place, each in enumerate(self._tables)
+            named.table.relation(cursor, self._checked_join.needed(place, columns), f"{name}_{place}")
+            for place, named in enumerate(self._tables)
         ]
         return self._checked_join.statement(relations, DuckDBDialect(), columns)
 
@@ -429,15 +431,15 @@ class SqliteTable(DuckDBTable):
         """
         del connection
         with closing(self._open()) as source:
-            found = {
+            tables = {
                 str(name): str(statement) if kind == "view" else None
                 for kind, name, statement in source.execute(
                     "SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view')"
                 )
             }
-            if self._table not in found:
-                raise _missing(self._path, self._table, sorted(found))
-            self._columns_below(source, found, "", self._table)
+            if self._table not in tables:
+                raise _missing(self._path, self._table, sorted(tables))
+            self._columns_below(source, tables, "", self._table)
 
     def _columns_below(
         self, source: sqlite3.Connection, views: Mapping[str, str | None], schema: str, name: str
@@ -455,7 +457,7 @@ class SqliteTable(DuckDBTable):
             return None
         if statement is not None:
             others = {
-                each: text for each, text in views.items() if each.lower() != name.lower()
+                view: text for view, text in views.items() if view.lower() != name.lower()
             }  # without the view itself, so that views which refer to each other cannot recurse for ever
             below = partial(self._columns_below, source, others)
             if plain_view(statement, "sqlite", below) is None:
@@ -470,8 +472,8 @@ class SqliteTable(DuckDBTable):
         import pyarrow as pa
 
         with closing(self._open()) as source:
-            found = [(column, _affinity(declared)) for column, declared in self._columns(source)]
-        chosen = [(column, affinity) for column, affinity in found if columns is None or column in columns]
+            affinities = [(column, _affinity(declared)) for column, declared in self._columns(source)]
+        chosen = [(column, affinity) for column, affinity in affinities if columns is None or column in columns]
         types = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
         schema = pa.schema([(column, types[affinity]) for column, affinity in chosen])
         cells = ", ".join(_CONVERSIONS[affinity].format(quoted(column)) for column, affinity in chosen)

@@ -76,17 +76,17 @@ class TextCodes:
         hashed = ", ".join(f"{_hashed(name)} AS {name}" for name in self._columns)
         return f"SELECT * REPLACE ({hashed}) FROM ({rows})"
 
-    def decoded(self, found: str) -> str:
-        """Return SQL for the rows of the SQL query `found` with texts in place of the hashes in its label columns.
+    def decoded(self, statement: str) -> str:
+        """Return SQL for the rows of the SQL query `statement` with texts in place of the hashes in its label columns.
 
         The texts come from the temporary tables that `labels_differ` has stored.
         """
         labels = [name for name in self._columns if name != "u"]
         if not labels:
-            return found
+            return statement
         texts = ", ".join(f"{_table(name)}.text AS {name}" for name in labels)
         joins = " ".join(f"JOIN {_table(name)} ON {_table(name)}.code = found.{name}" for name in labels)
-        return f"SELECT found.* REPLACE ({texts}) FROM ({found}) AS found {joins}"
+        return f"SELECT found.* REPLACE ({texts}) FROM ({statement}) AS found {joins}"
 
 
 def text_columns(aggregation: Aggregation, schema: Schema) -> list[str]:

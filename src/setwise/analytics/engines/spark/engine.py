@@ -227,8 +227,8 @@ class SparkEngineQuery(SqlEngineQuery):
             return False
         user = self._builder.dialect.user(self._builder.schema.column(self._aggregation.user))
         statement = self._probe(f"pmod(xxhash64({user}), {PROBED_SHARE}) = 0")
-        [(found, pairs)] = self._session.sql(statement, args=self._builder.parameters.values).collect()
-        return bounding.rows_rarely_repeat(found, pairs)
+        [(row_count, pairs)] = self._session.sql(statement, args=self._builder.parameters.values).collect()
+        return bounding.rows_rarely_repeat(row_count, pairs)
 
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
         kinds = [

@@ -26,7 +26,7 @@ from setwise.analytics.engines.cells import (
 )
 from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.files import CsvOptions
-from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
+from setwise.analytics.engines.joins import Join, JoinedTables, JoinInput, NamedTable, types_of_keys
 from setwise.analytics.engines.prepared import Manifest, not_replaceable
 from setwise.analytics.engines.spark.definitions import check_frame
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
@@ -164,15 +164,15 @@ def joined_tables(
     allowed.
     """
     opened: list[SparkTable] = []
-    parts: list[Part] = []
-    for place, each in enumerate(tables):
-        table = each.table
+    parts: list[JoinInput] = []
+    for place, named in enumerate(tables):
+        table = named.table
         if table.manifest is not None:
             raise UnsuitableTable("what was prepared cannot be joined: join its source")
-        if place > 0 and not each.private:
+        if place > 0 and not named.private:
             table = table.read_as(types_of_keys(joins[place - 1], parts, table.schema))
         opened.append(table)
-        parts.append(Part(name=each.name, schema=table.schema, private=each.private))
+        parts.append(JoinInput(name=named.name, schema=table.schema, private=named.private))
     joined = JoinedTables(parts, joins, user)
 
     def frame(columns: Sequence[str] | None = None) -> DataFrame:

@@ -1,6 +1,7 @@
 // The odometer over time: a staircase towards the promise.
 import { data } from "./api.js";
 import { colour, draw, plain, shortened } from "./charts.js";
+import { raised } from "./numbers.js";
 
 const place = document.getElementById("odometer");
 
@@ -33,11 +34,13 @@ async function show({ readings, promise }, what) {
         x, y: [...values, values.at(-1)], text: [...says, "now"], cliponaxis: false,
         line: { shape: "hv", color: colour("series-setwise"), width: 3 }, fill: "tozeroy", fillcolor: `${colour("series-setwise")}22`,
         marker: { size: [...values.map(() => 7), 0], opacity: 1, line: { width: 0 } },
-        hovertemplate: "ε ≤ %{y:.4g}<br>%{text}<extra></extra>",
+        customdata: [...values, values.at(-1)].map((each) => raised(each)),
+        hovertemplate: "ε ≤ %{customdata}<br>%{text}<extra></extra>",
       },
       {
         type: "scatter", mode: "lines", x: [x[0], x.at(-1)], y: [promise, promise], name: "promise",
-        line: { color: colour("series-paper"), dash: "dash", width: 2 }, hovertemplate: "promised: ε ≤ %{y:.4g}<extra></extra>",
+        line: { color: colour("series-paper"), dash: "dash", width: 2 }, customdata: [promise, promise].map((each) => raised(each)),
+        hovertemplate: "promised: ε ≤ %{customdata}<extra></extra>",
       },
     ],
     {

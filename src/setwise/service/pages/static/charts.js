@@ -1,5 +1,6 @@
 // Charts in the colours of the page. Text is escaped, for the chart library reads some HTML in labels.
 /* global Plotly */
+import { raised } from "./numbers.js";
 import "./page.js";
 
 const CONFIG = { displayModeBar: false, responsive: true };
@@ -62,7 +63,8 @@ export function lines(place, series, { x, y, tickformat, height = 380 }) {
       line: { color: colour(each.colour), width: each.bold ? 3.5 : 2.2, dash: each.dash ?? "solid" },
       marker: { size: each.bold ? 7 : 5, symbol: each.symbol ?? "circle" },
       error_y: each.half && { type: "data", array: each.half, thickness: 1.2, width: 4 },
-      hovertemplate: `${plain(each.name)}: %{y:.4g}<extra></extra>`,
+      customdata: each.y.map((value) => raised(value)),
+      hovertemplate: `${plain(each.name)}: %{customdata}<extra></extra>`,
     })),
     {
       height, hovermode: "x unified",

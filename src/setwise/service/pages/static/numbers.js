@@ -12,6 +12,10 @@ export function raised(value, most = 4) {
   return (shown >= value ? shown : shown + unit).toPrecision(most);
 }
 
+// A delta with three digits, never smaller than it is.
 export function small(value) {
-  return value === 0 ? "0" : value.toExponential(2).replace(/\.?0*e/, "e");
+  if (value === 0) return "0";
+  const shown = Number(value.toExponential(2));
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
+  return (shown >= value ? shown : shown + unit).toExponential(2).replace(/\.?0*e/, "e");
 }

@@ -48,7 +48,7 @@ export class Question {
     this.at.where.disabled = filters.length === 0;
     document.getElementById("where-hint").textContent = filters.length
       ? `Such as ${filters[0].name} ${filters[0].example}. You may compare ${filters.map((each) => each.name).join(", ")}, with AND, OR and NOT.`
-      : "This data set has no columns to filter by.";
+      : "This dataset has no columns to filter by.";
     this.at.contributions.placeholder = contributions ?? "any number";
     this.at.per_item.placeholder = perItem;
     this.chooseAccount();
@@ -192,7 +192,7 @@ function quoted(name) {
   return /^[A-Za-z_]\w*$/.test(name) ? name : `\`${name}\``;
 }
 
-// Statements about a data set that can be asked as they are: a title and a text each.
+// Statements about a dataset that can be asked as they are: a title and a text each.
 function examples({ name, user, items, values, filters, public: tables }) {
   const [table, person, first] = [name, user, items[0].name].map(quoted);
   const users = `COUNT(DISTINCT ${person}) AS users`;

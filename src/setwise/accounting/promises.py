@@ -1,0 +1,169 @@
+"""The words of a privacy promise, and the rounding of the numbers in it.
+
+Every page, message and report takes its promises from here, so that no text states a smaller epsilon or delta than the
+one that is promised: numbers that are promised are rounded up, and numbers that remain to be spent are rounded down.
+"""
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from setwise.accounting.brackets import Interaction
+from setwise.errors import InvalidParameter
+
+_ROUND_OFF = Decimal("1e-12")
+"""A relative difference below this is taken for the rounding error of a float that stands for a shorter decimal
+number."""
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """Return `value` as text with `digits` significant digits, rounded up, so that a promise is not understated.
+
+    A difference beyond the twelfth digit counts as the rounding error of a float and is ignored.
+
+    >>> rounded_up(0.12345678), rounded_up(0.1, 4), rounded_up(0.1 * 3, 4), rounded_up(0.10001, 4)
+    ('0.123457', '0.1', '0.3', '0.1001')
+    """
+    return _format(Context(prec=digits, rounding=ROUND_CEILING), Decimal(repr(float(value))) * (1 - _ROUND_OFF))
+
+
+def rounded_down(value: float, digits: int = 6) -> str:
+    """Return `value` as text with `digits` significant digits, rounded down, so that a balance is not overstated.
+
+    A difference beyond the twelfth digit counts as the rounding error of a float and is ignored.
+
+    >>> rounded_down(0.12345678), rounded_down(0.3, 4), rounded_down(4.0099999999999995e-07, 4)
+    ('0.123456', '0.3', '4.01e-07')
+    """
+    return _format(Context(prec=digits, rounding=ROUND_FLOOR), Decimal(repr(float(value))) * (1 + _ROUND_OFF))
+
+
+def _format(context: Context, value: Decimal) -> str:
+    """Return `value` as text with the digits and the rounding of the decimal `context`; "infinity" if not finite."""
+    if not value.is_finite():
+        return "infinity"
+    return f"{float(context.create_decimal(value)):.{context.prec}g}"
+
+
+def epsilon_at_delta(epsilon: float, delta: float, digits: int = 6) -> str:
+    """Return a promise as text with `digits` significant digits, both numbers rounded up.
+
+    >>> epsilon_at_delta(1.23456789, 1e-6), epsilon_at_delta(1.23411, 1.23411e-7, 4)
+    ('epsilon 1.23457 at delta 1e-06', 'epsilon 1.235 at delta 1.235e-07')
+    """
+    return f"epsilon {rounded_up(epsilon, digits)} at delta {rounded_up(delta, digits)}"
+
+
+def delta_too_small(delta: float, failure: float) -> str:
+    """Return the message that no epsilon is promised at `delta`, because some use fails outright too often.
+
+    `failure` is the probability that some use fails outright, that is, that everything may be revealed.
+    """
+    return (
+        f"delta = {delta!r} is not above {rounded_up(failure, 3)}, the probability that some use fails outright; "
+        "ask for a larger delta"
+    )
+
+
+def promised_pair(epsilon: float, delta: float) -> str:
+    """Return "(epsilon, delta)" with at most 4 and 3 significant digits, both numbers rounded up.
+
+    >>> promised_pair(1.23411, 1e-6) + "-differentially private"
+    '(1.235, 1e-06)-differentially private'
+    """
+    return f"({rounded_up(epsilon, 4)}, {rounded_up(delta, 3)})"
+
+
+COVERS = {
+    Interaction.BATCH: "whatever else was chosen up front",
+    Interaction.ORDERED: "parameters in a fixed order",
+    Interaction.SETWISE: "within a budget fixed before any answer was seen",
+    Interaction.ADAPTIVE: "within an account whose questions and parameters are chosen on the fly",
+}
+"""For each interaction, the part of a promise that says which other questions it covers."""
+
+
+WEAK_EPSILON = 10.0
+"""A promise with a larger epsilon carries a warning: e^10 is 22,000, which protects hardly anybody."""
+
+
+def promise_in_words(epsilon: float, delta: float) -> str:
+    """Return what (epsilon, delta)-differential privacy means for one person, as a sentence.
+
+    Above `WEAK_EPSILON` a second sentence warns that the promise is weak.
+
+    >>> print(promise_in_words(1.0, 1e-6))
+    Whether or not one person is in the table changes the chance of any answer by a factor of at most 2.72, except with
+    a chance of about one in a million.
+    >>> promise_in_words(0.1, 0.0).rpartition("a factor of ")[2], promise_in_words(1, 3e-7).rpartition("about ")[2]
+    ('at most 1.11.', 'one in 3.3 million.')
+    """
+    factor = math.exp(min(epsilon, 700.0))
+    most = f"{math.ceil(factor):,}" if 100 <= factor < 1e7 else rounded_up(factor, 3)
+    beyond = f", except with a chance of about one in {_large(1 / delta)}" if delta > 0 else ""
+    weak = " Warning: an epsilon above 10 protects hardly anybody." if epsilon > WEAK_EPSILON else ""
+    return (
+        f"Whether or not one person is in the table changes the chance of any answer by a factor of at most {most}"
+        f"{beyond}.{weak}"
+    )
+
+
+USER = "user"
+"""The default unit of privacy: everything that one user has in the table."""
+
+
+def check_unit(unit: str) -> str:
+    """Return `unit` if it names a unit of privacy, and raise `InvalidParameter` otherwise.
+
+    A unit is "user", or "user," followed by a column, or by a column that is split by day, week or month, as in
+    "user,at by day". Only the form is checked, not whether the column exists.
+    """
+    kind, _, part = unit.partition(",") if isinstance(unit, str) else ("", "", "")
+    if kind != USER or (unit != USER and not part.strip()):
+        raise InvalidParameter(f"unit is user, or user and a column, as in 'user,at by day', not {unit!r}")
+    return unit
+
+
+def unit_nouns(unit: str) -> tuple[str, str]:
+    """Return the noun for one unit of privacy, and the noun for several, as texts use them.
+
+    >>> unit_nouns("user"), unit_nouns("user,day"), unit_nouns("user,device")
+    (('user', 'users'), ('user-day', 'user-days'), ("unit 'user,device'", "units 'user,device'"))
+    """
+    if unit == USER:
+        return "user", "users"
+    return ("user-day", "user-days") if unit == "user,day" else (f"unit {unit!r}", f"units {unit!r}")
+
+
+def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
+    """Return the promise (epsilon, delta) in words; the first sentence says which unit is protected, and which is not.
+
+    `unit`, the unit of privacy, is "user", or "user," followed by the column by which the rows of one user are divided
+    into units.
+
+    >>> print(promise_for_unit("user,day", 1.0, 0.0))
+    Each single day of a user is protected, but not the user: whoever has n of them in the table is protected only with
+    n times this epsilon. Whether or not one day of a person is in the table changes the chance of any answer by a
+    factor of at most 2.72.
+    """
+    words = promise_in_words(epsilon, delta)
+    kind, _, part = unit.partition(",")
+    if not part:
+        return f"Each {kind} is protected, with all of their rows. {words}"
+    noun = "day" if part == "day" else f"value of {part!r}"
+    beyond = " and a delta that grows even faster" if delta > 0 else ""
+    return (
+        f"Each single {noun} of a user is protected, but not the user: whoever has n of them in the table is protected "
+        f"only with n times this epsilon{beyond}. {words.replace('one person is', f'one {noun} of a person is')}"
+    )
+
+
+_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+
+
+def _large(value: float) -> str:
+    """Return `value` as text with two significant digits, rounded down; a million or more has a word: "3.3 million"."""
+    two = float(rounded_down(value, 2))
+    for unit, name in _LARGE:
+        if two >= unit:
+            return f"a {name}" if two == unit else f"{two / unit:,.10g} {name}"
+    return f"{two:,.0f}"
