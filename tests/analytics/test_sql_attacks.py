@@ -192,3 +192,33 @@ def test_joins_of_rows_that_double_the_statement_again_and_again_are_refused():
         parse_sql(
             f"WITH c0 AS (SELECT u, n FROM t), {joins} SELECT COUNT(*) AS n FROM c40", user="u", columns=("u", "n")
         )
+
+
+@pytest.mark.parametrize(
+    ("nested", "times", "counted"),
+    [
+        ("{} + 1", 30, "x = 67"),
+        ("NULLIF({}, 38)", 18, "x = 37"),
+        ("1 - ({})", 14, "x = 37"),
+        ("({}) / 1", 14, "x = 37"),
+    ],
+)
+def test_deeply_nested_arithmetic_is_planned_in_linear_time(nested, times, counted):
+    """Check the values of nested calls: when each level took DuckDB four times as long, eight of them took minutes."""
+    value = "n"
+    for _ in range(times):
+        value = nested.format(value)
+    table = pa.table({"u": list(range(2000)), "n": [37, 38] * 1000})
+    with setwise.open(table, user="u", name="t") as session:
+        found = session.sql(
+            f"SELECT COUNT(DISTINCT u) AS n FROM (SELECT u, {value} AS x FROM t) AS o WHERE {counted}", epsilon=20.0
+        )
+    assert abs(found.value - 1000) < 20
+
+
+def test_nullif_keeps_a_value_beside_a_null():
+    table = pa.table({"u": list(range(2000)), "n": [37, 38] * 1000, "m": [None, 38] * 1000})
+    with setwise.open(table, user="u", name="t") as session:
+        for value in ("NULLIF(n, m)", "NULLIF(CASE WHEN n > 0 THEN n END, m)"):
+            found = session.sql(f"SELECT COUNT(DISTINCT u) AS n FROM t WHERE {value} IS NOT NULL", epsilon=20.0)
+            assert abs(found.value - 1000) < 20

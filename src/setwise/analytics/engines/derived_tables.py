@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import assert_never
 
-from setwise.analytics.engines.dialect import Dialect, check_length, null_beyond, one_zero, real_constant
+from setwise.analytics.engines.dialect import Dialect, check_length, one_zero, real_constant
 from setwise.analytics.engines.row_sql import LARGEST_INTEGER, NUMBERS, Value, check_condition, compile_expression
 from setwise.analytics.rows.derivation import (
     USER_FUNCTIONS,
@@ -596,4 +596,4 @@ def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str)
         return Value(f"{dialect.real(total)}{unit} / NULLIF({number}, 0)", Kind.FLOAT, tiny=True)
     if value.kind is not Kind.INTEGER:
         return Value(f"{dialect.real(total)}{unit}", Kind.FLOAT)
-    return Value(dialect.whole(null_beyond(dialect.real(total), LARGEST_INTEGER)), Kind.INTEGER)
+    return Value(dialect.whole(dialect.null_beyond(dialect.real(total), LARGEST_INTEGER)), Kind.INTEGER)

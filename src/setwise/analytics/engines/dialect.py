@@ -99,6 +99,23 @@ class Dialect(ABC):
         """Return a SQL expression that casts the SQL expression `number` to a 64-bit float."""
         return self._cast(number, Kind.FLOAT)
 
+    def null_if(self, value: str, *others: str) -> str:
+        """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
+
+        `value` occurs only once in the result, so that nested expressions stay short.
+        """
+        for other in others:
+            value = f"NULLIF({value}, {other})"
+        return value
+
+    def null_beyond(self, number: str, end: float) -> str:
+        """Return a SQL expression equal to the SQL float `number`, but null if its absolute value is at least `end`."""
+        return self.null_at_ends(f"GREATEST(LEAST({number}, {real_constant(end)}), {real_constant(-end)})", end)
+
+    def null_at_ends(self, number: str, end: float) -> str:
+        """Return a SQL expression equal to the SQL expression `number`, but null if that is exactly `end` or -`end`."""
+        return self.null_if(number, real_constant(end), real_constant(-end))
+
     def text(self, value: str) -> str:
         """Return a SQL expression that casts the SQL expression `value` to text, compared by code point."""
         return self._cast(value, Kind.TEXT)
@@ -342,16 +359,3 @@ def check_length(characters: int) -> None:
             f"the expressions of a SELECT become more than {LONGEST_SQL:,} characters of SQL for the engine: nest "
             "ROUND, LEAST, GREATEST, CASE and the like less deeply, or compute inner values in a subquery"
         )
-
-
-def null_beyond(number: str, end: float) -> str:
-    """Return a SQL expression equal to the SQL float `number`, but null if its absolute value is at least `end`.
-
-    `number` occurs only once in the result, so that nested expressions stay short.
-    """
-    return null_at_ends(f"GREATEST(LEAST({number}, {real_constant(end)}), {real_constant(-end)})", end)
-
-
-def null_at_ends(number: str, end: float) -> str:
-    """Return a SQL expression equal to the SQL expression `number`, but null if that is exactly `end` or -`end`."""
-    return f"NULLIF(NULLIF({number}, {real_constant(end)}), {real_constant(-end)})"

@@ -16,8 +16,6 @@ from setwise.analytics.engines.dialect import (
     LONGEST_SQL,
     Dialect,
     check_length,
-    null_at_ends,
-    null_beyond,
     real_constant,
 )
 from setwise.analytics.engines.time_sql import TIMES, TimeCompiler
@@ -181,7 +179,7 @@ class _Compiler:
                 return Value(self._dialect.integer(column), Kind.INTEGER)
             case Kind.FLOAT | Kind.DECIMAL:
                 number = self._dialect.number(column, real_constant(-LARGEST), real_constant(LARGEST))
-                return Value(null_at_ends(number, LARGEST), Kind.FLOAT, tiny=True)
+                return Value(self._dialect.null_at_ends(number, LARGEST), Kind.FLOAT, tiny=True)
             case Kind.BOOLEAN | Kind.DATE | Kind.TIMESTAMP | Kind.INSTANT:
                 return Value(self._dialect.name(column.name), column.kind)
             case Kind.IDENTIFIER | Kind.OTHER:
@@ -237,15 +235,17 @@ class _Compiler:
         if operator is ArithmeticOperator.MODULO:
             if not whole:
                 raise InvalidParameter("% takes two integers")
-            return Value(f"MOD({left.sql}, NULLIF({right.sql}, 0))", Kind.INTEGER)
+            return Value(f"MOD({left.sql}, {self._dialect.null_if(right.sql, '0')})", Kind.INTEGER)
         numbers = [self._real_number(each) for each in (left, right)]
         if operator in (ArithmeticOperator.TIMES, ArithmeticOperator.DIVIDED_BY):
             numbers = [self._without_tiny(each) for each in numbers]
-        divisor = numbers[1].sql if operator is not ArithmeticOperator.DIVIDED_BY else f"NULLIF({numbers[1].sql}, 0)"
+        divisor = numbers[1].sql
+        if operator is ArithmeticOperator.DIVIDED_BY:
+            divisor = self._dialect.null_if(divisor, "0")
         computed = f"({numbers[0].sql} {operator} {divisor})"
         if whole and operator is not ArithmeticOperator.DIVIDED_BY:
-            return Value(self._dialect.whole(null_beyond(computed, LARGEST_INTEGER)), Kind.INTEGER)
-        return Value(null_beyond(computed, LARGEST), Kind.FLOAT, tiny=True)
+            return Value(self._dialect.whole(self._dialect.null_beyond(computed, LARGEST_INTEGER)), Kind.INTEGER)
+        return Value(self._dialect.null_beyond(computed, LARGEST), Kind.FLOAT, tiny=True)
 
     def _date_arithmetic(self, expression: Arithmetic) -> Value:
         """Return the SQL of `expression`, a date plus or minus a number of days, or the days between two dates.
@@ -272,7 +272,7 @@ class _Compiler:
         """
         if value.kind is not Kind.INTEGER:
             return value
-        return Value(null_beyond(self._dialect.real(value.sql), LARGEST_INTEGER), Kind.FLOAT)
+        return Value(self._dialect.null_beyond(self._dialect.real(value.sql), LARGEST_INTEGER), Kind.FLOAT)
 
     def _without_tiny(self, value: Value) -> Value:
         """Return the compiled number `value` with 0 in place of numbers nearer to 0 than `SMALLEST`, against underflow.
@@ -420,7 +420,7 @@ class _Compiler:
                 return Value(f"COALESCE({', '.join(each.sql for each in values)})", kind, any(v.tiny for v in values))
             case Function.NULLIF:
                 values, kind = self._to_one_kind(expression.arguments, "NULLIF")
-                return Value(f"NULLIF({values[0].sql}, {values[1].sql})", kind, values[0].tiny)
+                return Value(self._dialect.null_if(values[0].sql, values[1].sql), kind, values[0].tiny)
             case Function.LEAST | Function.GREATEST:
                 return self._extreme(expression)
             case Function.ABS | Function.FLOOR | Function.CEIL | Function.ROUND | Function.SIGN:
@@ -474,7 +474,7 @@ class _Compiler:
                 scale = 10.0 ** int(places.value)  # type: ignore[arg-type]
             rounded = f"FLOOR(ABS({number}) * {real_constant(scale)} + 0.5) / {real_constant(scale)}"
             return Value(f"CASE WHEN {number} < 0 THEN -{rounded} ELSE {rounded} END", Kind.FLOAT)
-        whole = null_beyond(f"{function}({number})", LARGEST_INTEGER)
+        whole = self._dialect.null_beyond(f"{function}({number})", LARGEST_INTEGER)
         return Value(self._dialect.whole(whole), Kind.INTEGER)
 
     def _conversion(self, function: Function, argument: RowExpression) -> Value:
@@ -534,7 +534,7 @@ class _Compiler:
         number = self._without_tiny(value).sql
         rounded = f"FLOOR(ABS({number}) + 0.5)"
         signed = f"CASE WHEN {number} < 0 THEN -{rounded} ELSE {rounded} END"
-        return Value(self._dialect.whole(null_beyond(signed, LARGEST_INTEGER)), Kind.INTEGER)
+        return Value(self._dialect.whole(self._dialect.null_beyond(signed, LARGEST_INTEGER)), Kind.INTEGER)
 
     def _concatenation(self, expression: Call) -> Value:
         """Return the SQL of `expression`, texts and integers written one after the other; null if one of them is null.

@@ -317,7 +317,7 @@ class TimeCompiler:
             bound = date.max if late_enough >= 10_000 * 12 else _first_of_month(late_enough) - timedelta(days=1)
             extreme = "GREATEST"
         excluded = self._dialect.date_constant(bound)
-        kept = f"NULLIF({extreme}({day}, {excluded}), {excluded})"
+        kept = self._dialect.null_if(f"{extreme}({day}, {excluded})", excluded)
         return self._dialect.months_later(kept, months)
 
     def _later_day(self, day: str, days: str) -> str:
@@ -332,7 +332,7 @@ class TimeCompiler:
         `number` is the time since 0001-01-01, counted in units; a day has `per_day` units.
         """
         end = date.max.toordinal() * per_day
-        return f"NULLIF(NULLIF(GREATEST(LEAST({number}, {end}), -1), {end}), -1)"
+        return self._dialect.null_if(f"GREATEST(LEAST({number}, {end}), -1)", str(end), "-1")
 
     def _epoch(self, moment: RowExpression) -> str:
         """Return SQL for the seconds from 1970-01-01 to the date or time `moment`, as a float."""
