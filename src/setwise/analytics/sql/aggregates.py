@@ -8,7 +8,22 @@ from typing import Any
 from sqlglot import exp
 
 from setwise.analytics.query import AUTO, Count, Statistic
-from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
+from setwise.analytics.rows.expression import (
+    AllOf,
+    AnyOf,
+    Branch,
+    Call,
+    Case,
+    ColumnValue,
+    Compared,
+    ConstantValue,
+    Function,
+    IsNull,
+    Matched,
+    Negated,
+    RowExpression,
+)
+from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.row_values import RowReader
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
 from setwise.analytics.statistics import STATISTICS, Distinct
@@ -115,7 +130,8 @@ class AggregateReader:
 
     `user` is the user column, and `rows` converts the arguments of calls to row expressions (values computed from each
     row). `compute` takes a row expression and the alias of the result column, adds a computed column to the private
-    rows, and returns its name. `declared` has the catalog's bounds, for calls that state none.
+    rows, and returns its name. `declared` has the catalog's bounds, for calls that state none. `schema` describes the
+    columns of the private rows, or is None.
     """
 
     def __init__(
@@ -124,7 +140,9 @@ class AggregateReader:
         rows: RowReader,
         compute: Callable[[RowExpression, str | None], str],
         declared: DeclaredBounds,
+        schema: Schema | None = None,
     ) -> None:
+        self._schema = schema
         self._user = user
         self._rows = rows
         self._compute = compute
@@ -203,6 +221,9 @@ class AggregateReader:
         if len(arguments) != 1:
             raise InvalidParameter(f"{function} takes one column and its bounds, not {len(arguments)} values")
         expression = self._rows.read(arguments[0])
+        if function in ("SUM", "AVG") and self._is_condition(expression):
+            ifs = Branch(expression, ConstantValue(1)), Branch(Negated(expression), ConstantValue(0))
+            expression = Case(ifs[:1], ConstantValue(0)) if function == "SUM" else Case(ifs)
         if function == "SUM" and not named and (counted := _counted_condition(expression)) is not None:
             return self._count_where(counted, condition, named, function, alias)
         column = self._column(expression, condition, alias)
@@ -223,6 +244,13 @@ class AggregateReader:
         if declared is not None:
             self.cataloged.append(statistic)
         return statistic
+
+    def _is_condition(self, expression: RowExpression) -> bool:
+        """Return whether a row expression is a condition or a column of truth values: SUM and AVG take it as 1 or 0."""
+        if not isinstance(expression, ColumnValue):
+            return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
+        known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]
+        return any(each.kind is Kind.BOOLEAN for each in known)
 
     def _declared_bounds(self, function: str, column: str) -> dict[str, Any] | None:
         bounds = self._declared.columns.get(column)
@@ -332,9 +360,12 @@ class AggregateReader:
         alias: str | None,
     ) -> Statistic:
         written = f"COUNT(DISTINCT {', '.join(each.name or construct_of(each) for each in expressions)})"
-        values = [self._rows.read(each) for each in expressions]
-        if len(values) != 1:
-            raise unsupported(written, "count the distinct values of one column")
+        columns = expressions[0].expressions if isinstance(expressions[0], exp.Tuple) else list(expressions)
+        values = [self._rows.read(each) for each in columns]
+        if len(values) > 1:  # a control character between the values, so that ('a', 'bc') and ('ab', 'c') differ
+            parts = [part for each in values for part in (each, ConstantValue("\x1f"))][:-1]
+            values = [Call(Function.CONCAT, tuple(parts))]
+            alias = ", ".join(each.sql(dialect="duckdb") for each in columns)
         only = _of_user(values[0], self._user)
         if only is None:
             words = self._bounds(named, written, GROUP_BOUNDS)
@@ -462,8 +493,6 @@ def _of_user(expression: RowExpression, user: str) -> "RowExpression | bool | No
 
 
 def _conjunction(first: "RowExpression | bool | None", second: RowExpression | None) -> RowExpression | None:
-    from setwise.analytics.rows.expression import AllOf
-
     known = [each for each in (first, second) if each is not None and not isinstance(each, bool)]
     return AllOf(tuple(known)) if len(known) > 1 else (known[0] if known else None)
 

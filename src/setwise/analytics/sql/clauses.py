@@ -48,6 +48,21 @@ def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
     return tables, tuple(joins)
 
 
+def private_first(select: exp.Expr, place: int) -> None:
+    """Swap the table in FROM of `select` with the private table of a JOIN, in place, so that FROM names that table.
+
+    `place` is the number of that JOIN, an inner join, counted from 1. The rows of the SELECT stay the same.
+    Raises: `InvalidParameter` if a LEFT JOIN stands before the private table.
+    """
+    joins = select.args["joins"]
+    if any(join.args.get("side") for join in joins[:place]):
+        raise unsupported("LEFT JOIN from a public table", "begin FROM with the private table")
+    source = select.args["from_"]
+    first, private = source.this, joins[place - 1].this
+    joins[place - 1].set("this", first)
+    source.set("this", private)
+
+
 def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield all syntax nodes below `node`, a SELECT or a part of one, except subqueries and the nodes inside them."""
     for child in node.iter_expressions():

@@ -6,7 +6,8 @@ accepts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
@@ -18,16 +19,22 @@ from setwise.analytics.sql.time_units import FORMATS, format_released
 from setwise.errors import InvalidParameter
 
 _QUANTILES = {"MIN": "0.01", "MAX": "0.99", **dict.fromkeys(("ANY_VALUE", "MODE", "FIRST_VALUE", "LAST_VALUE"), "0.5")}
+_SIMILAR = 0.75
+"""How similar a misspelt name must be to a column's name, from 0 to 1, to be replaced by it."""
+
+ColumnsOf = Callable[[str], Sequence[str]]
+"""A function that takes the name of a table and returns the names of its columns, none if they are not known."""
+
 _SETS = ("rollup", "cube", "grouping_sets")
 _SET_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _CONDITIONS = ("BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND")
 
 
-def corrections(text: str, user: str) -> Iterator[str]:
+def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> Iterator[str]:
     """Yield SQL texts that could replace the refused statement `text`; the caller checks which of them is accepted.
 
-    `user` is the user column. If the text cannot be parsed, a shorter text that can be parsed is tried instead (see
-    `_without_clauses`).
+    `user` is the user column, and `columns_of` returns the columns of a table by its name. If the text cannot be
+    parsed, a shorter text that can be parsed is tried instead (see `_without_clauses`).
     """
     try:
         tree, _, _ = parse(text)
@@ -37,6 +44,14 @@ def corrections(text: str, user: str) -> Iterator[str]:
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
         yield from _simplest(tree, user)
         return
+    spelled = _with_known_names(tree, columns_of)
+    if spelled is not None:
+        yield from _sql_text(spelled)
+        tree = spelled
+    for change in (_per_user_rows, _with_group_by, _with_public_joins):
+        changed = change(tree.copy(), user)
+        if changed is not None:
+            yield from _sql_text(changed)
     about_users = tree.copy()
     for select in list(about_users.find_all(exp.Select)):
         _compare_users(select, user)
@@ -45,6 +60,10 @@ def corrections(text: str, user: str) -> Iterator[str]:
     rewritten = tree.copy()
     for node in list(rewritten.find_all(exp.Anonymous)):
         _rewrite_call(node)
+    for table in list(rewritten.find_all(exp.Table)):
+        table.set("sample", None)
+        if table.alias_column_names:
+            table.set("alias", None)
     for select in list(rewritten.find_all(exp.Select)):
         _rewrite_select(select, user)
     yield from _sql_text(rewritten)
@@ -54,7 +73,111 @@ def corrections(text: str, user: str) -> Iterator[str]:
     yield from _simplest(tree, user)
 
 
+def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
+    """Return a copy of the statement in which misspelt columns have the most similar name that the tables have.
+
+    Returns None if no column is misspelt, or if no name is similar.
+    """
+    tree = tree.copy()
+    known = [name for table in tree.find_all(exp.Table) for name in columns_of(table.name)]
+    lower = {name.lower(): name for name in known}
+    aliases = {each.alias.lower() for each in tree.find_all(exp.Alias)}
+    changed = False
+    for column in list(tree.find_all(exp.Column)) if known else ():
+        name = column.name.lower()
+        close = get_close_matches(name, lower, n=1, cutoff=_SIMILAR)
+        if name not in lower and name not in aliases and close:
+            column.set("this", exp.to_identifier(lower[close[0]]))
+            changed = True
+    return tree if changed else None
+
+
+def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
+    """Return a SELECT around a statement that groups by users, which counts the users and has the means of its values.
+
+    Returns None if the statement does not group by the user column `user`.
+    """
+    group = tree.args.get("group") if isinstance(tree, exp.Select) else None
+    if group is None or all(each.name.lower() != user.lower() for each in group.expressions):
+        return None
+    columns: list[exp.Expr] = [exp.alias_(exp.Anonymous(this="COUNT", expressions=[exp.Star()]), "users")]
+    selected: list[exp.Expr] = []
+    for place, each in enumerate(tree.expressions):
+        if not has_aggregate(each):
+            selected.append(each)
+            continue
+        name = each.alias or f"value_{place}"
+        selected.append(exp.alias_(each.unalias(), name))
+        columns.append(exp.alias_(exp.Anonymous(this="AVG", expressions=[exp.column(name)]), f"mean_{name}"))
+    tree.set("expressions", selected)
+    for clause in ("order", "limit", "offset"):
+        tree.set(clause, None)
+    alias = exp.TableAlias(this=exp.to_identifier("per_user"))
+    return exp.Select(expressions=columns, from_=exp.From(this=exp.Subquery(this=tree, alias=alias)))
+
+
+def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
+    """Return the statement with a GROUP BY of the columns that it selects, and COUNT(*) if it has no aggregate.
+
+    Returns None if it has a GROUP BY, or selects other things than aggregates and columns beside the user column
+    `user`.
+    """
+    if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
+        return None
+    plain = [each for each in tree.expressions if not has_aggregate(each)]
+    if not plain or not all(type(each.unalias()) is exp.Column and each.find(exp.Star) is None for each in plain):
+        return None
+    groups = [each.unalias() for each in plain if each.unalias().name.lower() != user.lower()]
+    if not groups:
+        return None
+    kept = [each for each in tree.expressions if each.unalias().name.lower() != user.lower() or has_aggregate(each)]
+    if len(plain) == len(tree.expressions):
+        kept.append(exp.alias_(exp.Anonymous(this="COUNT", expressions=[exp.Star()]), "n"))
+        tree.set("order", None)
+        tree.set("limit", None)
+        tree.set("distinct", None)
+    tree.set("expressions", kept)
+    tree.set("group", exp.Group(expressions=[each.copy() for each in groups]))
+    return tree
+
+
+def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
+    """Return the statement with a JOIN for every x IN (SELECT y FROM t WHERE ..) in its WHERE; None if there is none.
+
+    A row is counted once for every row of t with its key, so the two agree where the keys of t are unique.
+    """
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    source = tree.args.get("from_")
+    if where is None or source is None or not isinstance(source.this, exp.Table):
+        return None
+    first = source.this.alias_or_name
+    condition = where.this.unnest()
+    kept: list[exp.Expr] = []
+    joins: list[exp.Expr] = []
+    for part in condition.flatten() if type(condition) is exp.And else [condition]:
+        node = part.unnest()
+        inner = node.args["query"].this if type(node) is exp.In and node.args.get("query") is not None else None
+        source = inner.args.get("from_") if isinstance(inner, exp.Select) else None
+        table = None if source is None else source.this
+        is_plain = isinstance(table, exp.Table) and type(node.this) is exp.Column
+        if inner is None or table is None or not is_plain or inner.args.get("group") is not None:
+            kept.append(part)
+            continue
+        name = table.alias_or_name
+        for column in inner.find_all(exp.Column):
+            column.set("table", exp.to_identifier(name))
+        key = exp.column(node.this.name, table=node.this.table or first)
+        joins.append(exp.Join(this=table.copy(), on=exp.EQ(this=key, expression=inner.expressions[0].unalias().copy())))
+        kept += [] if inner.args.get("where") is None else [inner.args["where"].this.copy()]
+    if not joins:
+        return None
+    tree.set("joins", [*(tree.args.get("joins") or []), *joins])
+    tree.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+    return tree
+
+
 _CLAUSE = re.compile(r"\bSELECT\s+WITH\s+\w+(\s+OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
+_TOP = re.compile(r"\b(TOP\s+\(?\d+\)?)\s+(PERCENT|WITH\s+TIES)\b", re.IGNORECASE)
 _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
 
 
@@ -65,7 +188,7 @@ def _without_clauses(text: str, user: str) -> Iterator[str]:
     the statements after the first. The others are corrections of that text; `user` is the user column. Yields nothing
     if that text cannot be parsed, or equals the given text.
     """
-    shorter = _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0])).strip()
+    shorter = _TOP.sub(r"\1", _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0]))).strip()
     if shorter == text.strip():
         return
     try:

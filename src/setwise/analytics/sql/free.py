@@ -451,7 +451,7 @@ def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Ex
             return _apply_to_ends(
                 first, ends_of, lambda end: exp.Anonymous(this=node.this, expressions=[end, *_copies(more)])
             )
-        case exp.Anonymous() if _divisor_of_nullif(node) is not None:
+        case exp.Anonymous() if _divisor_of_nullif(node) is not None or _is_default(node):
             return interval_ends(node.expressions[0].unnest(), ends_of)
         case exp.Floor() | exp.Ceil():
             return _apply_to_ends(node.this, ends_of, lambda end: type(node)(this=end))
@@ -473,6 +473,12 @@ def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
     if not (isinstance(node, exp.Anonymous) and str(node.this).upper() == "NULLIF" and len(node.expressions) == 2):
         return None
     return node.expressions[0] if _number(node.expressions[1].unnest()) == 0 else None
+
+
+def _is_default(node: exp.Expr) -> bool:
+    """Return whether `node` is COALESCE(x, c) with a constant number c, which has no interval where x is null."""
+    is_call = str(node.this).upper() in ("COALESCE", "IFNULL", "NVL") and len(node.expressions) == 2
+    return is_call and _number(node.expressions[1].unnest()) is not None
 
 
 def _with_constant(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Expr] | None:

@@ -7,7 +7,7 @@ becomes a `Query`, whose noisy answer is released (releasing.py). A free SELECT 
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import count
@@ -21,7 +21,7 @@ from setwise.analytics.query import AUTO, Contributions, Query
 from setwise.analytics.rows.expression import ReleasedValue
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
-from setwise.analytics.sql.clauses import own_nodes, read_tables
+from setwise.analytics.sql.clauses import own_nodes, private_first, read_tables
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.corrections import corrections
 from setwise.analytics.sql.free import Shell, check_free, shell_of
@@ -31,11 +31,12 @@ from setwise.analytics.sql.released_filters import ReleasedColumns, grouped_colu
 from setwise.analytics.sql.releasing import CoreBuilder
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import RowReader
+from setwise.analytics.sql.spellings import rewrite_spellings
 from setwise.analytics.sql.statement import Statement, computed_output
 from setwise.analytics.sql.syntax import SPENDING, construct_of, number_in, parse, unsupported
 from setwise.analytics.sql.time_units import check_epochs
 from setwise.analytics.sql.user_rows import Scope, join_rows, subqueries_of, user_subquery, with_subquery
-from setwise.errors import InvalidParameter, UnknownColumn
+from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.labels import Label
 
 SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
@@ -95,6 +96,7 @@ def parse_sql(
     """
     try:
         tree, options, explain = parse(text)
+        tree = rewrite_spellings(tree)
         if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
             raise unsupported(construct_of(tree), "ask one SELECT")
     except InvalidParameter as error:
@@ -147,10 +149,16 @@ def _refusal(
     message = "; ".join(problems)
     if any(problem.startswith("the table has no column") for problem in problems):
         message += "; a column of another file comes in by JOIN, with --table NAME=FILE or --public NAME=FILE for it"
-    for candidate in corrections(text, settings.user):
+
+    def columns_of(table: str) -> Sequence[str]:
+        with suppress(InvalidParameter, UnknownColumn, UnsuitableTable):
+            return (columns or ()) if facts.schema_of is None else facts.schema_of(table, ()).names
+        return ()
+
+    for candidate in corrections(text, settings.user, columns_of):
         reader = _StatementReader(settings, facts, columns)
         try:
-            accepted = reader.read(parse(candidate)[0]) is not None and not reader.problems.found
+            accepted = reader.read(rewrite_spellings(parse(candidate)[0])) is not None and not reader.problems.found
         except (InvalidParameter, UnknownColumn, RecursionError):
             continue
         if accepted:
@@ -221,14 +229,10 @@ class _StatementReader:
             shell = shell_of(result.node, self._public)
         except (SqlglotError, ValueError):
             raise InvalidParameter("the part over released rows cannot be written for DuckDB") from None
-        named = () if shell.columns is None else shell.columns
-        outputs = tuple(computed_output(column) for column in named)
+        outputs = tuple(map(computed_output, shell.columns or ()))
+        scalars = tuple(self._scalars)
         return Statement(
-            cores=tuple(self._cores),
-            outputs=outputs,
-            user=self._settings.user,
-            shell=shell,
-            scalars=tuple(self._scalars),
+            cores=tuple(self._cores), outputs=outputs, user=self._settings.user, shell=shell, scalars=scalars
         )
 
     def _query(self, node: exp.Expr, known: Mapping[str, _Result], *, top: bool = False) -> _Result | None:
@@ -321,7 +325,7 @@ class _StatementReader:
             return self._grouping_sets(whole, known)
         if not private[0]:
             place = private.index(True)
-            _private_first(select, place)
+            private_first(select, place)
             results[0], results[place] = results[place], results[0]
         released = self._released(known)
         rows = self._source(select, results, known)
@@ -397,6 +401,8 @@ class _StatementReader:
             result = self._query(node.this, known)
             if isinstance(result, _Free):
                 node.set("this", result.node)
+            elif node.alias_column_names:
+                raise InvalidParameter("a subquery over private rows takes the aliases of its columns in its SELECT")
             return result
         if not isinstance(node, exp.Table) or not all(type(part) is exp.Identifier for part in node.parts):
             inner = node.this if isinstance(node, exp.Table) else node
@@ -432,10 +438,9 @@ class _StatementReader:
             if inner in tables:
                 continue
             result = self._query(inner.this, known)
-            if isinstance(result, _Free):
-                inner.set("this", result.node)
-            elif result is not None:
+            if result is not None and not isinstance(result, _Free):
                 raise InvalidParameter("a subquery over private rows is aggregated before it is compared with")
+            inner.set("this", inner.this if result is None else result.node)
         check_free(select)
         return _Free(select)
 
@@ -583,18 +588,3 @@ class _StatementReader:
 def _is_column(node: exp.Expr, name: str) -> bool:
     inner = node.unnest()
     return type(inner) is exp.Column and inner.name.lower() == name.lower()
-
-
-def _private_first(select: exp.Expr, place: int) -> None:
-    """Swap the table in FROM of `select` with the private table of a JOIN, in place, so that FROM names that table.
-
-    `place` is the number of that JOIN, an inner join, counted from 1. The rows of the SELECT stay the same.
-    Raises: `InvalidParameter` if a LEFT JOIN stands before the private table.
-    """
-    joins = select.args["joins"]
-    if any(join.args.get("side") for join in joins[:place]):
-        raise unsupported("LEFT JOIN from a public table", "begin FROM with the private table")
-    source = select.args["from_"]
-    first, private = source.this, joins[place - 1].this
-    joins[place - 1].set("this", first)
-    source.set("this", private)

@@ -22,6 +22,7 @@ from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.sql.aggregates import AggregateReader, has_aggregate, is_aggregate
 from setwise.analytics.sql.clauses import WRITTEN, SelectedGroup, filter_text, inline_windows, read_group
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
+from setwise.analytics.sql.free import FUNCTIONS
 from setwise.analytics.sql.ratios import argument_text, ratio_advice, sql_text
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import Released, RowReader
@@ -80,7 +81,7 @@ class CoreBuilder:
         self._settings = settings
         self._problems = problems
         self._rows = RowReader(settings.today, released)
-        self._aggregates = AggregateReader(settings.user, self._rows, self._compute, settings.declared)
+        self._aggregates = AggregateReader(settings.user, self._rows, self._compute, settings.declared, source.schema)
         self._computed: dict[RowExpression, str] = {}
         self._conditions: list[RowExpression] = []
         self._groups: list[_GroupColumn] = []
@@ -182,6 +183,8 @@ class CoreBuilder:
                 self._select, "expressions", "from_", "joins", "where", "group", "order", "limit", "offset", "having",
                 "qualify", "distinct", "with_",
             )  # fmt: skip
+            if isinstance(self._select.args.get("distinct"), exp.Distinct):
+                check_parts(self._select.args["distinct"], "expressions")
 
     def _where(self) -> str | None:
         """Return the conditions of WHERE that the filter language can state, as text; None if there are none.
@@ -426,6 +429,7 @@ class CoreBuilder:
             return self._free_subquery(node)
         if isinstance(node, exp.Select):
             return node
+        _check_call(node)
         for child in list(node.iter_expressions()):
             child.replace(self._over_released(child, aliases=aliases))
         return node
@@ -520,6 +524,19 @@ class CoreBuilder:
         k = number_of(limit.args["expression"], "LIMIT")
         skipped = 0 if offset is None else number_of(offset.args["expression"], "OFFSET")
         return k + skipped  # type: ignore[return-value]  # the query checks its type
+
+
+def _check_call(node: exp.Expr) -> None:
+    """Raise `InvalidParameter` for a function of columns that is neither an aggregate here nor free over released rows.
+
+    Without this check the message would be about the columns in its arguments, as if they only had to be grouped.
+    """
+    function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):
+        function = str(node.this).upper()
+    if function:
+        known = "COUNT, COUNTIF, SUM, AVG, MEDIAN, PERCENTILE_CONT, VARIANCE and STDDEV"
+        raise unsupported(function, f"the aggregates of private rows are {known}")
 
 
 _CLAUSES = {

@@ -30,16 +30,21 @@ OPTIONS = (*SPENDING, "privacy_unit_column", "max_groups_contributed")
 class SqlDialect(BigQuery):
     """The dialect in which sqlglot parses statements: BigQuery's SQL, but "x" is a name and not text.
 
-    sqlglot's rewriting of known functions is off, so that every call keeps its name and all its arguments.
+    sqlglot's rewriting of known functions is off, so that every call keeps its name and all its arguments. UNION
+    without a word means UNION DISTINCT, as in standard SQL.
     """
 
+    SET_OP_DISTINCT_BY_DEFAULT: dict[Any, bool | None] = dict.fromkeys((exp.Except, exp.Intersect, exp.Union), True)
+
     class Tokenizer(BigQuery.Tokenizer):  # noqa: D106 - what sqlglot looks for
+        KEYWORDS: ClassVar[dict[str, Any]] = {**BigQuery.Tokenizer.KEYWORDS, "//": TokenType.DIV}
         QUOTES: ClassVar[list[Any]] = ["'", "'''"]
         IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
         STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
 
     class Parser(BigQueryParser):  # noqa: D106 - what sqlglot looks for
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FACTOR: ClassVar[dict[Any, Any]] = {**BigQueryParser.FACTOR, TokenType.DIV: exp.IntDiv}
 
 
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
@@ -61,7 +66,7 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
             tokens = dialect.tokenize(text)
             if tokens and tokens[0].text.upper() == "ANALYZE":
                 raise unsupported("EXPLAIN ANALYZE", "write EXPLAIN, which runs nothing")
-        _refuse_top(tokens, text)
+        _mark_tops(tokens)
         tokens, options = _without_clause(tokens)
         statements = [each for each in dialect.parser().parse(tokens, text) if each is not None]
     except ParseError as error:
@@ -132,24 +137,21 @@ def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str
     return [tokens[0], *tokens[place:]], options
 
 
-def _refuse_top(tokens: Sequence[Token], text: str) -> None:
-    """Raise `InvalidParameter` if a SELECT among `tokens` has TOP n; the message suggests LIMIT n.
+def _mark_tops(tokens: Sequence[Token]) -> None:
+    """Mark the word TOP of every SELECT TOP n among `tokens`, in place, so that the parser reads it as LIMIT n.
 
-    If it is the first SELECT of the statement, the message has the statement `text` rewritten with LIMIT n.
+    A column may be called top; the word is a clause only if a number follows.
+    Raises: `InvalidParameter` for TOP n PERCENT and TOP n WITH TIES.
     """
-    for place, token in enumerate(tokens):
-        words = [each.text.upper() for each in tokens[place + 1 : place + 5]]
-        if token.token_type is not TokenType.SELECT or words[:1] != ["TOP"]:
+    for place, token in enumerate(tokens[:-2]):
+        words = [each.text.upper() for each in tokens[place + 1 : place + 4]]
+        number = words[-1] if words[1] == "(" else words[1]
+        if token.token_type is not TokenType.SELECT or words[0] != "TOP" or not number.isdecimal():
             continue
-        count = 4 if words[1:2] == ["("] and words[3:4] == [")"] else 2
-        number = "".join(words[1:count]).strip("()")
-        if not number.isdecimal():
-            continue
-        limit = f"write LIMIT {number} at the end"
-        if place == 0:
-            written = text[: token.end + 1] + text[tokens[place + count].end + 1 :]
-            limit += f"; write: {written.strip().rstrip(';').rstrip()} LIMIT {number}"
-        raise unsupported(f"TOP {number}", limit)
+        after = [each.text.upper() for each in tokens[place + (5 if words[1] == "(" else 3) :][:2]]
+        if after[:1] == ["PERCENT"] or after == ["WITH", "TIES"]:
+            raise unsupported(f"TOP {number} {' '.join(after[: 1 if after[0] == 'PERCENT' else 2])}", "write TOP 10")
+        tokens[place + 1].token_type = TokenType.TOP
 
 
 def _option(written: Sequence[Token]) -> tuple[str, str, int]:
@@ -190,9 +192,8 @@ def check_parts(node: exp.Expr, *allowed: str) -> None:
     for name, value in node.args.items():
         if name not in allowed and value not in (None, False, []):
             first = value[0] if isinstance(value, list) else value
-            raise unsupported(
-                construct_of(first) if isinstance(first, exp.Expr) else name.strip("_").upper(), "leave it out"
-            )
+            named = construct_of(first) if isinstance(first, exp.Expr) else name.strip("_").upper()
+            raise unsupported(_PARTS.get((type(node), name), named), "leave it out")
 
 
 def column_name(node: exp.Expr, where: str) -> str:
@@ -262,6 +263,16 @@ def construct_of(node: exp.Expr) -> str:
         case _:
             return _NAMES.get(type(node), node.key.upper())
 
+
+_PARTS: dict[tuple[type[exp.Expr], str], str] = {
+    (exp.Distinct, "on"): "DISTINCT ON",
+    (exp.Star, "except_"): "* EXCEPT",
+    (exp.Star, "replace"): "* REPLACE",
+    (exp.Star, "rename"): "* RENAME",
+    (exp.TableAlias, "columns"): "a list of column names after the alias of a table",
+    (exp.Select, "locks"): "FOR UPDATE",
+}
+"""What people call parts of syntax nodes whose own construct would not be understood."""
 
 _NAMES: dict[type[exp.Expr], str] = {
     exp.With: "WITH (a common table expression)",

@@ -1,0 +1,296 @@
+"""Rewriting of what other SQL dialects write into the forms that the rest of this package reads.
+
+Each rewriting keeps the meaning, and happens right after the text is parsed, before anything is decided about privacy.
+So whatever is refused for the plain form is refused for the other spelling, too.
+"""
+
+import re
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from setwise.analytics.sql.aggregates import has_aggregate
+from setwise.analytics.sql.ratios import sql_text
+
+_LARGEST_POWER = 6
+"""The largest exponent of POWER(x, n) over a row, which becomes a product of n factors."""
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_UNIT_SECONDS = {"s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
+_TRUNCATED = {3600: "hour", 86_400: "day"}
+_CALENDAR = ("week", "month", "quarter", "year")
+_WIDTH = re.compile(r"(\d+)(?:\.0+)?\s*([A-Za-z]+?)s?")
+
+
+def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
+    """Return the syntax tree with every spelling of another dialect replaced, in place where possible.
+
+    A result column without an alias keeps the name that its text had before.
+    """
+    for select in list(tree.find_all(exp.Select)):
+        _join_by_where(select)
+        _order_by_all(select)
+        for column in list(select.expressions):
+            written = column.copy()
+            changed = _rewritten(column)
+            if changed != written and type(changed) is not exp.Alias:
+                changed = exp.alias_(changed, sql_text(written), quoted=True)
+            column.replace(changed)
+    return _rewritten(tree)
+
+
+def _rewritten(node: exp.Expr) -> exp.Expr:
+    return node.transform(_plain_form, copy=False)
+
+
+def _plain_form(node: exp.Expr) -> exp.Expr:
+    """Return the plain form of one syntax node; the node itself if it is no spelling of another dialect."""
+    match node:
+        case exp.Window() if _name(node.this) == "RATIO_TO_REPORT" and len(node.this.expressions) == 1:
+            return _ratio_to_report(node)
+        case exp.Anonymous() if _name(node) in _CALLS:
+            return _CALLS[_name(node)](node)
+        case exp.IntDiv() if not has_aggregate(node):
+            return _whole_quotient(node.this, node.args["expression"])
+        case exp.Add() | exp.Mul():
+            return _bins(node)
+        case _ if type(node) in _COMPARISONS:
+            return _compared_times(node)
+        case _:
+            return node
+
+
+def _name(node: exp.Expr) -> str:
+    return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def _integer(node: exp.Expr) -> int | None:
+    """Return the whole number that a constant states, such as 250 for 250.0; None for anything else."""
+    inner = node.unnest()
+    if type(inner) is exp.Neg:
+        number = _integer(inner.this)
+        return None if number is None else -number
+    if type(inner) is not exp.Literal or inner.is_string or re.fullmatch(r"\d{1,15}(\.0*)?", str(inner.this)) is None:
+        return None
+    return int(str(inner.this).partition(".")[0])
+
+
+def _whole(number: int) -> exp.Expr:
+    literal = exp.Literal.number(abs(number))
+    return exp.Neg(this=literal) if number < 0 else literal
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=[each.copy() for each in arguments])
+
+
+def _binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.paren(kind(this=exp.paren(left.copy()), expression=exp.paren(right.copy())), copy=False)
+
+
+def _ratio_to_report(node: exp.Expr) -> exp.Expr:
+    """Return x / NULLIF(SUM(x) OVER (..), 0) for RATIO_TO_REPORT(x) OVER (..)."""
+    (value,) = node.this.expressions
+    total = node.copy()
+    total.set("this", _call("SUM", value))
+    return _binary(exp.Div, value, _call("NULLIF", total, exp.Literal.number(0)))
+
+
+def _power(node: exp.Expr) -> exp.Expr:
+    """Return the product of n factors x for POWER(x, n) over a row; other calls are returned unchanged."""
+    if len(node.expressions) != 2 or has_aggregate(node):
+        return node
+    base, exponent = node.expressions
+    number = _integer(exponent)
+    if number is None or not 1 <= number <= _LARGEST_POWER:
+        return node
+    product: exp.Expr = exp.paren(base.copy())
+    for _ in range(number - 1):
+        product = _binary(exp.Mul, product, base)
+    return product
+
+
+def _whole_quotient(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Return the quotient of two numbers without its decimals, as DIV and // compute it: -7 // 2 is -3."""
+    quotient = _binary(exp.Div, left, right)
+    return _binary(exp.Mul, _call("SIGN", quotient), exp.Floor(this=_call("ABS", quotient)))
+
+
+def _div(node: exp.Expr) -> exp.Expr:
+    return node if len(node.expressions) != 2 or has_aggregate(node) else _whole_quotient(*node.expressions)
+
+
+def _width_bucket(node: exp.Expr) -> exp.Expr:
+    """Return CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 ELSE .. END for WIDTH_BUCKET(x, low, high, n)."""
+    if len(node.expressions) != 4:
+        return node
+    value, low, high, count = node.expressions
+    buckets = _integer(count)
+    if buckets is None or buckets < 1:
+        return node
+    share = _binary(exp.Div, _binary(exp.Mul, _binary(exp.Sub, value, low), count), _binary(exp.Sub, high, low))
+    place = exp.Add(this=exp.Floor(this=share), expression=exp.Literal.number(1))
+    below = exp.If(this=exp.LT(this=value.copy(), expression=low.copy()), true=exp.Literal.number(0))
+    above = exp.If(this=exp.GTE(this=value.copy(), expression=high.copy()), true=exp.Literal.number(buckets + 1))
+    within = exp.If(this=exp.LT(this=value.copy(), expression=high.copy()), true=place)
+    return exp.Case(ifs=[below, above, within])
+
+
+def _time_bucket(node: exp.Expr) -> exp.Expr:
+    """Return DATE_TRUNC('hour', x) for TIME_BUCKET('1 hour', x) and for DATE_BIN('1 hour', x, a midnight).
+
+    Buckets of several hours are returned unchanged, because a computed time is no group key.
+    """
+    arguments = node.expressions
+    is_bin = _name(node) == "DATE_BIN"
+    if len(arguments) != (3 if is_bin else 2) or (is_bin and not _is_midnight(arguments[2])):
+        return node
+    width = arguments[0]
+    text = width.this.name if isinstance(width, exp.Interval) and width.this is not None else width.name
+    if isinstance(width, exp.Interval) and width.args.get("unit") is not None:
+        text = f"{text} {width.args['unit'].name}"
+    found = _WIDTH.fullmatch(text.strip())
+    if found is None:
+        return node
+    unit = found[2].lower()
+    seconds = int(found[1]) * _UNIT_SECONDS.get(unit, 0)
+    unit = _TRUNCATED.get(seconds, unit if found[1] == "1" and unit in _CALENDAR and not is_bin else "")
+    return _call("DATE_TRUNC", exp.Literal.string(unit), arguments[1]) if unit else node
+
+
+def _is_midnight(node: exp.Expr) -> bool:
+    written = node.this if isinstance(node, exp.Cast) else node
+    return (
+        type(written) is exp.Literal
+        and written.is_string
+        and re.fullmatch(r"\d{4}-\d{2}-\d{2}([T ]00:00(:00(\.0+)?)?Z?)?", str(written.this)) is not None
+    )
+
+
+def _months_since_zero(node: exp.Expr) -> exp.Expr:
+    """Return DATE_TRUNC('month', x) for DATEADD(month, DATEDIFF(month, 0, x), 0), as SQL Server truncates dates."""
+    if len(node.expressions) != 3 or _name(node.expressions[1]) != "DATEDIFF":
+        return node
+    unit, difference, zero = node.expressions
+    inner = difference.expressions
+    if len(inner) != 3 or _integer(zero) != 0 or _integer(inner[1]) != 0 or inner[0].name.lower() != unit.name.lower():
+        return node
+    return _call("DATE_TRUNC", exp.Literal.string(unit.name.lower()), inner[2])
+
+
+_CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
+    "POWER": _power,
+    "POW": _power,
+    "DIV": _div,
+    "WIDTH_BUCKET": _width_bucket,
+    "TIME_BUCKET": _time_bucket,
+    "DATE_BIN": _time_bucket,
+    "DATEADD": _months_since_zero,
+}
+"""The functions of other dialects, each with the rewriting of its calls."""
+
+
+def _bins(node: exp.Expr) -> exp.Expr:
+    """Return FLOOR(x / w) * w, or FLOOR((x - a) / w) * w + a, in whole numbers for bins as BI tools write them.
+
+    Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Other sums and products are returned
+    unchanged.
+    """
+    product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
+    if start is None or type(product) is not exp.Mul or isinstance(node.parent, exp.Add):
+        return node
+    floor = product.this.unnest()
+    if isinstance(floor, exp.Cast) and floor.args["to"].this in (exp.DType.INT, exp.DType.BIGINT):
+        floor = floor.this.unnest()
+    width = _integer(product.args["expression"])
+    divided = floor.this.unnest() if type(floor) is exp.Floor else None
+    if width is None or type(divided) is not exp.Div or _integer(divided.args["expression"]) != width:
+        return node
+    value = divided.this.unnest()
+    if type(value) is exp.Sub and _integer(value.args["expression"]) == start:
+        value = value.this.unnest()
+    elif start != 0:
+        return node
+    if start != 0:
+        value = _binary(exp.Sub, value, _whole(start))
+    floored = exp.Floor(this=exp.Div(this=value.copy(), expression=_whole(width)))
+    binned = exp.Mul(this=floored, expression=_whole(width))
+    return binned if start == 0 else exp.Add(this=exp.paren(binned), expression=_whole(start))
+
+
+def _compared_times(node: exp.Expr) -> exp.Expr:
+    """Return a > b + INTERVAL .. for a - b > INTERVAL .., because only times are compared, and not intervals."""
+    left, right = node.this.unnest(), node.args["expression"].unnest()
+    if type(left) is exp.Sub and type(right) is exp.Interval:
+        later = exp.Add(this=left.args["expression"].copy(), expression=right.copy())
+        return type(node)(this=left.this.copy(), expression=later)
+    if type(right) is exp.Sub and type(left) is exp.Interval:
+        later = exp.Add(this=right.args["expression"].copy(), expression=left.copy())
+        return type(node)(this=later, expression=right.this.copy())
+    return node
+
+
+def _order_by_all(select: exp.Expr) -> None:
+    """Replace ORDER BY ALL by the numbers of all result columns, in place."""
+    order = select.args.get("order")
+    if order is None or len(order.expressions) != 1:
+        return
+    (term,) = order.expressions
+    column = term.this
+    if type(column) is not exp.Column or column.name.upper() != "ALL" or column.table or column.this.quoted:
+        return
+    terms = []
+    for place in range(1, len(select.expressions) + 1):
+        numbered = term.copy()
+        numbered.set("this", exp.Literal.number(place))
+        terms.append(numbered)
+    order.set("expressions", terms)
+
+
+def _join_by_where(select: exp.Expr) -> None:
+    """Move equalities of columns from WHERE to the joins of FROM a, b WHERE a.x = b.y, in place.
+
+    A table that no equality connects with an earlier one stays a CROSS JOIN. Nothing changes if a table has a join of
+    another kind, because the order of the joins may then matter.
+    """
+    source, where = select.args.get("from_"), select.args.get("where")
+    joins = list(select.args.get("joins") or ())
+    if source is None or where is None or not joins or not all(_is_cross(join) for join in joins):
+        return
+    condition = where.this.unnest()
+    parts = list(condition.flatten()) if type(condition) is exp.And else [condition]
+    placed = {source.this.alias_or_name.lower()}
+    ordered: list[exp.Expr] = []
+    while joins:
+        for join in joins:
+            alias = join.this.alias_or_name.lower()
+            keys = [part for part in parts if _connects(part, alias, placed)]
+            if keys:
+                join.set("kind", None)
+                join.set("on", exp.and_(*(key.unnest().copy() for key in keys), copy=False))
+                parts = [part for part in parts if all(part is not key for key in keys)]
+                break
+        else:
+            join = joins[0]
+        placed.add(join.this.alias_or_name.lower())
+        ordered.append(join)
+        joins = [each for each in joins if each is not join]
+    select.set("joins", ordered)
+    select.set("where", exp.Where(this=exp.and_(*parts, copy=False)) if parts else None)
+
+
+def _is_cross(join: exp.Expr) -> bool:
+    others = [name for name, value in join.args.items() if name not in ("this", "kind") and value]
+    return not others and str(join.args.get("kind") or "").upper() in ("", "CROSS")
+
+
+def _connects(node: exp.Expr, alias: str, placed: set[str]) -> bool:
+    """Return whether a condition is the equality of a column of `alias` with a column of a table of `placed`."""
+    equal = node.unnest()
+    if type(equal) is not exp.EQ:
+        return False
+    sides = [equal.this.unnest(), equal.args["expression"].unnest()]
+    if not all(type(side) is exp.Column and side.table for side in sides):
+        return False
+    tables = [side.table.lower() for side in sides]
+    return alias in tables and any(table in placed for table in tables if table != alias)

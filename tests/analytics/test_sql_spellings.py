@@ -1,0 +1,91 @@
+"""Spellings of other dialects are read as the plain form of the same statement."""
+
+import pytest
+
+from setwise.analytics.sql.parser import parse_sql
+from setwise.errors import InvalidParameter
+
+COLUMNS = ("u", "x", "n", "g", "day", "at", "key")
+SAME = [
+    (
+        "SELECT FLOOR(n / 250) * 250 AS b, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT (CAST(FLOOR(((n - 0.0) / 250.0)) AS INTEGER) * 250.0) + 0.0 AS b, COUNT(*) AS c FROM t GROUP BY 1",
+    ),
+    (
+        "SELECT FLOOR((n - 10) / 25) * 25 + 10 AS b, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT FLOOR((n - 10) / 25.0) * 25.0 + 10.0 AS b, COUNT(*) AS c FROM t GROUP BY 1",
+    ),
+    (
+        "SELECT DATE_TRUNC('hour', at) AS h, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT TIME_BUCKET('1 hour', at) AS h, COUNT(*) AS c FROM t GROUP BY 1",
+    ),
+    (
+        "SELECT DATE_TRUNC('hour', at) AS h, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT TIME_BUCKET('3600.000s', at) AS h, COUNT(*) AS c FROM t GROUP BY 1",
+    ),
+    (
+        "SELECT DATE_TRUNC('day', at) AS h, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT DATE_BIN('24 hours', at, TIMESTAMP '2020-01-01') AS h, COUNT(*) AS c FROM t GROUP BY 1",
+    ),
+    (
+        "SELECT DATE_TRUNC('month', at) AS h, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT TIME_BUCKET(INTERVAL '1 month', at) AS h, COUNT(*) AS c FROM t GROUP BY 1",
+    ),
+    (
+        "SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT DATEADD(month, DATEDIFF(month, 0, day), 0) AS m, COUNT(*) AS c FROM t GROUP BY 1",
+    ),
+    ("SELECT AVG(x * x) AS a FROM t", "SELECT AVG(POWER(x, 2)) AS a FROM t"),
+    (
+        "SELECT COUNT(*) AS c FROM t WHERE at > day + INTERVAL '1 hour'",
+        "SELECT COUNT(*) AS c FROM t WHERE at - day > INTERVAL '1 hour'",
+    ),
+    (
+        "SELECT COUNT(*) AS c FROM t WHERE day + INTERVAL '1 hour' <= at",
+        "SELECT COUNT(*) AS c FROM t WHERE INTERVAL '1 hour' <= at - day",
+    ),
+    (
+        "SELECT g, COUNT(*) AS c FROM t GROUP BY g ORDER BY 1 DESC, 2 DESC",
+        "SELECT g, COUNT(*) AS c FROM t GROUP BY ALL ORDER BY ALL DESC",
+    ),
+    (
+        "SELECT p.g, COUNT(*) AS c FROM t JOIN p ON t.key = p.key WHERE x > 3 GROUP BY p.g",
+        "SELECT p.g, COUNT(*) AS c FROM t, p WHERE t.key = p.key AND x > 3 GROUP BY p.g",
+    ),
+    (
+        "SELECT COUNT(*) AS c FROM (SELECT a.u, a.x FROM t a JOIN t b ON a.u = b.u WHERE a.at < b.at) AS o",
+        "SELECT COUNT(*) AS c FROM (SELECT a.u, a.x FROM t a, t b WHERE a.u = b.u AND a.at < b.at) AS o",
+    ),
+    ("SELECT AVG(CASE WHEN x > 1 THEN 1 WHEN NOT x > 1 THEN 0 END) AS a FROM t", "SELECT AVG(x > 1) AS a FROM t"),
+    ("SELECT COUNTIF(x > 1) AS a FROM t", "SELECT SUM(x > 1) AS a FROM t"),
+    (
+        "SELECT COUNT(*) FROM t UNION DISTINCT SELECT COUNT(*) FROM t",
+        "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t",
+    ),
+]
+
+
+@pytest.mark.parametrize(("plain", "spelled"), SAME)
+def test_a_spelling_is_the_plain_form(plain, spelled):
+    assert parse_sql(spelled, user="u", columns=COLUMNS) == parse_sql(plain, user="u", columns=COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("SELECT TIME_BUCKET('6 hours', at) AS h, COUNT(*) AS c FROM t GROUP BY 1", "TIME_BUCKET"),
+        (
+            "SELECT DATE_BIN('1 hour', at, TIMESTAMP '2020-01-01 00:30:00') AS h, COUNT(*) AS c FROM t GROUP BY 1",
+            "DATE_BIN",
+        ),
+        ("SELECT DATE_BIN('1 week', at, TIMESTAMP '2020-01-01') AS h, COUNT(*) AS c FROM t GROUP BY 1", "DATE_BIN"),
+        ("SELECT AVG(POWER(x, 0.5)) AS a FROM t", "POWER"),
+        ("SELECT COUNT(*) FROM t, p", "CROSS JOIN"),
+        ("SELECT COUNT(*) FROM t, p WHERE t.key > p.key", "CROSS JOIN"),
+        ("SELECT COUNT(*) FROM (SELECT a.u FROM t a, t b WHERE a.key = b.key) AS o", "joined on the user column"),
+        ("SELECT COUNT(*) FROM (SELECT a.u FROM t a, t b WHERE a.u = b.u OR a.key = b.key) AS o", "CROSS JOIN"),
+    ],
+)
+def test_what_is_no_plain_form_is_refused(text, named):
+    with pytest.raises(InvalidParameter, match=named):
+        parse_sql(text, user="u", columns=COLUMNS)
