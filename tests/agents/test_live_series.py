@@ -63,3 +63,36 @@ def test_another_accounts_series_and_a_missing_one_are_refused_alike(server):
         refused, told = one(agent, "show_series", series=name)
         assert refused
         assert told.replace(name, "NAME").endswith("there is no live series 'NAME': reach can be shown")
+
+
+def test_an_agent_is_told_which_unit_its_answers_and_series_protect(tmp_path):
+    words = "Each single day of a user is protected, but not the user"
+    moments = [datetime(2026, 1, 1) + timedelta(days=number % 5) for number in range(600)]
+    users = pa.array([f"u{number % 300}" for number in range(600)])
+    table = pa.table({"who": users, "page": ["home"] * 600, "at": pa.array(moments, pa.timestamp("us"))})
+    with open_engine(table) as engine:
+        schema = engine.describe()
+    with setwise.Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        ledger.open_filter("agent", epsilon=2.0, delta=1e-6, dataset="visits", unit="user,day")
+        account = ledger.account("agent")
+        series = open_live(
+            ledger, "reach", "visits", user="who", item="page", at="at", every="day", start=START, periods=5,
+            contributions=1, epsilon=1.0, delta=1e-7, domain=["home"], account="agent", dataset="visits",
+            schema=schema, state=str(tmp_path / "reach.db"), unit="user,day",
+        )  # fmt: skip
+        series.update(source=table, today=date(2026, 6, 1))
+        with setwise.open(table, user="who", unit="user,day", account=account, dataset="visits") as session:
+            agent = agent_server(LocalTables({"visits": session}, account, answer_step=0.0, ledger=ledger))
+            (_, shown), (refused, answer) = talk(
+                agent,
+                [
+                    ("show_series", {"series": "reach"}),
+                    (
+                        "ask",
+                        {"dataset": "visits", "sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 0.1, "key": "n"},
+                    ),
+                ],
+            )
+    assert shown["promise"].startswith(words)
+    assert not refused, answer
+    assert words in str(answer)

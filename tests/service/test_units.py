@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ from setwise.client.steward import Steward
 from setwise.errors import BadRequest, InvalidParameter, UnknownColumn
 from setwise.service.settings import Settings
 from tests.service.conftest import SETTINGS
-from tests.service.replica import running
+from tests.service.replica import free_port, running
 from tests.service.team import Registered, Team, gather
 
 USERS, DAYS = 50, 20
@@ -62,6 +63,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         ledger=str(folder / "setwise.db"),
         data_dir=folder,
         live_dir=folder / "states",
+        postgres=f"127.0.0.1:{free_port()}",
         **{**SETTINGS, "answer_step": 0.0},
     )
     with running(settings) as replica:
@@ -216,3 +218,12 @@ def test_pages_say_which_unit_is_protected(team: Team):
     account = analyst.get("/accounts/ada-total").text
     assert "Protected unit" in account
     assert FIRST_WORDS in account
+
+
+def test_notices_of_postgresqls_protocol_say_which_unit_is_protected(team: Team):
+    address = team.replica.service.settings.postgres
+    notices: list[str] = []
+    with psycopg.connect(f"postgresql://ada:{team.ada_token}@{address}/ada-total", autocommit=True) as connection:
+        connection.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
+        connection.execute("SELECT COUNT(*) AS visits FROM days").fetchall()
+    assert notices[0].startswith(FIRST_WORDS)
