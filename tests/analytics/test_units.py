@@ -176,6 +176,15 @@ def test_units_are_called_by_their_name_and_not_users():
         assert session.count(epsilon=20.0).measure == "units 'user,page'"
 
 
+def test_groups_are_hidden_below_a_number_of_units():
+    rows = [(f"u{number % 50}", "x", number % 20) for number in range(1000)]
+    with setwise.open(visits(rows), user="who", unit="user,day") as session:
+        answer = session.histogram(item="page", epsilon=1.0, delta=1e-6, contributions=1)
+    for text in (answer.measure, answer.left_out):
+        assert "user-days may be hidden" in text
+        assert "users may be hidden" not in text
+
+
 def test_public_tables_are_not_joined_by_users_whom_nothing_protects():
     people = pa.table({"who": ["a"], "team": ["red"]})
     with setwise.open(visits(), user="who", unit="user,day", public={"people": people}) as session:

@@ -332,12 +332,13 @@ class PrivateAnswer(Exportable):
         if unit == USER:
             return self
         one, several = unit_nouns(unit)
-        measure = self.measure.replace("; each user counts", f"; each {one} counts")
+        measure = _in_hidden_groups(self.measure.replace("; each user counts", f"; each {one} counts"), several)
         is_count = self.kind == "count" and [item.label for item in self.items] == ["users"]
         return replace(
             self,
             unit=unit,
             measure=re.sub(r"^users\b", several, measure),
+            left_out=_in_hidden_groups(self.left_out, several),
             items=(replace(self.items[0], label=several),) if is_count else self.items,
         )
 
@@ -457,6 +458,11 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
     if len(interval) != 2:
         raise InvalidParameter("a stored answer has an interval that is not a pair")
     return interval[0], interval[1]
+
+
+def _in_hidden_groups(sentences: str, units: str) -> str:
+    """Return `sentences` with the noun `units` for "users" where they say from how many users on groups are shown."""
+    return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 
 _PIECE = 1000
