@@ -155,8 +155,8 @@ class PrivateAnswer(Exportable):
       the contribution bound, and the `rounds` in which private groups were found.
     - `left_out` says which rows the numbers do not include because contributions are bounded.
     - `axes` says for each group column whether its labels are names, numbers or times.
-    - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; `items` are then
-      those of the last one.
+    - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; `items` are then the
+      items of the last SELECT. `parts` is empty for other answers.
     - `unit` is the unit of privacy that the promise protects: "user", or a part of a user such as "user,day".
     """
 
@@ -410,7 +410,7 @@ _STORED_FIELDS = ("kind", "measure", "method", "statement", "reason", "why", "co
 
 
 def version_in(measure: str) -> str:
-    """Return the table version that `measure`, the text of what an answer counts, states; "" if it states none.
+    """Return the table version that `measure` (the text that says what an answer counts) names; "" if it names none.
 
     >>> version_in("users; each user counts towards one group, others are left out; version 7 of the table")
     '7'

@@ -17,9 +17,9 @@ class Words(Grouping, BudgetWords, total=False):
 
 
 class SqlWords(Reach, BudgetWords, total=False):
-    """Keyword arguments beside a SELECT: the contribution bound and public group keys (`Reach`), and the budget.
+    """Keyword arguments given beside a SQL text, for options that the text does not state itself.
 
-    They state what the SQL text leaves out.
+    They are the contribution bound and public group keys (`Reach`), and the budget (`BudgetWords`).
     """
 
 

@@ -115,16 +115,16 @@ def execute(
 ) -> tuple[str, bool]:
     """Charge the plan `planned`, run it and store its outcome; return (stored answer, whether it was stored before).
 
-    This is the only place where private rows are read, so it also decides what a caller can see of a failure
-    afterwards. The outcome of a charge is the answer or the refusal `AnswerWithheld`, and is stored under `key` before
-    it is shown, so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave
-    no outcome. Such a run shows nothing that it drew, and a retry starts again, except that it uses the bounds that a
-    search in this process has already drawn for the charge (`searches`). `payer` is charged, `reader` reads the rows,
-    and `randomness` is the source of the noise. `request` is the canonical text of the request (identity.py). `unit` is
-    the unit of privacy, which the stored answer names if it is not the user.
+    This is the only place where private rows are read, so it also decides which failures a caller can see afterwards.
+    The outcome of a charge is the answer or the refusal `AnswerWithheld`, and is stored under `key` before it is shown,
+    so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave no outcome.
+    Such a run shows nothing that it drew, and a retry starts again, except that it uses the bounds that a search in
+    this process has already drawn for the charge (`searches`). `payer` is charged, `reader` reads the rows, and
+    `randomness` is the source of the noise. `request` is the canonical text of the request (identity.py). `unit` is the
+    unit of privacy, which the stored answer names if it is not the user.
 
     Ensures: no row is read before the charge is stored. Unused draws are returned to an account that registered them.
-    Raises: what `payer.charge` refuses; after the charge, what the engine raises (`EngineFailed`, `UnsuitableTable`,
+    Raises: the errors of `payer.charge`; after the charge, the errors of the engine (`EngineFailed`, `UnsuitableTable`,
     `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
     """
 
@@ -161,11 +161,11 @@ def execute_parts(
 ) -> tuple[str, bool]:
     """Charge the uses of all `parts` once, run the parts in order and store one outcome under `key`.
 
-    `whole` is the plan of the statement: the merged uses of its parts, and what they are promised to cost together. All
-    parameters are fixed before the first part runs, so the uses compose set-wise (as a fixed collection whose order may
-    depend on answers), although later rows depend on earlier answers. Returns the stored answer, which holds the
-    answers of the parts, and whether it was stored before. `payer`, `request`, `randomness`, `searches` and `unit` are
-    as in `execute`. Raises what `execute` raises.
+    `whole` is the plan of the statement: the merged uses of its parts, and their promised cost together. All parameters
+    are fixed before the first part runs, so the uses compose set-wise (as a fixed collection whose order may depend on
+    answers), although later rows depend on earlier answers. Returns the stored answer, which holds the answers of the
+    parts, and whether it was stored before. `payer`, `request`, `randomness`, `searches` and `unit` are as in
+    `execute`. Raises the errors of `execute`.
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -236,8 +236,8 @@ def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tupl
     """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
 
     The text is the answer or a refusal, and the refund lists the uses that are given back to the account.
-    Raises: what an engine raises, and nothing else. Any other error, for example while planning with bounds that a
-    search found, may have been caused by private rows, so it becomes a refusal, which is stored in place of the answer.
+    Raises: errors of an engine, and nothing else. Any other error, for example while planning with bounds that a search
+    found, may have been caused by private rows, so it becomes a refusal, which is stored in place of the answer.
     """
     engines = _EngineFailures()
     try:
@@ -544,8 +544,8 @@ def _label(query: Query, label: Label) -> Label:
 def padded(elapsed: float, step: float) -> float:
     """Return the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`, in seconds.
 
-    Answers leave at such times, so an observer of one answer learns only which power of two its time lay under. Returns
-    `elapsed` if `step` is 0.
+    `elapsed` is the time that an answer took. The answer is sent only after the returned time, so an observer of one
+    answer learns only between which two of these times the work ended. Returns `elapsed` if `step` is 0.
 
     >>> [padded(seconds, 0.25) for seconds in (0.01, 0.25, 0.26, 3.0)]
     [0.25, 0.25, 0.5, 4.0]

@@ -90,10 +90,11 @@ def open(  # noqa: A001 - it is called as setwise.open
       "user,at by week", which protects each day or week of a user by itself and promises far less.
     - With an `account` of a ledger, the account pays for questions; it must protect the same unit. An account that was
       opened for a dataset pays only for that dataset: `dataset` says that this table is the dataset. If `dataset` is
-      left out, the name of the file or table must be that of the dataset.
+      left out, the file or table must have the name of the dataset.
     - `name` identifies the table in the requests that a ledger stores, and is its name after FROM. Sessions with the
       same name replay each other's answers under the same key of an account. If `name` is left out, the table is
-      identified by what `source` resolves to; a table in memory is called by its `dataset`, or else "source".
+      identified by the resolved path or table of `source`; a table in memory is called by its `dataset`, or else
+      "source".
 
     `progress` is called with the share of rows that was read. `randomness` is the source of noise, the operating
     system's if it is None; only tests give another. `csv_options` are the fields of `csv` as keyword arguments of their

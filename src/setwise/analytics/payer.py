@@ -18,7 +18,7 @@ from setwise.mechanisms.planning.request import CountNoise, Total
 
 
 class Payer(Protocol):
-    """What a question is charged to before data is read, and where its answer is stored.
+    """The account or budget that a question is charged to before data is read; it also stores the answer.
 
     An account of a ledger is a payer; `OneOff` makes payers in memory.
     """
@@ -70,9 +70,9 @@ class AccountPayer(Payer, Protocol):
 class OneOff:
     """The payer of questions that bring their own budget; charges and answers are kept in memory.
 
-    It never refuses a charge, because the caller chose the budget of each question, and the plan is certified to stay
-    within it. It remembers the uses and the budget of each question, from which `Session.guarantee` computes the joint
-    cost.
+    This payer never refuses a charge, because the caller chose the budget of each question, and the plan is certified
+    to stay within that budget. It remembers the uses and the budget of each question, from which `Session.guarantee`
+    computes the joint cost.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> payer = OneOff().of_budget(0.5, 0.0)
@@ -93,10 +93,10 @@ class OneOff:
         return _QuestionPayer(self, (epsilon, delta))
 
     def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
-        """Record `uses` and their (epsilon, delta) `total` under `key` for `request`, and return the receipt.
+        """Record `uses` and `total`, their (epsilon, delta), under `key` for the text `request`; return the receipt.
 
-        A key that was charged before for the same request is not charged again; its receipt holds the stored answer, if
-        any.
+        A key that was charged before for the same request is not charged again; its receipt holds the stored answer, or
+        None if no answer is stored yet.
         Raises: `KeyConflict` if the key was used for another request or other uses.
         """
         with self._lock:
@@ -227,7 +227,10 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 
 
 def _weaker(use: Use, share: float) -> Use:
-    """Return `use` with its epsilon multiplied by `share`, and its noise scale divided by `share`."""
+    """Return `use` with a weaker guarantee: its epsilon is multiplied by `share`, or its noise scale divided by it.
+
+    `share` is at most 1.
+    """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}
     changed: dict[str, float] = {name: getattr(guarantee, name) * share for name in names & {"epsilon"}}

@@ -59,8 +59,8 @@ class Grouping(Reach, total=False):
     `contributions` is the most items that one user counts towards; leave it out if a user may count towards any number,
     or write "auto" to have the bound found with a tenth of epsilon. `domain` lists the items if they are public.
     `where` keeps the rows that satisfy a condition, as in ``country = 'NO' AND age >= 18``. Rows without an item are
-    dropped unless `null_item` gives them a label. `limit` is how many of the highest items take part if the items are
-    not public.
+    dropped unless `null_item` gives them a label. If the items are not public, only the `limit` items with the highest
+    exact counts can be in the answer.
     """
 
     where: str | None
@@ -75,9 +75,9 @@ class Query:
     If `item` is None, all rows form one group. `where` is a condition on the rows that are read, or None. With `k` the
     answer holds the k highest groups, and without it all groups. A user counts towards at most `contributions` groups;
     None sets no bound. `domain` holds the group keys if they are public; None if they are private, and then only the
-    `limit` highest groups take part. Rows whose item is null are dropped unless `null_item` gives them a label.
-    `contributions="auto"` sets `auto_contributions`, and the bound is found privately; a number together with
-    `auto_contributions` is an upper limit for the bound that is found.
+    `limit` groups with the highest exact counts can be in the answer. Rows whose item is null are dropped unless
+    `null_item` gives them a label. `contributions="auto"` sets `auto_contributions`, and the bound is found privately;
+    a number together with `auto_contributions` is an upper limit for the bound that is found.
     Raises: `InvalidParameter` if the parameters contradict each other or are out of range.
 
     >>> Query.top_k(item="word", k=25).contributions is None
@@ -288,8 +288,8 @@ class Query:
     def per_item(self) -> int:
         """The most that one user adds to the number by which the query's groups are ranked.
 
-        If groups are ranked by the statistic `counted`, it is that statistic's bound. Otherwise groups are ranked by
-        their numbers of users, and it is 1.
+        If groups are ranked by the statistic `counted`, the result is that statistic's bound. Otherwise groups are
+        ranked by their numbers of users, to which a user adds 1.
         """
         return 1 if self.counted is None else self.counted.per_item or 1
 
@@ -318,10 +318,10 @@ class Query:
         return first.kind if self.k is None and len(alike) == 1 and first.is_plain else "query"
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
-        """Return the query with the dataset's bounds filled in where the query states none of its own.
+        """Return the query with the dataset's bounds filled in where the query itself states no bound.
 
         `contributions` is the bound on the groups of a user, and `per_item` the bound on what one user adds to a group;
-        None if the data set has no such bound. A query without groups is returned unchanged, because these bounds do
+        None if the dataset has no such bound. A query without groups is returned unchanged, because these bounds do
         not apply to it.
         """
         if self.item is None:

@@ -165,7 +165,7 @@ class Session(Askable):
         )
 
     def close(self) -> None:
-        """Close the session's engine, and those of the tables that were joined to its table."""
+        """Close the session's engine, and the engines of sessions on this table joined to others."""
         for joined in self._joins.values():
             joined.close()
         self._engine.close()
@@ -223,7 +223,7 @@ class Session(Askable):
         return self.plan(query, budget).plan
 
     def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:
-        """Return the plan of `query` within `budget`, with what is needed to run it; no row is read.
+        """Return the plan of `query` within `budget`, ready to be run; no row is read.
 
         Raises an error that says what is wrong with the question, such as `UnknownColumn` or `InvalidFilter`.
         """
@@ -363,9 +363,9 @@ class Session(Askable):
         that it was opened with (`name` or `dataset`), or else "source". The budget is stated in the clause ``WITH
         DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or as keyword arguments, and so is the contribution
         bound (`max_groups_contributed`). Bounds that are not given are found with a tenth of epsilon, and a delta that
-        is needed and not given is that of `default_delta`. `words` are these keyword arguments. `called` is one more
-        name of the table after FROM, or None. Asking again under the same `key` returns the stored answer at no cost;
-        None makes a new key.
+        is needed and not given is the result of `default_delta`. `words` are these keyword arguments. `called` is one
+        more name of the table after FROM, or None. Asking again under the same `key` returns the stored answer at no
+        cost; None makes a new key.
 
         Raises: `InvalidParameter`, naming everything that is not supported.
         """
@@ -554,9 +554,9 @@ class Session(Askable):
         questions and their budgets), which an odometer, a bound that may be read at any time, covers. An analyst who
         fixed all uses (guarantees with parameters such as epsilon) before the first answer may claim "batch" (the
         questions were fixed too), "ordered" (the order of the uses was fixed, the questions were not) or "setwise"
-        (neither was), which have lower bounds. The plain sum of the questions' budgets holds in every case and is
-        returned if it is lower. If an odometer is computed as well, each of the two gets half of `delta`. With an
-        account, the result is the account's own promise.
+        (neither the order nor the questions were fixed); these claims have lower bounds. The plain sum of the
+        questions' budgets holds in every case and is returned if it is lower. If an odometer is computed as well, each
+        of the two gets half of `delta`. With an account, the result is the account's own promise.
         Raises: `InvalidParameter` if nothing was asked yet.
         """
         if self._account is not None:
@@ -572,10 +572,10 @@ class Session(Askable):
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
         """Return the lower of two certified epsilons of `uses` at `delta`: an odometer's, and the sum of the budgets.
 
-        An odometer is a bound that may be read at any time, and the budgets are those of the questions asked. Which of
-        the two is lower depends on the answers. Each of them fails with its own probability, so each gets half of
-        delta. If the first question alone has more than a tenth of delta, the sum gets all of delta and there is no
-        odometer; this choice is made before the first answer, so it does not depend on answers.
+        An odometer is a bound that may be read at any time, and the budgets are the budgets of the questions asked so
+        far. Which of the two epsilons is lower depends on the answers, and each may fail with some probability, so each
+        gets half of delta. If the first question alone has more than a tenth of delta, the sum gets all of delta and
+        there is no odometer; this choice is made before the first answer, so it does not depend on answers.
         """
         first = self._state.one_off.totals[0][1]
         if 10 * first > delta:

@@ -35,7 +35,7 @@ class QuerySession(Protocol):
         ...
 
     def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:
-        """Return the plan of `query` within `budget`, with what is needed to run it; nothing is charged."""
+        """Return the plan of `query` within `budget`, ready to be run; nothing is charged."""
         ...
 
     def shortage(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:

@@ -512,8 +512,8 @@ class SqlEngineQuery(ABC):
     def _rows(self, *conditions: str, hint: str = "") -> str:
         """Return the SQL statement for the rows to aggregate, each with its user, labels and the values that are read.
 
-        They satisfy the aggregation's filter and all SQL `conditions`, and their labels are in its domain, if there is
-        one. `hint` is text for the engine's query optimizer, placed before the columns of the SELECT.
+        The rows satisfy the aggregation's filter and all SQL `conditions`, and their labels are in its domain, if it
+        has one. `hint` is text for the engine's query optimizer, placed before the columns of the SELECT.
         """
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 

@@ -186,7 +186,7 @@ class StatementBuilder:
         return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
     def user_groups(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the SQL statement for all distinct pairs (labels, u) of a group of `aggregation` and a user, as text.
+        """Return SQL for all distinct pairs (labels, u) of a group of `aggregation` and a user in it; u is a text.
 
         `rows` is the SQL statement of the rows to aggregate.
         """
@@ -244,7 +244,7 @@ class StatementBuilder:
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
-        """Return SQL for one row (labels, weight, root, share) per group of `aggregation`, from the SQL of `pairs`.
+        """Return SQL for one row (labels, weight, root, share) per group of `aggregation`, from the SQL `pairs`.
 
         `pairs` has one row (labels, u) per user and group. The three numbers sum, over the group's users, about
         2^20/sqrt(k), 2^14/sqrt(k) and 2^14/k, where k is the user's number of groups (`user_weight`, `user_root` and
@@ -396,8 +396,8 @@ class StatementBuilder:
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
         """Return the SQL statement for (labels, cell, users), where users is the sum of the units given to the cell.
 
-        `cells` is a FROM clause of rows (u, labels, cell, c): user u has c rows in the cell. Every user divides
-        `measure.weight` units among the cells of a group in proportion to c, rounded by largest remainders.
+        `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): u has c rows in the cell. A user
+        divides `measure.weight` units among the cells of a group in proportion to c, rounded by largest remainders.
         """
         by = f"u, {labels}"
         per_user = f"OVER (PARTITION BY {by})"

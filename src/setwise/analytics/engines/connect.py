@@ -76,11 +76,11 @@ class JoinableTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """Which tables are joined to a private table, and what is then derived from the joined rows.
+    """The tables that are joined to a private table, and the derivation that is applied to the joined rows.
 
     `joins` are the joins, each of a table that `beside` declares as joinable. `name` is the name by which `joins` refer
-    to the private table, and `user` its user column. `derivation` (computed columns, filters, groups per user) is
-    applied to the joined rows.
+    to the private table, and `user` its user column. `derivation` has the steps that compute columns, filter rows or
+    group the rows of each user.
     """
 
     joins: Sequence[Join] = ()
@@ -112,9 +112,9 @@ def open_engine(
     "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a table inside a database
     file; `file::table` does the same. `types` maps text columns, such as all columns of a CSV file, to the types as
     which they are read; a column of a joined table is named TABLE.COLUMN. `csv` says how CSV files are written; None
-    means the defaults of `CsvOptions`. `joined` names the tables that are joined, and what is derived from the joined
-    rows. `memory` is DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress` is called with the
-    share of work done while a query runs.
+    means the defaults of `CsvOptions`. `joined` names the tables that are joined, and the derivation that is applied to
+    the joined rows. `memory` is DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress` is called
+    with the share of work done while a query runs.
 
     Raises: `InvalidParameter` for an unknown engine, `MissingExtra` if its driver is not installed, `UnsuitableTable`
     or `UnknownColumn` for a table that cannot be read, `EngineFailed` for a server that cannot be reached.
@@ -178,12 +178,12 @@ def without_password(address: str) -> str:
 
 
 def pin_version(source: Source, engine: str) -> Source:
-    """Return `source`, a lake table or an address of an object store, with its version appended, as in `events@7`.
+    """Return `source`, a lake table or an address of an object store, with its current version appended: `events@7`.
 
-    It is the current version. Every later opening of the returned name reads the same version, even if the table is
-    written to meanwhile: a lake table (Delta Lake or Iceberg) keeps its versions, and a query of other stored objects
-    is refused once they were written again. Other sources, sources that name a version already, and all sources of
-    another `engine` than "duckdb" are returned unchanged.
+    Every later opening of the returned name reads the same version, even if the table is written to meanwhile: a lake
+    table (Delta Lake or Iceberg) keeps its versions, and a query of other stored objects is refused once they were
+    written again. Other sources, sources that name a version already, and all sources of another `engine` than "duckdb"
+    are returned unchanged.
     """
     if not isinstance(source, str | Path) or engine != "duckdb":
         return source

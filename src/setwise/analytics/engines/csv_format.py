@@ -37,8 +37,8 @@ class CsvFormat:
     end if the header ends with both, or if there is no header. `encoding` is UTF-8, UTF-16, or an encoding of one byte
     per character that contains ASCII: in other encodings a damaged byte could shift all characters after it.
     `skip_lines` is the number of lines above the header, or above the first row. `certain` says that the first line is
-    a header even if it looks like a row. `compression` is that of every file; None means that the endings of their
-    names decide. Bad values raise ValueError.
+    a header even if it looks like a row. `compression` is the compression of every file; None means that the ending of
+    each file's name decides. Bad values raise ValueError.
 
     >>> CsvFormat(separator=";", encoding="cp1252").separator
     ';'

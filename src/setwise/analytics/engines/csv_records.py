@@ -1,4 +1,4 @@
-"""CSV bytes split into records, so that of a damaged record only the first line is lost.
+"""CSV bytes split into records, in such a way that a damaged record loses only its first line.
 
 The format is RFC 4180, strictly. A line ends at a line feed; a carriage return before it belongs to the line end only
 in files whose lines end in CR LF, and is data everywhere else. A cell is free of quotes, or stands in quotes as a whole
@@ -75,10 +75,10 @@ class Records:
     def blocks(self, parse: Callable[[bytes], T | None], parse_kept: Callable[[bytes], T]) -> Iterator[T]:
         """Yield, block by block in order, the results of the two functions for the file's well-formed records.
 
-        `parse` gets a block of whole lines in which every quote opens or closes a cell. It returns None if a line has a
-        wrong number of cells or a cell is not UTF-8. If it returns None, or if a quote is misplaced, malformed records
-        are removed from the block, and `parse_kept` gets the remaining records. Malformed records are searched for only
-        in these blocks, because the search takes several times as long as parsing.
+        `parse` gets a block of whole lines in which every quote opens or closes a cell. `parse` must return None if a
+        line has a wrong number of cells or a cell is not UTF-8. If it returns None, or if a quote is misplaced,
+        malformed records are removed from the block, and `parse_kept` gets the remaining records. Malformed records are
+        searched for only in these blocks, because the search takes several times as long as parsing.
         """
         layout = self._layout
         with _ForwardReader(self._open) as file, _ForwardReader(self._open) as ahead:

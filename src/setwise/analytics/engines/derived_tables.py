@@ -90,12 +90,11 @@ class DerivedTable:
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
     def _observed_columns(self) -> list[set[str]]:
-        """Return, for each step of the derivation, the names of the columns that are read from this step on.
+        """Return, for each step of the derivation, the names of the columns that this step or anything after it reads.
 
-        The columns are those of the table before the step. The step itself, a later step or the query reads them. The
-        query reads `outputs`. If `outputs` is None, it reads the columns that the analyst's statement names, so that a
-        column of SELECT * that is not named is left out. The result may have names that the table before the step does
-        not have.
+        They are columns of the table before the step, and may include names that this table does not have. After the
+        last step, the query reads the columns `outputs`. If `outputs` is None, it reads the columns that the analyst's
+        statement names, so that a column of SELECT * that the statement does not name is left out.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -143,9 +142,9 @@ class DerivedTable:
     def statement(self, relation: str, columns: Sequence[str] | None = None) -> str:
         """Return the SQL text, to stand after FROM, of the derived table.
 
-        `relation` is the SQL text after FROM of the source table. It has all columns of the source, or, unless
-        `columns` is None, at least those that `needed(columns)` returns. If the derivation reads the source twice, the
-        SQL materialises the source where the engine supports that, because a stream can be read only once.
+        `relation` is the SQL text after FROM of the source table. The relation has all columns of the source, or,
+        unless `columns` is None, at least those that `needed(columns)` returns. If the derivation reads the source
+        twice, the SQL materialises the source where the engine supports that, because a stream can be read only once.
         """
         needed = self.needed(columns)
         source = self.source

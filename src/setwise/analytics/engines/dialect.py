@@ -65,8 +65,8 @@ class Dialect(ABC):
     def label(self, column: Column) -> str:
         """Return a SQL expression for a row's group label from `column`: an integer or text.
 
-        It is an integer for an integer column. Texts are compared by code point, so that all engines agree on which
-        labels are equal and on their order.
+        The label is an integer for an integer column, and text for other columns. Texts are compared by code point, so
+        that all engines agree on which labels are equal and on their order.
         """
 
     def label_constant(self, column: Column, placeholder: str) -> str:
@@ -261,8 +261,8 @@ class Dialect(ABC):
     def translated(self, text: str, characters: str, others: str) -> str:
         """Return a SQL expression for the SQL `text` with its characters in `characters` replaced by those in `others`.
 
-        `characters` and `others` are ASCII texts of equal length; each character is replaced by the one at its
-        position.
+        `characters` and `others` are ASCII texts of equal length; each character of `characters` is replaced by the
+        character at the same position of `others`.
         """
         return f"TRANSLATE({text}, '{characters}', '{others}')"
 
@@ -312,11 +312,11 @@ class Dialect(ABC):
         """
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
-        """Return the list of a SELECT with GROUP BY that gives, for each group, the rows with the smallest `order`.
+        """Return the SELECT list, for a statement with GROUP BY, of the rows with the smallest `order` in each group.
 
-        It gives `number` rows per group, with the `columns` named; `order` is a SQL expression. None, the default,
-        means that a window function must rank the rows, because the engine has no aggregate for this, or only one whose
-        memory grows with the size of a group.
+        The list gives `number` rows per group, with the columns named in `columns`; `order` is a SQL expression. None,
+        the default, means that a window function must rank the rows, because the engine has no aggregate for this, or
+        only one whose memory grows with the size of a group.
         """
         del columns, order, number
         return None

@@ -107,9 +107,9 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
-    A measure is a number that each user adds to a group. It is computed from one number per row, the row value, which
-    stands in one of the SQL columns v0, v1, ... Measures of the same table column share a column of row values, unless
-    they clip every value by itself or count values. `schema` are the columns of the table.
+    A measure is a number that each user adds to a group. A measure is computed from one number of each row, called the
+    row value, which stands in one of the SQL columns v0, v1, ... Measures of the same table column share a column of
+    row values, unless they clip every value by itself or count values. `schema` are the columns of the table.
     """
 
     measures: Sequence[Measure]

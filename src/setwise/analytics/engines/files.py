@@ -229,7 +229,7 @@ def lake_format(folder: Path) -> str | None:
 
 
 def _stored_lake_format(prefix: str) -> str | None:
-    """Return the format of the lake table under the address `prefix` of an object store; None if none is there.
+    """Return the format of the lake table under the address `prefix` of an object store; None if there is no table.
 
     The format is "Delta", "Hudi" or "Iceberg". It is recognised by the names of the objects that hold the metadata.
     """
@@ -244,7 +244,7 @@ def _stored_lake_format(prefix: str) -> str | None:
 
 
 def _check_no_lake(path: str, files: Sequence[Path]) -> None:
-    """Raise `UnsuitableTable` if any of `files` belongs to a lake table; `path` is what the caller named.
+    """Raise `UnsuitableTable` if any of `files` belongs to a lake table; the message names `path`.
 
     Files that the lake table has removed still lie in its folder, so reading the files directly gives wrong rows.
     """
@@ -327,12 +327,12 @@ def files_fingerprint(files: Sequence[TableFile]) -> str:
 class CsvOptions:
     """How CSV files are written, as the data holder declares it.
 
-    `columns` names the columns of files without a header (None: the files have a header), and `encoding` is that of the
-    files. `skip_lines` is the number of lines above the header or the first row. `header` set to True says that the
-    first line is a header even if it looks like a row; if it is None, such a line is refused. `format`, such as csv.gz,
-    replaces the ending of the files' names. `separator` is the text between cells; if it is None, the ending decides: a
-    comma for .csv, a tab for .tsv. `decimal`, `thousands`, `date_format` and `null` say how cells are written
-    (`CellGrammar` in cells.py). Bad values raise `InvalidParameter`.
+    `columns` names the columns of files without a header (None: the files have a header), and `encoding` is the
+    encoding of the files. `skip_lines` is the number of lines above the header or the first row. `header` set to True
+    says that the first line is a header even if it looks like a row; if it is None, such a line is refused. `format`,
+    such as csv.gz, replaces the ending of the files' names. `separator` is the text between cells; if it is None, the
+    ending decides: a comma for .csv, a tab for .tsv. `decimal`, `thousands`, `date_format` and `null` say how cells are
+    written (`CellGrammar` in cells.py). Bad values raise `InvalidParameter`.
     """
 
     separator: str | None = None
@@ -362,7 +362,7 @@ class CsvOptions:
     def suffix_of(self, file: TableFile) -> str:
         """Return the ending that decides the format of `file`, such as ".csv", in lower case, without .gz or .zst.
 
-        It is that of the option `format` if it is set, otherwise that of the file's name.
+        It is taken from the option `format` if that is set, and otherwise from the file's name.
         """
         return suffix_of(file if self.format is None else Path(f"table.{self.format}"))
 
@@ -481,9 +481,9 @@ def apply_description(
 ) -> tuple[Mapping[str, Kind], CsvOptions]:
     """Return the column types and CSV options to use for `source`.
 
-    A description file (FILE.toml) beside the first file of `source` states both. It is used if `csv` has only defaults;
-    a type given in `types` then overrides the type in the description. Otherwise `types` and `csv` are returned
-    unchanged.
+    A description file (FILE.toml) beside the first file of `source` states both. The description is used if `csv` has
+    only defaults; a type given in `types` then overrides the type in the description. Otherwise `types` and `csv` are
+    returned unchanged.
     Raises: the errors of `read_description`.
     """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):

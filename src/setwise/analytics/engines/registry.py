@@ -57,7 +57,7 @@ class OpenRequest:
         return [NamedTable(name=each.name, table=convert(each.table), private=each.private) for each in self.tables]
 
     def server_source(self) -> str | ServerJoin:
-        """Return what a database server is to read: the name of its one table, or the join of several tables.
+        """Return the source that a database server is to read: the name of its only table, or a join of several tables.
 
         Raises: `InvalidParameter` for a table in memory, which a server cannot read, and for column types, which only
         files take.

@@ -131,8 +131,9 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from an Arrow result.
 
-    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`. It has many rows but
-    few distinct labels, so Arrow encodes the labels by numbers, and each is converted to a Python object once.
+    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`. The table has many
+    rows but few distinct labels, so Arrow encodes the labels by numbers, and each label is converted to a Python object
+    only once.
     """
     encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]
     distinct, places = encoded[0]

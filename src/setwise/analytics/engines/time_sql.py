@@ -250,8 +250,8 @@ class TimeCompiler:
     def moved(self, moment: RowExpression, sign: str, days: str) -> str:
         """Return the SQL expression of the date `days` days after the date `moment`, or before it.
 
-        `sign` is "+" for after and "-" for before. `days` is the SQL expression of any 64-bit integer or null. It is
-        clipped to 4,000,000 days, more than the years 1 to 9999 have, so that the sum cannot overflow.
+        `sign` is "+" for after and "-" for before. `days` is the SQL expression of any 64-bit integer or null. The
+        number of days is clipped to 4,000,000, more than the years 1 to 9999 have, so that the sum cannot overflow.
         """
         return self._later_day(self.day(moment), f"{sign} GREATEST(LEAST({days}, {_MOST_DAYS}), -{_MOST_DAYS})")
 
@@ -269,7 +269,10 @@ class TimeCompiler:
         return self._dialect.whole(self._dialect.quotient(self._dialect.whole(f"({months} - {later})"), size))
 
     def _period_number(self, period: Start, moment: RowExpression) -> str:
-        """Return SQL for the number, from year 0 on, of the year, quarter or month (`period`) that holds `moment`."""
+        """Return SQL for the number of the year, quarter or month (`period`) that holds the date or time `moment`.
+
+        Numbers of consecutive periods differ by 1; month m of year y has the number 12 y + m.
+        """
         year = self.part(TimePart(TimeField.YEAR, moment))[0]
         match period:
             case Start.YEAR:
@@ -379,7 +382,7 @@ class TimeCompiler:
         return f"CASE WHEN {' AND '.join(f'{value} IS NOT NULL' for value in values)} THEN {chosen} END"
 
     def _check_clock(self, field: TimeField, moment: RowExpression) -> None:
-        """Raise `InvalidParameter` if `moment` is a date, which has no hour, minute or second (`field`)."""
+        """Raise `InvalidParameter` if `moment` is a date, because a date has no `field`: no hour, minute or second."""
         if self.kind(moment) is not Kind.DATE:
             return
         dates = f"column {moment.name!r} holds dates" if isinstance(moment, ColumnValue) else "dates are computed here"

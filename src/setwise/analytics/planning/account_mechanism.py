@@ -222,8 +222,8 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
     sensitivity. If `guarantee` is pure:E, the noise is discrete Laplace noise, whose own guarantee is written
     differently. The account names then hold the pair (own guarantee, `guarantee`), so that the account is charged for
     the use that it registered; otherwise they are empty. The kind of noise is "laplace" or "gaussian".
-    Raises: `InvalidParameter` if no noise of a count satisfies `guarantee` (it is neither pure DP nor that of Laplace
-    or Gaussian noise), or if it was registered for Laplace noise of another sensitivity.
+    Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of Laplace noise of
+    the sensitivity `per_item`.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):

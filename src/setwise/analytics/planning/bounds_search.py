@@ -101,7 +101,7 @@ class Search:
     row_measures: tuple[Measure, ...]
 
     def uses(self) -> tuple[Use, ...]:
-        """Return the mechanism uses that are charged for a question with a search: those of the search, and one more.
+        """Return the mechanism uses that are charged for a question with a search: those of the search and one more.
 
         The last use is the whole (epsilon, delta) that remains for the answer.
         """

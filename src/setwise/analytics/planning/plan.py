@@ -123,7 +123,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutablePlan:
-    """The `plan` of a `query` with what is needed to run it: the `aggregation` for the engine, and the `mechanism`.
+    """The `plan` of a `query`, ready to be run: with the `aggregation` for the engine, and the `mechanism`.
 
     `account_names` maps the mechanism's guarantees to those that the account registered. `shows_counts` is False if the
     question asked for labels only. `total` is the question's own budget, None if registered uses of an account pay.
@@ -185,9 +185,9 @@ class ExecutablePlan:
     def over(self, discovery: Discovery) -> "ExecutablePlan":
         """Return the plan that releases counts or statistics of the groups in `discovery`, found by the `rounds`.
 
-        These groups are public by now, because the rounds have released them. If users have fewer groups than the
-        contribution bound allows, counts get that smaller bound (unless a search found it), in the returned query as
-        well.
+        These groups are public by now, because the rounds have released them. If the rounds estimated that users have
+        few groups, the contribution bound of counts is lowered to about twice the average number of groups of a user,
+        also in the returned query. A bound that a private search found is not lowered.
         Raises: `InvalidParameter` if the plan has no rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)

@@ -119,7 +119,7 @@ class _BudgetCandidates:
 
     `questions` are the queries with their weights. There is one candidate for each scale, the factor by which a query's
     weight is multiplied to get its epsilon (see `at`). `user` is the user column, and `schemas` describes the table of
-    each query. `delta` is that of all queries together.
+    each query. `delta` is the delta of all queries together.
     """
 
     questions: Sequence[WeightedQuery]
@@ -219,7 +219,7 @@ class JointPlan:
     def total(self) -> None:
         """Always None: a statement with several SELECTs has one budget for each (`budgets`), and no single one.
 
-        It exists so that callers can read `total` of this plan and of an `ExecutablePlan` alike.
+        This property exists so that callers can read `total` of a `JointPlan` and of an `ExecutablePlan` alike.
         """
         return None
 

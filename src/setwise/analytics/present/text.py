@@ -45,8 +45,8 @@ EXACT_NUMBER = "the exact number"
 def counted_number(query: Query) -> str:
     """Return a phrase that names the number that the confidence intervals of the query's answer contain.
 
-    It is "the exact number" if each number is that of the whole table. If bounds leave out rows or groups, or clip
-    values, the table's own number may differ, and the phrase is "the exact number of what is counted".
+    The phrase is "the exact number" if each number is about the whole table. If bounds leave out rows or groups, or
+    clip values, the table's own number may differ, and the phrase is "the exact number of what is counted".
     """
     return f"{EXACT_NUMBER} of what is counted" if left_out_note(query, "user") else EXACT_NUMBER
 
@@ -164,8 +164,9 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return one sentence that says which share of `counted`, such as "rows of each user", a found bound leaves out.
 
-    Only the first `left_out.of_first` groups or rows of each user were measured. The sentence states the share of
-    these, and says that all beyond them are left out as well, in an unknown number.
+    Only the first `left_out.of_first` groups or rows of each user were measured. The sentence states which share of the
+    measured groups or rows is left out, and says that all groups or rows beyond them are left out as well, and that
+    their number is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -368,8 +369,8 @@ def _by(query: Mapping[str, Any], word: str = " by ") -> str:
 def charge_in_words(request: str) -> str:
     """Return a short text for people that says what a charge paid for.
 
-    `request` is the request text that the ledger stores. If it is not the JSON text of a query, it is returned as it
-    is, shortened to 160 characters.
+    `request` is the request text that the ledger stores. If `request` is not the JSON text of a query, the text itself
+    is returned, shortened to 160 characters.
 
     >>> charge_in_words('{"query": {"kind": "count"}}'), charge_in_words("by hand")
     ('Number of users', 'by hand')

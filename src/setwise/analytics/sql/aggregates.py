@@ -130,8 +130,8 @@ class AggregateReader:
 
     `user` is the user column, and `rows` converts the arguments of calls to row expressions (values computed from each
     row). `compute` takes a row expression and the alias of the result column, adds a computed column to the private
-    rows, and returns its name. `declared` has the catalog's bounds, for calls that state none. `schema` describes the
-    columns of the private rows, or is None.
+    rows, and returns its name. `declared` has the catalog's bounds, which apply to calls that state no bounds. `schema`
+    describes the columns of the private rows, or is None.
     """
 
     def __init__(

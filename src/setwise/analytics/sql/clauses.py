@@ -74,7 +74,7 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
 def inline_windows(select: exp.Expr) -> None:
     """Replace every OVER w in a SELECT by the definition of w in its WINDOW clause, in place.
 
-    The WINDOW clause is removed. A name that it does not define stays, and is refused later.
+    The WINDOW clause is removed. A name that the WINDOW clause does not define stays, and is refused later.
     """
     definitions = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
     for node in list(own_nodes(select)) if definitions else ():
@@ -93,9 +93,9 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
     """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined tables, in place.
 
     `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known;
-    a column that several tables have is called TABLE.COLUMN there. A name that differs only in case from exactly one
-    column means that column, as in DuckDB and PostgreSQL. A name in double quotes that no column has is a text constant
-    if it is compared with a column, as in GoogleSQL.
+    in this list, a column that several tables have is called TABLE.COLUMN. A name that differs only in case from
+    exactly one column means that column, as in DuckDB and PostgreSQL. A name in double quotes that no column has is a
+    text constant if it is compared with a column, as in GoogleSQL.
     Raises: `InvalidParameter` if several tables have the column, or if a qualifier is not an alias.
     """
     for node in list(own_nodes(select)):
@@ -140,7 +140,7 @@ def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
 def _column_of(name: str, columns: Sequence[str]) -> str | None:
     """Return the name in `columns` that equals `name`, or that differs from it only in upper and lower case.
 
-    None if no name does, or if none is equal and several differ only in case.
+    None if there is no such name, or if several names differ from `name` only in case and no name equals it.
     """
     if name in columns:
         return name
@@ -420,7 +420,7 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     """Return the group key that a cast to DATE, or to TIMESTAMP if `is_date` is False, stands for.
 
     `node` is the syntax node inside the cast. A column that is cast to DATE has bins of a day. A cast of a period's
-    start, such as DATE_TRUNC(x, MONTH), has the bins of that period. None if the cast is none of these.
+    start, such as DATE_TRUNC(x, MONTH), has the bins of that period. None for any other cast.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None

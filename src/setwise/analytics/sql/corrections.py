@@ -327,8 +327,8 @@ def _reads_aggregates(select: exp.Expr) -> bool:
 def _count_users(select: exp.Expr, user: str) -> None:
     """Change the SELECT in place so that it returns its group columns and its aggregates, and nothing else.
 
-    If it has no aggregates, it returns the number of distinct users of each group; `user` is the user column. ORDER BY,
-    LIMIT, OFFSET and DISTINCT are removed.
+    A SELECT without aggregates then returns the number of distinct users of each group; `user` is the user column.
+    ORDER BY, LIMIT, OFFSET and DISTINCT are removed.
     """
     group = select.args.get("group")
     columns = [] if group is None else [each.copy() for each in group.expressions]

@@ -157,7 +157,7 @@ def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
 
 
 def _count_products(tree: exp.Expr) -> int:
-    """Return the number of products and quotients in a syntax tree in which neither of the two numbers is constant."""
+    """Return the number of products and quotients of two non-constant numbers in the syntax tree `tree`."""
     return sum(
         _number(node.this.unnest()) is None and _number(node.args["expression"].unnest()) is None
         for node in tree.find_all(exp.Mul, exp.Div)
@@ -184,7 +184,7 @@ def _united_selects(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
-    """Return whether `selects` have the same number of result columns and none of these is a *."""
+    """Return whether `selects` have equal numbers of result columns, and no result column is a *."""
     columns = [each for select in selects for each in select.expressions]
     return len({len(select.expressions) for select in selects}) == 1 and not any(map(_is_star, columns))
 
@@ -328,8 +328,8 @@ def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
 def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool:
     """Return whether the result column with the index `place` of SELECTs united with UNION ALL holds group keys.
 
-    It does if it is computed from group keys in at least one of `selects`, and is constant in the others. `tree` is the
-    whole statement.
+    The column holds group keys if it is computed from group keys in at least one of `selects`, and is constant in the
+    other SELECTs. `tree` is the whole statement.
     """
     nodes = [select.expressions[place].unalias() for select in selects]
     keys = [_is_key(node, select, tree) for node, select in zip(nodes, selects, strict=True)]
@@ -388,7 +388,7 @@ def _statistic_ends(name: str) -> HiddenColumns | None:
 
 
 def _statistics(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
-    """Return the hidden columns of all statistics that `node`, an expression over released rows, names, each once.
+    """Return the hidden columns of the distinct statistics that `node`, an expression over released rows, names.
 
     `ends_of` maps the name of a column to its hidden columns, or to None.
     """
@@ -435,8 +435,9 @@ def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Ex
     its interval. A statistic has its own interval. Rounding, a cast, and sums or products with a constant are monotone,
     so they map an interval to an interval of the result with the same confidence. A sum, difference, product or
     quotient of two numbers with intervals gets its interval by interval arithmetic: it contains the result whenever
-    both intervals contain their numbers. A quotient has none in rows where the divisor's interval contains 0, and a
-    product or quotient has none if the ends of its two numbers have more than `_LARGEST_OPERANDS` syntax nodes.
+    both intervals contain their numbers. A quotient has no interval in rows where the divisor's interval contains 0,
+    and a product or quotient has no interval if the ends of its two numbers have more than `_LARGEST_OPERANDS` syntax
+    nodes.
     """
     match node:
         case exp.Paren():

@@ -118,10 +118,10 @@ def _named(written: exp.Expr, node: exp.Expr) -> exp.Expr:
 
 
 def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
-    """Return the expressions of ORDER BY that are not result columns, and the ORDER BY with positions for columns.
+    """Return (expressions of ORDER BY that are not result columns, the ORDER BY with positions in place of columns).
 
-    The positions assume that these expressions follow the result columns, in the order of the list. The ORDER BY is
-    None if `select` has none.
+    A position counts the result columns of `select` first, and then these expressions in the order of the list. The
+    ORDER BY is None if `select` has none.
     """
     order = select.args.get("order")
     if order is None:

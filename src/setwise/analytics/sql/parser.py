@@ -526,8 +526,8 @@ class _StatementReader:
     def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
         """Return whether every row of a SELECT over private rows is about one user, so that its result stays private.
 
-        It is if the SELECT is grouped by the user column or has no aggregates. The outermost SELECT (`top`) never
-        counts as per-user, because its rows would be shown.
+        Every row is about one user if the SELECT is grouped by the user column or has no aggregates. Returns False for
+        the outermost SELECT (`top`), because its rows would be shown.
         """
         user = self._settings.user
         group = select.args.get("group")

@@ -62,7 +62,7 @@ def argument_text(node: exp.Expr) -> str:
 def _argument(node: exp.Expr) -> exp.Expr | None:
     """Return the first argument of a function call, without DISTINCT.
 
-    None if it is * or a constant, if there is none, or if `node` is not a function call.
+    None if that argument is * or a constant, if the call has no argument, or if `node` is not a function call.
     """
     if not isinstance(node, exp.Anonymous) or not node.expressions:
         return None
@@ -73,7 +73,7 @@ def _argument(node: exp.Expr) -> exp.Expr | None:
 
 
 def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """Yield the aggregate calls (dividend, divisor) of each ratio of two aggregates in `node`, by / or SAFE_DIVIDE."""
+    """Yield (dividend, divisor), two aggregate calls, for each ratio in `node`, written with / or SAFE_DIVIDE."""
     for inner_node in (node, *own_nodes(node)):
         sides: list[exp.Expr] = []
         if isinstance(inner_node, exp.Div):

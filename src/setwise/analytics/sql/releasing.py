@@ -60,8 +60,8 @@ class CoreBuilder:
     Released rows are the noisy results of the query; their table is called `name`. The nodes of `select` are modified
     and moved, so it cannot be used afterwards. `source` are its private rows, `settings` has the user column and
     bounds, and errors are added to `problems`. `released` converts scalar subqueries in conditions on private rows,
-    whose noisy values are released before these rows are read. `free_subquery` converts those beside aggregates, in the
-    SELECT list, HAVING or ORDER BY.
+    whose noisy values are released before these rows are read. `free_subquery` converts scalar subqueries beside
+    aggregates, in the SELECT list, HAVING or ORDER BY.
     """
 
     def __init__(

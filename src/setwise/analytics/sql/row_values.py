@@ -206,7 +206,7 @@ class RowReader:
                 raise unsupported(f"{construct_of(node)} in an expression over rows", COMPUTED)
 
     def constant_time(self, node: exp.Expr) -> date | datetime | None:
-        """Return the date or time that a syntax node stands for if it is the same for every row; None otherwise.
+        """Return the date or time that `node` stands for if this value is the same for every row; None otherwise.
 
         Such nodes are CURRENT_DATE, literals, and these with an INTERVAL added or subtracted.
         """
@@ -440,8 +440,8 @@ class RowReader:
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
         """Return the row expression of a call of `function`, such as DATEDIFF: the periods between two dates or times.
 
-        The order of `arguments` tells the dialect: DATEDIFF('month', start, end) is that of DuckDB, Snowflake and
-        Redshift; DATE_DIFF(end, start, MONTH) that of GoogleSQL; and DATEDIFF(end, start), in days, that of MySQL.
+        The order of `arguments` tells the dialect: DATEDIFF('month', start, end) is written in DuckDB, Snowflake and
+        Redshift, DATE_DIFF(end, start, MONTH) in GoogleSQL, and DATEDIFF(end, start), in days, in MySQL.
         DATE_DIFF('week', start, end) counts whole weeks between the two days, as DuckDB and Trino do; DATEDIFF counts
         Mondays, as Snowflake and Redshift do.
         """

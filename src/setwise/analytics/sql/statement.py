@@ -85,7 +85,7 @@ class Statement:
         return any(getattr(self, name) is not None for name in SPENDING)
 
     def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
-        """Return the budget arguments `words` (epsilon, delta, within) together with those of the OPTIONS clause.
+        """Return the budget arguments `words` (epsilon, delta, within) together with the options of the OPTIONS clause.
 
         Private groups need a delta: if epsilon or `within` is given without a delta, the result has the given `delta`.
         Raises: `InvalidParameter` if an argument is given in both places.

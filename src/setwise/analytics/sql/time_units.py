@@ -370,8 +370,8 @@ _STRFTIME = {
 def format_released(function: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
     """Return DuckDB's expression for a call such as TO_CHAR(x, 'YYYY-MM') over released rows.
 
-    `arguments` are the arguments of the call of `function`. The formats, and the text, are those of the same call over
-    private rows. A value that is no date or time gives null.
+    `arguments` are the arguments of the call of `function`. The call accepts the same formats, and gives the same text,
+    as over private rows. A value that is no date or time gives null.
     Raises: `InvalidParameter` for other arguments, or a pattern that is not supported.
     """
     moment, written = format_parts(function, arguments)

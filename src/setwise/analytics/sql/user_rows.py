@@ -185,7 +185,8 @@ def _is_joined(node: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] 
     """Return whether the column `node` belongs to the joined rows (True) or to earlier tables (False).
 
     `alias` is the alias of the joined rows, `columns` are their columns, or None, and `scope` has the names of earlier
-    tables. Returns None if the column has no qualifier, and both have it or neither.
+    tables. Returns None if the column has no qualifier, and both the joined rows and earlier tables have such a column,
+    or neither.
     """
     table = node.args.get("table")
     if table is not None:
@@ -252,7 +253,7 @@ class UserSubquery:
 
     `select` is that SELECT. `keys` are pairs (node over the outer rows, column of `select`) that must be equal.
     `columns` are the columns of `select` that are joined to the outer rows. `replacement` takes a mapping from these
-    columns to their names there, and returns the syntax node that replaces the subquery.
+    columns to their names in the outer rows, and returns the syntax node that replaces the subquery.
     """
 
     select: exp.Expr
@@ -420,8 +421,9 @@ def _key_name(place: int) -> str:
 def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> UserSubquery:
     """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and keys.
 
-    `inner` is the SELECT of the subquery, without its correlated conditions. Those are `keys`, pairs (expression over
-    the outer rows, expression over the subquery's rows) that must be equal, and the equality of the column `user`.
+    `inner` is the SELECT of the subquery, without its correlated conditions. These conditions were the equality of the
+    column `user`, and `keys`, pairs (expression over the outer rows, expression over the subquery's rows) that must be
+    equal.
     Raises: `InvalidParameter` if the subquery may have several rows for one user.
     """
     if len(inner.expressions) != 1:

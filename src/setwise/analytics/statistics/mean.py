@@ -123,9 +123,9 @@ class Mean(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.
 
-        The width depends on the size of the group, so it is that of a group of `SOME_USERS` users (or rows, with
+        The width depends on the size of the group, so the plan assumes a group of `SOME_USERS` users (or rows, with
         `per_user`). It includes the rounding of values to steps. `release` is the mechanism with the noise scale that
-        the planner chose; None if it is not that of a mean.
+        the planner chose; the result is None if `release` is not the mechanism of a mean.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyMean

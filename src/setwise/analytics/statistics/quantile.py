@@ -186,7 +186,8 @@ class Quantile(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return by how many users the rank of the released value is off at most, with probability 95%.
 
-        It is computed from `release`, the exponential mechanism with the epsilon that the planner chose; never None.
+        The number is computed from `release`, the exponential mechanism with the epsilon that the planner chose, and is
+        never None.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
 
@@ -224,9 +225,9 @@ class Quantile(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may move the released value as far as the least or the greatest value of its group.
 
-        It may if the rank of the released value can be off by at least as many users as lie below the quantile, or
-        above it. `release` is the mechanism with its epsilon, and `users` the released number of the group's users; if
-        it is None, the result is False. `estimate` is not used.
+        Noise may do so if the rank of the released value can be off by at least as many users as lie below the
+        quantile, or above it. `release` is the mechanism with its epsilon, and `users` the released number of the
+        group's users; if it is None, the result is False. `estimate` is not used.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
 

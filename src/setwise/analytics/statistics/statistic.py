@@ -115,7 +115,7 @@ class Statistic(ABC):
     def read(cls, words: Mapping[str, object]) -> "list[Statistic]":
         """Return the statistics of this class that the JSON parameters `words` state.
 
-        That is one statistic; but if `words` lists several shares of a quantile, it is one for each share.
+        The list has one statistic, or, if `words` lists several shares of a quantile, one for each share.
         """
         return [build(cls, f"a {cls.kind}", dict(words))]
 
@@ -136,7 +136,7 @@ class Statistic(ABC):
     def is_plain(self) -> bool:
         """Whether the command or Python method for this kind of statistic can express it with all its parameters.
 
-        If it is False, only a query that lists its statistics (JSON `statistics`, or SQL) can ask for it.
+        If not, only a query that lists its statistics (JSON `statistics`, or SQL) can ask for the statistic.
         """
         return True
 
@@ -161,7 +161,7 @@ class Statistic(ABC):
     def filled(self, per_item: int | None) -> "Statistic":
         """Return the statistic with the dataset's bound `per_item` on what one user adds, unless it has its own bound.
 
-        `per_item` is None if the data set has no bound. By default the statistic takes no such bound, and is returned
+        `per_item` is None if the dataset has no bound. By default the statistic takes no such bound, and is returned
         unchanged.
         """
         del per_item
@@ -202,12 +202,13 @@ class Statistic(ABC):
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
         It is computed from `release`, the mechanism with the noise scale that the planner chose, without reading rows.
-        For a mean it is that of a group of `SOME_USERS` users or rows, and for a quantile the number of users by which
-        its rank may be off. None for a plain number of users, which the mechanism that finds the groups releases.
+        For a mean a group of `SOME_USERS` users or rows is assumed, and for a quantile the result is the number of
+        users by which its rank may be off. None for a plain number of users, which the mechanism that finds the groups
+        releases.
         """
 
     def planned_together(self) -> object:
-        """Return a key for grouping statistics: those with equal keys share one phrase of `planned_words` in a plan.
+        """Return a key for grouping statistics: a plan has one phrase (`planned_words`) for all with equal keys.
 
         None if the statistic has a phrase of its own.
         """
@@ -221,7 +222,7 @@ class Statistic(ABC):
         """
 
     def alike(self) -> "Statistic":
-        """Return a key for grouping statistics: an answer describes those with equal keys in one text (`described`).
+        """Return a key for grouping statistics: an answer has one text (`described`) for all with equal keys.
 
         By default the key is the statistic itself, which then has a text of its own.
         """
@@ -489,7 +490,7 @@ class BoundedStatistic(Statistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause that says which values are clipped to which bounds: here, those of single rows."""
+        """A clause that says to which bounds values are clipped: here, the values of single rows."""
         return f"each row's {self.column} is clipped to {self.clip_text()}"
 
     @property

@@ -89,7 +89,8 @@ class Variance(BoundedStatistic):
     def _reach(self) -> int:
         """The number of rounding units in half the distance between the bounds: 2^16, or less if `per_user` exceeds 16.
 
-        It is less so that one user adds at most 2^20 units; noise for a larger sensitivity could not be sampled.
+        The number is lowered so that one user adds at most 2^20 units; noise for a larger sensitivity could not be
+        sampled.
         """
         return max(1, min(_RESOLUTION, _MOST_UNITS // (self.per_user or 1)))
 
@@ -152,7 +153,8 @@ class Variance(BoundedStatistic):
 
         Its unit is squared units of the column for a variance, and units of the column for a standard deviation. The
         width depends on the rows, so the plan assumes `SOME_USERS` rows spread evenly between the bounds. `release` is
-        the mechanism with the noise scale that the planner chose; None if it is not that of a variance.
+        the mechanism with the noise scale that the planner chose; the result is None if `release` is not the mechanism
+        of a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance
@@ -197,9 +199,9 @@ class Variance(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may dominate `estimate`: whether its interval is too wide.
 
-        It is too wide if it is at least twice as wide as the value is large, or at least half as wide as the range of
-        possible values, which ends at the largest variance (or standard deviation) that the bounds allow. `release` and
-        `users` are not used.
+        The interval is too wide if its width is at least twice the value, or at least half the range of possible
+        values, which ends at the largest variance (or standard deviation) that the bounds allow. `release` and `users`
+        are not used.
         """
         from setwise.mechanisms.release import Estimate
 

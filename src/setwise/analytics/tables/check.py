@@ -115,9 +115,9 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    It does not if one of its cells occurs again in the same column. Otherwise it does if n >= v: v is the number of its
-    cells that look like values (numbers, dates), and n the number of its other cells below which all cells of `body`
-    look like values.
+    A row is no header if one of its cells occurs again in the same column of `body`. Otherwise it is a header if n >=
+    v. Here v is the number of its cells that look like values (numbers, dates), and n the number of its other cells
+    below which all cells of `body` look like values.
     """
     names = values = 0
     for place, cell in enumerate(first):

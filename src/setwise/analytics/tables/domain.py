@@ -46,8 +46,8 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
 def column_domain(engine: Engine, column: str) -> tuple[Label, ...]:
     """Return the distinct values of `column`, sorted and without nulls; the table of `engine` must be public.
 
-    The values are read as the labels of an exact histogram by that column. A histogram needs a user column; since it
-    does not matter here, it is the same column.
+    The values are read as the labels of an exact histogram by that column. A histogram needs a user column; `column`
+    serves as this column, too, because only the labels are used.
     """
     return tuple(sorted(engine.histogram(Aggregation(user=column, item=column)).labels))
 

@@ -151,8 +151,8 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions) -> Scan
 
     As text, 900 is greater than 1000, and 31.01.2026 greater than 01.12.2026. The note states the options with which
     the cells are read as numbers or dates; they are guessed from `sample`, cells of the column, and `csv`, today's
-    options. Dates that do not begin with the year count as mostly unreadable, because their order as text is not that
-    of days.
+    options. Dates that do not begin with the year count as mostly unreadable, because the order of such texts is not
+    the order of the days.
     """
     filled = [cell for cell in sample if cell.strip()]
     guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))
@@ -167,7 +167,10 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions) -> Scan
 
 
 def _other_dates(guess: Guess) -> str:
-    """Return a clause with the other date formats that read as many cells as that of `guess`; "" if there are none."""
+    """Return a clause that lists the other date formats which read as many cells as the format of `guess`.
+
+    "" if there are no such formats.
+    """
     return f" (or {' or '.join(guess.other_dates)}: the cells do not tell)" if guess.other_dates else ""
 
 

@@ -122,7 +122,7 @@ class ClickHouseConnection:
 def connected(url: str) -> Client:
     """Return the driver's client for clickhouse://user:password@host:port/database or chdb:///folder.
 
-    If `url` names no user, the environment variable CLICKHOUSE_USER or else `default` is the user. If it names no
+    If `url` names no user, the environment variable CLICKHOUSE_USER or else `default` is the user. If `url` names no
     password, CLICKHOUSE_PASSWORD, or the content of the file that CLICKHOUSE_PASSWORD_FILE names, is the password.
 
     Raises: `InvalidParameter` for an address that cannot be used, `MissingExtra` if chdb is not installed.

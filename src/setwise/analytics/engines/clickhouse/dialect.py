@@ -83,8 +83,8 @@ class ClickHouseDialect(Dialect):
     def label(self, column: Column) -> str:
         """Return a SQL expression for a row's group label from `column`: an integer or text.
 
-        It is an integer for an integer column. ClickHouse's strings can hold any bytes; a value that is not valid UTF-8
-        becomes null.
+        The label is an integer for an integer column, and text for other columns. ClickHouse's strings can hold any
+        bytes; a value that is not valid UTF-8 becomes null.
         """
         match column.kind:
             case Kind.INTEGER:

@@ -79,9 +79,9 @@ class _Definition:
 
     `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments. `rows` is the
     number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset has its manifest.
-    `select` is the SELECT statement of a view, or "" for a table. `current_database` is the database of names that
-    state none. `columns` are the columns by name. `converted` says whether rows that are stored in an earlier type of a
-    column are converted while they are read.
+    `select` is the SELECT statement of a view, or "" for a table. `current_database` is the database that is meant by a
+    table name without a database. `columns` are the columns by name. `converted` says whether rows that are stored in
+    an earlier type of a column are converted while they are read.
     """
 
     engine: str

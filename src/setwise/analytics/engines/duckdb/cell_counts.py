@@ -124,7 +124,7 @@ def _guess_types(
 ) -> dict[str, Kind]:
     """Return, by text column, the narrowest type as which at least 90% of the column's sampled cells can be read.
 
-    The sample are the first 20,000 rows of `table`, read through `connection`. `schema` are the table's columns, and
+    The sample is the first 20,000 rows of `table`, read through `connection`. `schema` are the table's columns, and
     `grammar` says how cells are written.
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
@@ -166,7 +166,7 @@ def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: 
 
     They are codes if a sampled cell is an integer beyond 64 bits, which cannot be read as a number, or if one begins
     with a zero before other digits, because a number would lose the zero. But if one value is written both with and
-    without such zeros (7 and 007), the digits are numbers: as text, one user would become two. The sample are the first
+    without such zeros (7 and 007), the digits are numbers: as text, one user would become two. The sample is the first
     20,000 rows of `table`, read through `connection`. `grammar` says how cells are written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)

@@ -31,7 +31,7 @@ class DayRange:
         return high < datetime.combine(self.first, time()) or low >= datetime.combine(self.end, time())
 
     def excludes_constant(self, constant: pa.Scalar | None) -> bool:
-        """Return whether the range has no row of a file in which the time of every row is `constant`.
+        """Return whether a file has no row in the range, if the time of every row of the file is `constant`.
 
         If `constant` is None or null, no row has a time, so the result is True.
         """

@@ -70,8 +70,8 @@ class DuckDBDialect(Dialect):
     def label(self, column: Column) -> str:
         """Return a SQL expression for a row's group label from `column`: an integer or text.
 
-        It is an integer for an integer column. Texts are compared by code point, even if the column of a database file
-        has another collation.
+        The label is an integer for an integer column, and text for other columns. Texts are compared by code point,
+        even if the column of a database file has another collation.
         """
         name = self.name(column.name)
         if column.kind is Kind.INTEGER:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class SpillDirectory:
-    """A new temporary directory for data that does not fit into DuckDB's memory, removed when it is closed.
+    """A new temporary directory for data that does not fit into DuckDB's memory; `close` removes the directory.
 
     The directory is made under `parent` (None: the system's folder for temporary files), and only this user can read
     it. `limit` is the number of bytes that DuckDB may write there; None means half of the free space on its disk.

@@ -236,8 +236,8 @@ def hive_values(file: TableFile) -> dict[str, str | None]:
 def open_parquet(file: TableFile) -> "pq.ParquetFile":
     """Return a Parquet file opened by Arrow, with the column types that DuckDB reads from the Parquet schema.
 
-    A writer may also have stored an Arrow schema in the footer. It is hidden, by renaming its key, because with that
-    schema Arrow would read categories, which fails on text that is not UTF-8. The caller closes the file.
+    A writer may also have stored an Arrow schema in the footer. That schema is hidden, by renaming its key: with it,
+    Arrow would read text as categories, which fails on text that is not UTF-8. The caller closes the file.
 
     Raises: `UnsuitableTable` if the file cannot be read as Parquet.
     """

@@ -39,8 +39,8 @@ from setwise.errors import InvalidParameter, UnsuitableTable
 def open_tables(request: OpenRequest) -> DuckDBEngine:
     """Return a DuckDB engine that reads the tables that `request` names.
 
-    The tables are joined, and columns, filters and groups derived from them, as `request` says. If it has one path,
-    without joins or derivation, and the path holds a prepared dataset, the engine reads that dataset.
+    The tables are joined, and columns, filters and groups derived from them, as `request` says. If `request` has one
+    path, without joins or derivation, and the path holds a prepared dataset, the engine reads that dataset.
     """
     tables = request.convert_tables(lambda table: duckdb_table(table.source, table.table, table.types, table.csv))
     table = JoinedTable(tables, request.joins, request.user) if request.joins else tables[0].table

@@ -222,8 +222,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _sample_rarely_repeats(self, *, summed: bool) -> bool:
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-        It is estimated from a sample of the users. False for tables that are small or costly to read twice. If the
-        query sums values of rows (`summed`), fewer repeated pairs are allowed.
+        How often rows repeat a pair is estimated from a sample of the users. False for tables that are small or costly
+        to read twice. If the query sums values of rows (`summed`), fewer repeated pairs are allowed.
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

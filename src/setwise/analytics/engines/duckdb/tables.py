@@ -69,7 +69,7 @@ class DuckDBTable(ABC):
         """Return the SQL text that stands after FROM for this table, and register the table with `cursor` if needed.
 
         The relation has at least the given `columns`; None means all. A table that must be registered is registered as
-        `name`. If it is a stream of batches, it can be read only once.
+        `name`. A table that is registered as a stream of batches can be read only once.
         """
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:

@@ -32,8 +32,8 @@ class DistinctHashes:
     def of(self, column: str, look: Callable[[], bool]) -> bool:
         """Return whether all distinct texts of the column named `column` have distinct hashes.
 
-        `look` is the function that computes this. It is called only if the answer for this column and this version of
-        the files is not cached.
+        The function `look` computes whether they do, and is called only if its result for this column and this version
+        of the files is not cached.
         """
         key = files_version(self._files), column
         if key not in self._seen:

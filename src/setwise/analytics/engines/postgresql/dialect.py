@@ -68,7 +68,8 @@ class PostgresqlDialect(Dialect):
     def label(self, column: Column) -> str:
         """Return a SQL expression for a row's group label from `column`: an integer or text.
 
-        It is an integer for an integer column. Texts have the collation "C", which orders them by code point.
+        The label is an integer for an integer column, and text for other columns. Texts have the collation "C", which
+        orders them by code point.
         """
         name = self.name(column.name)
         return f"CAST({name} AS bigint)" if column.kind is Kind.INTEGER else f'CAST({name} AS text) COLLATE "C"'

@@ -246,9 +246,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def _rows_rarely_repeat(self) -> bool:
         """Return whether few users have several rows of one item, estimated from a sample of the users.
 
-        The estimate is made once for each user column and groups, and then reused. It decides only which of two
-        equivalent SQL forms is used, so it does no harm if it is old or includes rows that a filter leaves out. False
-        if the size of the table is not known.
+        The estimate is made once for each user column and groups, and then reused. The estimate decides only which of
+        two equivalent SQL forms is used, so an estimate that is old, or that includes rows which a filter leaves out,
+        does no harm. False if the size of the table is not known.
         """
         if self._table_rows is None:
             return False

@@ -67,8 +67,8 @@ class SparkDialect(Dialect):
     def label(self, column: Column) -> str:
         """Return a SQL expression for a row's group label from `column`: an integer or text.
 
-        It is an integer for an integer column. Spark's strings can hold any bytes; a value that is not valid UTF-8
-        becomes null.
+        The label is an integer for an integer column, and text for other columns. Spark's strings can hold any bytes; a
+        value that is not valid UTF-8 becomes null.
         """
         match column.kind:
             case Kind.INTEGER:
@@ -183,12 +183,12 @@ class SparkDialect(Dialect):
         return f"xxhash64({', '.join([salt, user, *labels])})"
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
-        """Return the list of a SELECT with GROUP BY that gives, for each group, the rows with the smallest `order`.
+        """Return the SELECT list, for a statement with GROUP BY, of the rows with the smallest `order` in each group.
 
-        It gives `number` rows per group, with the `columns` named; `order` is a SQL expression. Spark then sorts rows
-        by user alone, which is faster than the sort by user and hash that a window function needs, and holds no more
-        than `number` rows of one user. None before Spark 4.2, and above `MOST_SMALLEST_ROWS` rows; then a window
-        function ranks the rows.
+        The list gives `number` rows per group, with the columns named in `columns`; `order` is a SQL expression. Spark
+        then sorts rows by user alone, which is faster than the sort by user and hash that a window function needs, and
+        holds no more than `number` rows of one user. None before Spark 4.2, and above `MOST_SMALLEST_ROWS` rows; then a
+        window function ranks the rows.
         """
         if not self._has_min_by_number or number > MOST_SMALLEST_ROWS:
             return None

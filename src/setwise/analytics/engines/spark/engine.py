@@ -217,9 +217,9 @@ class SparkEngineQuery(SqlEngineQuery):
     def _rows_rarely_repeat(self) -> bool:
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-        It is estimated from a sample of the users. False for a table of CSV files, which the sample would have to read
-        as a whole. Also false if Spark chooses items by an aggregate instead of a window function, because that form is
-        faster however often rows repeat.
+        How often rows repeat a pair is estimated from a sample of the users. False for a table of CSV files, which the
+        sample would have to read as a whole. Also false if Spark chooses items by an aggregate instead of a window
+        function, because that form is faster however often rows repeat.
         """
         if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
             return False
@@ -311,9 +311,9 @@ _SHARED = SharedSession()
 def open_tables(request: OpenRequest) -> SparkEngine:
     """Return a Spark engine that reads the tables that `request` names, joined and derived as it says.
 
-    An address that is a Spark master starts a session there, or uses the one of this process. For the address "spark",
-    and for a Spark data frame given with the address "duckdb", the active session is used; if there is none, one is
-    started as the machine's Spark configuration says.
+    If the address is a Spark master, the session of this process is used, or one is started at that master. For the
+    address "spark", and for a Spark data frame given with the address "duckdb", the active session is used; if there is
+    none, one is started as the machine's Spark configuration says.
 
     Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
     cannot be read.
