@@ -89,3 +89,16 @@ def test_a_spelling_is_the_plain_form(plain, spelled):
 def test_what_is_no_plain_form_is_refused(text, named):
     with pytest.raises(InvalidParameter, match=named):
         parse_sql(text, user="u", columns=COLUMNS)
+
+
+def test_an_alias_that_is_also_a_column_means_the_column():
+    with pytest.raises(InvalidParameter, match="'x' is selected but not grouped"):
+        parse_sql("SELECT COUNT(*) AS x, x * 2 AS d FROM t", user="u", columns=COLUMNS)
+    with pytest.raises(InvalidParameter, match="'later' is selected but not grouped"):
+        parse_sql("SELECT later * 2 AS d, COUNT(*) AS later FROM t", user="u", columns=COLUMNS)
+
+
+def test_a_chain_of_aliases_that_doubles_again_and_again_is_refused():
+    chain = ", ".join(f"a{n} + a{n} AS a{n + 1}" for n in range(60))
+    with pytest.raises(InvalidParameter, match="repeat too much"):
+        parse_sql(f"SELECT COUNT(*) AS a0, {chain} FROM t", user="u", columns=COLUMNS)

@@ -5,7 +5,7 @@ HAVING, ORDER BY and LIMIT are parsed in releasing.py.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -23,6 +23,9 @@ _CLAUSES = {"sample": ("TABLESAMPLE", "ask the whole table"), "laterals": ("LATE
 
 WRITTEN = "written"
 """The key of a column node's metadata that holds the column's name without its table, which names it in the result."""
+
+MOST_NODES = 2_000
+"""The most syntax nodes of an expression after aliases in it are replaced; a chain of aliases could double it often."""
 
 _ON = "JOIN takes ON a.x = b.y, or USING (x)"
 
@@ -61,6 +64,26 @@ def private_first(select: exp.Expr, place: int) -> None:
     first, private = source.this, joins[place - 1].this
     joins[place - 1].set("this", first)
     source.set("this", private)
+
+
+def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
+    """Return a copy of an expression of the SELECT list with the aliases of earlier result columns replaced.
+
+    Snowflake, Redshift and DuckDB allow them: n in SELECT COUNT(*) AS n, n * 2 AS twice. `earlier` maps these aliases,
+    in lower case, to their expressions. A name among `columns`, the columns of the rows, means that column; nothing is
+    replaced if the columns are not known.
+    Raises: `InvalidParameter` if the result has more than `MOST_NODES` syntax nodes.
+    """
+    holder = exp.Paren(this=node.copy())
+    taken = {name.lower() for name in columns or ()}
+    for column in list(own_nodes(holder)) if columns is not None else ():
+        name = column.name.lower() if type(column) is exp.Column and not column.table else ""
+        if name in earlier and name not in taken:
+            column.replace(exp.paren(earlier[name]))
+    if sum(1 for _ in holder.walk()) > MOST_NODES:
+        raise InvalidParameter("aliases in the SELECT list repeat too much: write a subquery for the inner values")
+    replaced: exp.Expr = holder.this
+    return replaced
 
 
 def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:

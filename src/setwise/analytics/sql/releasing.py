@@ -20,7 +20,14 @@ from setwise.analytics.query import Count, Query, Statistic, statistic_name
 from setwise.analytics.rows.derivation import AddColumns, KeepRows, NamedExpression
 from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.sql.aggregates import AggregateReader, has_aggregate, is_aggregate
-from setwise.analytics.sql.clauses import WRITTEN, SelectedGroup, filter_text, inline_windows, read_group
+from setwise.analytics.sql.clauses import (
+    WRITTEN,
+    SelectedGroup,
+    filter_text,
+    inline_windows,
+    read_group,
+    with_earlier_aliases,
+)
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.free import FUNCTIONS
 from setwise.analytics.sql.ratios import argument_text, ratio_advice, sql_text
@@ -343,11 +350,16 @@ class CoreBuilder:
     def _outputs(self) -> list[tuple[str, exp.Expr]]:
         """Return (unique name, syntax node over the released rows) for each column of the SELECT's result."""
         outputs: list[tuple[str, exp.Expr]] = []
+        earlier: dict[str, exp.Expr] = {}
         if not self._select.expressions:
             self._problems.found.append("the SELECT names no column: name what to show")
         for selected in self._select.expressions:
             with self._problems.collect(selected):
                 node, alias = (selected.this, selected.alias) if type(selected) is exp.Alias else (selected, None)
+                if not is_aggregate(node) and self._group_place(node) is None:
+                    node = with_earlier_aliases(node, earlier, self._source.columns)
+                if alias is not None:
+                    earlier[alias.lower()] = self._aliases[alias] = node
                 if type(node) is exp.Star or (type(node) is exp.Column and type(node.this) is exp.Star):
                     raise InvalidParameter(
                         f"SELECT * shows rows of single users: name columns of GROUP BY, and COUNT(*) or "
