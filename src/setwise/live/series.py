@@ -22,7 +22,14 @@ from setwise.analytics.engines.connect import location_of, open_engine, without_
 from setwise.analytics.schema import Schema
 from setwise.analytics.tables.domain import fitted, read_domain
 from setwise.analytics.units import check_payer_unit
-from setwise.errors import AccountExists, InvalidParameter, NameTaken, SetwiseError, UnknownName
+from setwise.errors import (
+    AccountExists,
+    BadRequest,
+    BudgetExhausted,
+    InvalidParameter,
+    NameTaken,
+    UnknownName,
+)
 from setwise.ledger.account import Account, Receipt
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import canonical, digest
@@ -440,7 +447,7 @@ def open_live(
         try:
             payer = _own_account(ledger, opening, known_as) if paying is None else paying
             _, receipt = series._charge_once()
-        except SetwiseError:
+        except (BadRequest, BudgetExhausted):  # after a failure of the ledger the charge may exist, and needs the state
             if is_new:
                 private.destroy()
             raise
