@@ -282,3 +282,20 @@ def test_the_smallest_delta_raises_no_warning():
     with np.errstate(over="raise"):
         answer = compose(uses, "ordered").epsilon(5e-324)
     assert 0.0 < answer.lower <= answer.upper < 1500.0
+
+
+@pytest.mark.parametrize(
+    ("use", "delta", "most"),
+    [
+        ("discrete-laplace:0.03185459783287319,2x5272", 1e-300, 331004.1),
+        ("discrete-laplace:0.028255448265489428,3x5393", 1e-30, 572597.6),
+        ("discrete-laplace:35.941799884090294,1000x48111086", 1e-3, 1.34e9),
+    ],
+)
+def test_losses_far_from_the_tilt_do_not_overflow(use, delta, most):
+    """Charged masses exceeded 1 by 300 decimal orders, and their sums overflowed with a warning."""
+    with np.errstate(over="raise"):
+        answer = compose(use, "batch").epsilon(delta)
+        chances = compose(use, "batch").delta(1e5)
+    assert 0.0 <= answer.lower <= answer.upper <= most
+    assert chances.upper == 1.0

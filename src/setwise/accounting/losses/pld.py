@@ -344,4 +344,7 @@ def _tail_of(atoms: Atoms, step: float) -> LatticeTail:
 
     Requires: the losses of `atoms` ascend and are neighbouring points of a lattice with this `step`.
     """
-    return lattice_tail(float(atoms.loss[-1]), step, atoms.mass[::-1].copy(), atoms.relative_error, atoms.dropped)
+    # The error of a transform is charged to every mass. Far from the tilt a charged mass may exceed 1 by hundreds of
+    # decimal orders, and its sums would overflow; but no probability exceeds 1.
+    mass = np.minimum(atoms.mass[::-1], 1.0)
+    return lattice_tail(float(atoms.loss[-1]), step, mass, atoms.relative_error, atoms.dropped)

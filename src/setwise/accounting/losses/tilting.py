@@ -166,7 +166,8 @@ class Saddle:
         height = mean = variance = 0.0
         if self.parts:
             of_parts = self._tables.moments(tilt)
-            height, mean, variance = (float((self._tables.count * moment).sum()) for moment in of_parts)
+            with np.errstate(over="ignore"):  # a tilt that makes the height infinite is too large for every search
+                height, mean, variance = (float((self._tables.count * moment).sum()) for moment in of_parts)
         adapted = [(count, _adapted_moments(epsilon, tilt), 4.0 / epsilon**2) for epsilon, count in self.ranges]
         gain = CONFIG.first_gain + CONFIG.later_gain * math.fsum(count * one[2] * unit for count, one, unit in adapted)
         for count, one, unit in adapted:
