@@ -461,7 +461,7 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with the noun `units` for "users" where they say from how many users on groups are shown."""
+    """Return `sentences` with the noun `units` in place of "users" in the sentence "Groups with .. may be hidden"."""
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 

@@ -94,7 +94,7 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return how many users, rows or units every item has; arguments are as in `top_k`.
+        """Return how many users, rows or units every item has; all arguments are as in `top_k`.
 
         It counts users, rows if `per_item` is given, or units of the column `value`. If the items are not public (no
         `domain`), `contributions` must be given, and items with few users are left out.

@@ -338,8 +338,8 @@ def clipped_shares(query: Query, stated_query: Query, drawn: FoundBounds) -> dic
     `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result
     of the search. Each share comes with an interval that contains it with probability 95%. A statistic over rows clips
     a user whose least row or greatest row lies outside the bounds. The search measured the share of users whose least
-    row does and the share whose greatest row does, and a user may be in both, so the share of clipped users is between
-    the larger of the two shares and their sum.
+    row lies outside and the share of users whose greatest row does, and a user may be in both shares, so the share of
+    clipped users is between the larger of the two shares and their sum.
     """
     measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
     ranges = dict(zip(measures, drawn.ranges, strict=True)) if drawn.ranges else {}

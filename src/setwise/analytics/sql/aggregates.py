@@ -131,7 +131,7 @@ class AggregateReader:
     `user` is the user column, and `rows` converts the arguments of calls to row expressions (values computed from each
     row). `compute` takes a row expression and the alias of the result column, adds a computed column to the private
     rows, and returns its name. `declared` has the catalog's bounds, which apply to calls that state no bounds. `schema`
-    describes the columns of the private rows, or is None.
+    describes the columns of the private rows, or is None if they are not known.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class AggregateReader:
         return statistic
 
     def _is_condition(self, expression: RowExpression) -> bool:
-        """Return whether a row expression is a condition or a column of truth values: SUM and AVG take it as 1 or 0."""
+        """Return whether `expression` is a condition or a column of truth values, which SUM and AVG take as 1 or 0."""
         if not isinstance(expression, ColumnValue):
             return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
         known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]

@@ -74,9 +74,10 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
 
 
 def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
-    """Return a copy of the statement in which misspelt columns have the most similar name that the tables have.
+    """Return a copy of the statement `tree` in which each misspelt column has the most similar name of a real column.
 
-    Returns None if no column is misspelt, or if no name is similar.
+    `columns_of` returns the columns of a table by its name. Returns None if no column is misspelt, or if no name is
+    similar.
     """
     tree = tree.copy()
     known = [name for table in tree.find_all(exp.Table) for name in columns_of(table.name)]
@@ -93,9 +94,10 @@ def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
 
 
 def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
-    """Return a SELECT around a statement that groups by users, which counts the users and has the means of its values.
+    """Return a SELECT, with the statement `tree` as its subquery, that counts users and averages their values.
 
-    Returns None if the statement does not group by the user column `user`.
+    `tree` has one row for each user; it is changed in place. Returns None if it does not group by the user column
+    `user`.
     """
     group = tree.args.get("group") if isinstance(tree, exp.Select) else None
     if group is None or all(each.name.lower() != user.lower() for each in group.expressions):
@@ -117,10 +119,10 @@ def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
 
 
 def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
-    """Return the statement with a GROUP BY of the columns that it selects, and COUNT(*) if it has no aggregate.
+    """Return the statement `tree` with a GROUP BY of the columns that it selects, and COUNT(*) if it has no aggregate.
 
-    Returns None if it has a GROUP BY, or selects other things than aggregates and columns beside the user column
-    `user`.
+    The tree is changed in place, and the user column `user` is no longer selected. Returns None if `tree` has a GROUP
+    BY already, selects no column but the user column, or selects anything but columns and aggregates.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
         return None
@@ -142,9 +144,10 @@ def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
 
 
 def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
-    """Return the statement with a JOIN for every x IN (SELECT y FROM t WHERE ..) in its WHERE; None if there is none.
+    """Return the statement `tree` with a JOIN in place of each x IN (SELECT y FROM t WHERE ..) in its WHERE.
 
-    A row is counted once for every row of t with its key, so the two agree where the keys of t are unique.
+    None if there is no such condition; `_user` is not used. A JOIN counts a row once for each row of t that has its
+    key, so both forms give the same result if the keys of t are unique.
     """
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     source = tree.args.get("from_")

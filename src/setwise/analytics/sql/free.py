@@ -477,7 +477,7 @@ def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
 
 
 def _is_default(node: exp.Expr) -> bool:
-    """Return whether `node` is COALESCE(x, c) with a constant number c, which has no interval where x is null."""
+    """Return whether `node` is COALESCE(x, c) with a constant number c; it has no interval in rows where x is null."""
     is_call = str(node.this).upper() in ("COALESCE", "IFNULL", "NVL") and len(node.expressions) == 2
     return is_call and _number(node.expressions[1].unnest()) is not None
 

@@ -539,9 +539,10 @@ class CoreBuilder:
 
 
 def _check_call(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` for a function of columns that is neither an aggregate here nor free over released rows.
+    """Raise `InvalidParameter` if `node` calls a function of columns that is no aggregate and not allowed in free SQL.
 
-    Without this check the message would be about the columns in its arguments, as if they only had to be grouped.
+    Without this check the message would be about the columns in the call's arguments, as if they only had to be
+    grouped.
     """
     function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
     if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):

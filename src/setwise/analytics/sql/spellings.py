@@ -1,7 +1,7 @@
-"""Rewriting of what other SQL dialects write into the forms that the rest of this package reads.
+"""Rewriting of spellings of other SQL dialects into the plain forms that the other modules of this package read.
 
 Each rewriting keeps the meaning, and happens right after the text is parsed, before anything is decided about privacy.
-So whatever is refused for the plain form is refused for the other spelling, too.
+So a spelling is refused whenever its plain form is refused.
 """
 
 import re
@@ -23,9 +23,10 @@ _WIDTH = re.compile(r"(\d+)(?:\.0+)?\s*([A-Za-z]+?)s?")
 
 
 def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
-    """Return the syntax tree with every spelling of another dialect replaced, in place where possible.
+    """Return the syntax tree `tree` with every spelling of another dialect replaced by its plain form.
 
-    A result column without an alias keeps the name that its text had before.
+    The tree is changed in place where possible. A result column without an alias keeps the name that its text had
+    before.
     """
     for select in list(tree.find_all(exp.Select)):
         _join_by_where(select)
@@ -44,7 +45,7 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
 
 
 def _plain_form(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of one syntax node; the node itself if it is no spelling of another dialect."""
+    """Return the plain form of the syntax node `node`; the node itself if it is no spelling of another dialect."""
     match node:
         case exp.Window() if _name(node.this) == "RATIO_TO_REPORT" and len(node.this.expressions) == 1:
             return _ratio_to_report(node)
@@ -65,7 +66,7 @@ def _name(node: exp.Expr) -> str:
 
 
 def _integer(node: exp.Expr) -> int | None:
-    """Return the whole number that a constant states, such as 250 for 250.0; None for anything else."""
+    """Return the whole number that the constant `node` states, such as 250 for 250.0; None for any other node."""
     inner = node.unnest()
     if type(inner) is exp.Neg:
         number = _integer(inner.this)
@@ -89,7 +90,7 @@ def _binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def _ratio_to_report(node: exp.Expr) -> exp.Expr:
-    """Return x / NULLIF(SUM(x) OVER (..), 0) for RATIO_TO_REPORT(x) OVER (..)."""
+    """Return the plain form of `node`, RATIO_TO_REPORT(x) OVER (..): x / NULLIF(SUM(x) OVER (..), 0)."""
     (value,) = node.this.expressions
     total = node.copy()
     total.set("this", _call("SUM", value))
@@ -97,7 +98,10 @@ def _ratio_to_report(node: exp.Expr) -> exp.Expr:
 
 
 def _power(node: exp.Expr) -> exp.Expr:
-    """Return the product of n factors x for POWER(x, n) over a row; other calls are returned unchanged."""
+    """Return the plain form of `node`, POWER(x, n) over the columns of a row: a product of n factors x.
+
+    Other calls, such as POWER of an aggregate, are returned unchanged.
+    """
     if len(node.expressions) != 2 or has_aggregate(node):
         return node
     base, exponent = node.expressions
@@ -111,7 +115,7 @@ def _power(node: exp.Expr) -> exp.Expr:
 
 
 def _whole_quotient(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """Return the quotient of two numbers without its decimals, as DIV and // compute it: -7 // 2 is -3."""
+    """Return a syntax node for `left` / `right` without its decimals, as DIV and // compute it: -7 // 2 is -3."""
     quotient = _binary(exp.Div, left, right)
     return _binary(exp.Mul, _call("SIGN", quotient), exp.Floor(this=_call("ABS", quotient)))
 
@@ -121,7 +125,10 @@ def _div(node: exp.Expr) -> exp.Expr:
 
 
 def _width_bucket(node: exp.Expr) -> exp.Expr:
-    """Return CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 ELSE .. END for WIDTH_BUCKET(x, low, high, n)."""
+    """Return the plain form of `node`, WIDTH_BUCKET(x, low, high, n): a CASE expression for the number of the bucket.
+
+    The number is 0 for x below low, n + 1 from high on, and 1 to n in between.
+    """
     if len(node.expressions) != 4:
         return node
     value, low, high, count = node.expressions
@@ -137,9 +144,10 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return DATE_TRUNC('hour', x) for TIME_BUCKET('1 hour', x) and for DATE_BIN('1 hour', x, a midnight).
+    """Return the plain form of `node`: DATE_TRUNC('hour', x) for TIME_BUCKET('1 hour', x).
 
-    Buckets of several hours are returned unchanged, because a computed time is no group key.
+    DATE_BIN('1 hour', x, a midnight) has the same plain form. Buckets of several hours are returned unchanged, because
+    a computed time is no group key.
     """
     arguments = node.expressions
     is_bin = _name(node) == "DATE_BIN"
@@ -168,7 +176,10 @@ def _is_midnight(node: exp.Expr) -> bool:
 
 
 def _months_since_zero(node: exp.Expr) -> exp.Expr:
-    """Return DATE_TRUNC('month', x) for DATEADD(month, DATEDIFF(month, 0, x), 0), as SQL Server truncates dates."""
+    """Return the plain form of `node`, DATEADD(month, DATEDIFF(month, 0, x), 0): DATE_TRUNC('month', x).
+
+    SQL Server truncates dates in this way, and also to other units than months. Other calls are returned unchanged.
+    """
     if len(node.expressions) != 3 or _name(node.expressions[1]) != "DATEDIFF":
         return node
     unit, difference, zero = node.expressions
@@ -191,10 +202,10 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _bins(node: exp.Expr) -> exp.Expr:
-    """Return FLOOR(x / w) * w, or FLOOR((x - a) / w) * w + a, in whole numbers for bins as BI tools write them.
+    """Return the plain form of `node`, a sum or product by which a BI tool computes bins: FLOOR(x / w) * w.
 
-    Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Other sums and products are returned
-    unchanged.
+    For bins that begin at a the plain form is FLOOR((x - a) / w) * w + a; w and a are whole numbers. Metabase writes
+    (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Other sums and products are returned unchanged.
     """
     product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
     if start is None or type(product) is not exp.Mul or isinstance(node.parent, exp.Add):
@@ -219,7 +230,10 @@ def _bins(node: exp.Expr) -> exp.Expr:
 
 
 def _compared_times(node: exp.Expr) -> exp.Expr:
-    """Return a > b + INTERVAL .. for a - b > INTERVAL .., because only times are compared, and not intervals."""
+    """Return the plain form of the comparison `node`, a - b > INTERVAL ..: a > b + INTERVAL ..
+
+    Only times can be compared, and not intervals. Other comparisons are returned unchanged.
+    """
     left, right = node.this.unnest(), node.args["expression"].unnest()
     if type(left) is exp.Sub and type(right) is exp.Interval:
         later = exp.Add(this=left.args["expression"].copy(), expression=right.copy())
@@ -231,7 +245,7 @@ def _compared_times(node: exp.Expr) -> exp.Expr:
 
 
 def _order_by_all(select: exp.Expr) -> None:
-    """Replace ORDER BY ALL by the numbers of all result columns, in place."""
+    """Replace ORDER BY ALL in `select` by the numbers of all result columns, in place."""
     order = select.args.get("order")
     if order is None or len(order.expressions) != 1:
         return
@@ -248,7 +262,7 @@ def _order_by_all(select: exp.Expr) -> None:
 
 
 def _join_by_where(select: exp.Expr) -> None:
-    """Move equalities of columns from WHERE to the joins of FROM a, b WHERE a.x = b.y, in place.
+    """Change FROM a, b WHERE a.x = b.y in `select` to FROM a JOIN b ON a.x = b.y, in place.
 
     A table that no equality connects with an earlier one stays a CROSS JOIN. Nothing changes if a table has a join of
     another kind, because the order of the joins may then matter.
@@ -285,7 +299,10 @@ def _is_cross(join: exp.Expr) -> bool:
 
 
 def _connects(node: exp.Expr, alias: str, placed: set[str]) -> bool:
-    """Return whether a condition is the equality of a column of `alias` with a column of a table of `placed`."""
+    """Return whether `node` is an equality of a column of the table `alias` with a column of a table in `placed`.
+
+    `placed` has the aliases, in lower case, of the tables that are joined already.
+    """
     equal = node.unnest()
     if type(equal) is not exp.EQ:
         return False

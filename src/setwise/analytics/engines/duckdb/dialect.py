@@ -82,9 +82,9 @@ class DuckDBDialect(Dialect):
     def null_if(self, value: str, *others: str) -> str:
         """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
 
-        DuckDB replaces NULLIF(x, y) by a CASE that has x twice, before it plans. Its time would double with every
-        nested call: seven nested sums took 17 s. So `value` is repeated only if nothing in it is, and otherwise becomes
-        the element of a list, which a lambda function reads.
+        DuckDB replaces NULLIF(x, y) by a CASE that contains x twice, before it plans, so its planning time would double
+        with every nested call: seven nested sums took 17 s. Therefore `value` is written twice only if it contains no
+        such CASE itself. Otherwise it becomes the only element of a list, which a lambda function reads.
         """
         is_short = "CASE " not in value and "lambda " not in value
         tested = value if is_short else "kept"
