@@ -62,7 +62,7 @@ def release_texts(
 def is_same_release(one: str, other: str) -> bool:
     """Return whether `one` and `other`, two released texts of a period, have the same numbers.
 
-    The order in which they list new groups does not matter: versions before 1.0 listed them in another order, and
+    The order in which they list new groups does not matter: earlier versions listed them in the order of the data, and
     series that those versions opened continue.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
