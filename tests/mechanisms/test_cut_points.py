@@ -11,7 +11,18 @@ from exact_laws import ExhaustedError, Script, probabilities
 from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise, gaussian_law
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
-from setwise.mechanisms.sampling.inverse_cdf import OneSided, RoundedGaussian, TwoSided, cut_points, draw
+from setwise.mechanisms.sampling.fixed_point import FixedInterval
+from setwise.mechanisms.sampling.inverse_cdf import (
+    OneSided,
+    RoundedGaussian,
+    TwoSided,
+    _integral,
+    _Series,
+    cut_points,
+    draw,
+    rounded_weights,
+    weights,
+)
 
 LAWS = [
     *(LaplaceNoise(scale=Fraction(s)) for s in ("0.1", "0.7", "1", "2", "3", "10", "12.3")),
@@ -53,6 +64,57 @@ def test_floors_are_those_of_the_distribution_function(noise, width):
         last = table.smallest + len(table.floors)
         if last in expected and last != -start:
             assert expected[last] == 2**width - 1 == table.floors[-1]
+
+
+def true_weight(law, z):
+    """Return the weight of z, to the precision of mpmath's context."""
+    if isinstance(law, RoundedGaussian):
+        return true_weight_from(law, z) - true_weight_from(law, z + 1)
+    return mpmath.exp(-(law.first * z + law.second * z * (z - 1) / 2))
+
+
+def true_weight_from(law, z):
+    """Return the weight of z and all larger numbers under a rounded Gaussian."""
+    return mpmath.sqrt(mpmath.pi * law.variance / 2) * mpmath.erfc((2 * z - 1) / mpmath.sqrt(8 * law.variance))
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+@pytest.mark.parametrize("precision", [24, 60])
+def test_bounds_hold_the_true_weights_and_are_close(noise, precision):
+    """With so few bits every rounding shows, which wider tables hide."""
+    law = law_of(noise)
+    gaussian = isinstance(law, RoundedGaussian)
+    found, beyond = (rounded_weights if gaussian else weights)(law, precision, negligible=1 << precision // 2)
+    with mpmath.workprec(200):
+        for z, (low, high) in enumerate(found):
+            assert low <= true_weight(law, z) * 2**precision <= high
+            assert high - low <= 40 + 6 * z
+        later = 0
+        if gaussian:
+            later = true_weight_from(law, len(found))
+        elif law.bound is None:
+            later = sum(true_weight(law, z) for z in range(len(found), len(found) + 600))
+        assert later * 2**precision <= beyond
+
+
+def series_by_intervals(variance, z, precision):
+    """The series of `_Series.at` in interval arithmetic, in which every operation rounds outwards."""
+    a = FixedInterval.of(Fraction(z * z) / (4 * variance * variance), precision)
+    power, total = FixedInterval.of(Fraction(1), precision), FixedInterval(0, 0)
+    m = 0
+    while True:
+        total = total.plus(power.times(_integral(m, variance, precision), precision))
+        grow = (2 * m + 1) * (2 * m + 2)
+        if 2 * a.high <= grow << precision and power.high <= 1:
+            return total.raised(1)
+        power = power.times(a, precision).over(grow)
+        m += 1
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 16), Fraction(1, 2), Fraction(3), Fraction(1000, 7)], ids=str)
+def test_bare_integers_are_rounded_as_intervals_are(variance):
+    for precision, z in itertools.product((6, 20, 70), range(0, 24, 3)):
+        assert _Series(variance, precision).at(z) == series_by_intervals(variance, z, precision)
 
 
 def test_a_digit_has_its_geometric_law():

@@ -24,8 +24,14 @@ MUTANTS = (
     Mutant(
         "rounded Gaussian: weights of intervals one half to the right",
         "sampling/inverse_cdf.py",
-        "Fraction(z * z) / (4 * self._variance * self._variance)",
-        "Fraction(z * (z + 1)) / (4 * self._variance * self._variance)",
+        "square = z * z * self._quarter.numerator",
+        "square = z * (z + 1) * self._quarter.numerator",
+    ),
+    Mutant(
+        "rounded Gaussian: upper bounds of weights rounded down",
+        "sampling/inverse_cdf.py",
+        "high -= -power_high * factor_high >> precision",
+        "high += power_high * factor_high >> precision",
     ),
     Mutant(
         "rounded Gaussian: coin without its square term",
