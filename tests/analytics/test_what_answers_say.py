@@ -64,6 +64,35 @@ def test_every_form_of_an_answer_says_what_was_left_out(bounded, tmp_path):
     assert PrivateAnswer.from_stored(bounded.stored()) == bounded
 
 
+def test_the_first_screen_says_what_is_left_out_and_hidden_in_one_breath(bounded):
+    """The whole text took eight lines under a table of ten; the short one still says both, and where text is printed."""
+    bounds = "At most 5 values of dest are counted for each tailnum, others are left out."
+    assert bounded.summary.startswith(f"Users. {bounds} {HIDDEN} ")
+    assert bounded.summary.endswith("the number counted.")
+    assert str(bounded).splitlines()[-2] == bounds
+    assert PrivateAnswer.from_stored(bounded.stored()).summary == bounded.summary
+
+
+def test_the_first_screen_states_the_shares_that_found_bounds_leave_out():
+    with setwise.open(TABLE, user="tailnum", name="flights") as session:
+        text = "SELECT dest, COUNT(*) AS n, AVG(minutes) AS m FROM flights GROUP BY dest"
+        answer = session.sql(text, epsilon=9, delta=1e-6).answer
+    share = r"about [\d.]+% \[[\d.]+%, [\d.]+%\]"
+    of_groups = rf"At most \d+ values of dest \({share} of the first \d+ left out, and all beyond\) and "
+    of_rows = rf"\d+ rows in each group( \({share} of the first \d+ left out, and all beyond\))? are counted for each "
+    clipped = rf"tailnum; each user's own mean of minutes is clipped to \d+ \.\. \d+( \({share} of users\))?\. "
+    assert re.match(of_groups + of_rows + clipped + "Groups with fewer than about", answer.summary)
+    assert len(answer.summary) < 450 < len(answer.left_out)
+
+
+def test_an_answer_of_an_earlier_version_is_shown_with_its_whole_text(bounded):
+    record = json.loads(bounded.stored())
+    del record["brief"], record["hidden"]
+    earlier = PrivateAnswer.from_record(record)
+    assert f"{LEFT_OUT} {HIDDEN}" in earlier.summary
+    assert LEFT_OUT in str(earlier)
+
+
 def test_every_form_of_an_answer_over_private_groups_says_that_small_groups_may_be_hidden(bounded):
     """Eight of 21 occupations came out, and nothing beside them said that there are others."""
     hidden = HIDDEN[:1].lower() + HIDDEN[1:-1]

@@ -22,10 +22,11 @@ from setwise.accounting.promises import (
     rounded_down,
     unit_nouns,
 )
+from setwise.analytics.present.text import NUMBER_COUNTED
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
-from setwise.mechanisms.release import Estimate, Item
+from setwise.mechanisms.release import UNRELIABLE, Estimate, Item
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +154,8 @@ class PrivateAnswer(Exportable):
       each item, and is empty if an item has a single count.
     - `found` holds what a private search found, by name: the bounds of each column whose bounds the question left open,
       the contribution bound, and the `rounds` in which private groups were found.
-    - `left_out` says which rows the numbers do not include because contributions are bounded.
+    - `left_out` says which rows the numbers do not include because contributions are bounded. `brief` says the same in
+      one sentence, and `hidden` which groups may be missing; `summary` has both, as the first screen shows them.
     - `axes` says for each group column whether its labels are names, numbers or times.
     - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; `items` are then the
       items of the last SELECT. `parts` is empty for other answers.
@@ -181,6 +183,8 @@ class PrivateAnswer(Exportable):
     statistics: tuple[str, ...] = ()
     found: Mapping[str, object] = field(default_factory=dict)
     left_out: str = ""
+    brief: str = ""
+    hidden: str = ""
     axes: tuple[str, ...] = ()
     parts: "tuple[PrivateAnswer, ...]" = ()
     unit: str = field(default="user", compare=False)
@@ -194,7 +198,29 @@ class PrivateAnswer(Exportable):
 
     def __str__(self) -> str:
         lines = [f"{in_words(each.label)}{_describe_numbers(each, self.statistics)}" for each in self.items]
-        return "\n".join([*lines, f"({self.reason}; {epsilon_at_delta(self.epsilon.upper, self.delta)})"])
+        return "\n".join([*lines, *self.closing_lines()])
+
+    def closing_lines(self) -> list[str]:
+        """Return the last lines of an answer that is printed: what bounds leave out, if anything, and its cost."""
+        bounds = [self.brief or self.left_out] if self.left_out else []
+        return [*bounds, f"({self.reason}; {epsilon_at_delta(self.epsilon.upper, self.delta)})"]
+
+    @property
+    def summary(self) -> str:
+        """What the numbers are, in as few sentences as say it: counted, left out, hidden, and the intervals' promise.
+
+        `measure`, `left_out` and `interval_note` have the whole. An answer that an earlier version stored has no short
+        form of `left_out`, which then stands here in full.
+        """
+        counted = "" if self.statistics else self.heading
+        if self.brief:
+            counted = counted.partition(",")[0]
+        bounds = (self.brief, self.hidden) if self.brief or self.hidden else (self.left_out,)
+        version = f"Version {self.version} of the table." if self.version else ""
+        intervals = self.interval_note.partition(". ")[0].rstrip(".").replace(NUMBER_COUNTED, "the number counted")
+        marked = UNRELIABLE if UNRELIABLE in self.interval_note else ""
+        named = f"{counted[:1].upper()}{counted[1:]}." if counted else ""
+        return " ".join(filter(None, [named, version, *bounds, intervals and f"{intervals}.", marked]))
 
     @property
     def heading(self) -> str:
@@ -292,7 +318,8 @@ class PrivateAnswer(Exportable):
         alone = {} if self.alone is None else {"alone": [*self.alone]}
         named = {name: list(names) for name in ("groups", "statistics", "axes") if (names := getattr(self, name))}
         parts = {"parts": [json.loads(each.stored()) for each in self.parts]} if self.parts else {}
-        record = {**self.to_dict(), **more, **alone, **named, **parts}
+        short = {name: text for name in ("brief", "hidden") if (text := getattr(self, name))}
+        record = {**self.to_dict(), **more, **alone, **named, **parts, **short}
         return "{" + ",".join(f'"{name}":{_in_pieces(record[name])}' for name in sorted(record)) + "}"  # plain names
 
     @classmethod
@@ -309,6 +336,8 @@ class PrivateAnswer(Exportable):
             statistics=tuple(record.get("statistics", ())),
             found=record.get("found", {}),
             left_out=record.get("left_out", ""),
+            brief=record.get("brief", ""),
+            hidden=record.get("hidden", ""),
             axes=tuple(record.get("axes", ())),
             parts=tuple(cls.from_record(part) for part in record.get("parts", ())),
             mechanism=record["mechanism"],

@@ -24,6 +24,7 @@ from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.suggestions import suggest_parameters
 from setwise.analytics.present.order import arrange_items
 from setwise.analytics.present.text import (
+    brief_bounds_note,
     counted_number,
     ending,
     found_shares_notes,
@@ -457,9 +458,13 @@ def _with_found_bounds(
         f"{name} {_in_words(value)}" for name, value in shown_bounds.items() if not isinstance(value, dict)
     )
     clipped = clipped_shares(bounded, planned.query, drawn)
-    notes = found_shares_notes(bounded, planned.query, planned.aggregation.user, drawn.left_out, drawn.rows, clipped)
+    user = planned.aggregation.user
+    notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, drawn.rows, clipped)
+    shares = [each.left_out for each in drawn.rows]
+    is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
     return replace(
         answer,
+        brief=answer.brief if is_lowered else brief_bounds_note(bounded, user, drawn.left_out, shares, clipped),
         interaction=planned.plan.interaction,
         epsilon=planned.plan.epsilon,
         delta=planned.plan.delta,
@@ -518,6 +523,8 @@ def _answer(
         confidence=float(plan.error.confidence),
         interval_note=note,
         left_out=" ".join(filter(None, (left_out_note(query, planned.aggregation.user), hidden))),
+        brief=brief_bounds_note(query, planned.aggregation.user),
+        hidden=hidden,
         axes=planned.axes,
         hint=suggest_parameters(query, planned.total, weighable=planned.rounds is not None)
         if short and planned.total is not None

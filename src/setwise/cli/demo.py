@@ -103,7 +103,7 @@ def _ask_sql(console: "Console", title: str, sql: str, session: "Session", truth
     console.print(f"[bold]{title}[/bold]\n   {sql}", soft_wrap=True)
     result = session.sql(sql, epsilon=_EPSILON, delta=_DELTA)
     console.print(sql_table(result, console.width, truth))
-    console.print(f"   {result.answer.left_out}\n" if result.answer.left_out else "")
+    console.print(f"   {result.answer.summary}\n" if result.answer.left_out else "")
 
 
 def _place(keep: Path | None) -> Path | None:

@@ -181,7 +181,7 @@ def show_answer(
         console.print(answer_table(answer, width) if isinstance(answer, PrivateAnswer) else sql_table(answer, width))
     if not isinstance(answer, PrivateAnswer) and answer.problem:
         console.print(f"{answer.problem}; these are the released rows", markup=False, highlight=False)
-    if not isinstance(answer, PrivateAnswer) and answer.bounds:
+    if details and not isinstance(answer, PrivateAnswer) and answer.bounds:
         bounds = "; ".join(
             f"{stated['of']} {number(stated['low'])} to {number(stated['high'])} ({stated['source']})"
             for stated in answer.bounds
@@ -335,7 +335,7 @@ def _notes(
     from rich.text import Text
 
     lines = [
-        ("numbers", " ".join(filter(None, (_numbers_in_words(answer), more)))),
+        ("numbers", " ".join(filter(None, (answer.summary, more)))),
         ("promise", answer.promise),
         ("cost", _cost_in_words(answer, status, allowed)),
     ]
@@ -348,6 +348,7 @@ def _notes(
         lines += [
             ("list", f"{done}: {answer.reason}"),
             ("measure", answer.measure),
+            ("left out", answer.left_out),
             ("intervals", answer.interval_note),
             ("formally", answer.guarantee),
             ("spent", ", ".join(use_in_words(use) for use in answer.spent)),
@@ -362,17 +363,6 @@ def _notes(
         if text:
             notes.add_row(name, Text(text))
     return notes
-
-
-def _numbers_in_words(answer: "PrivateAnswer") -> str:
-    """Return sentences: what an answer's numbers count, what they leave out, and what their intervals promise."""
-    from setwise.mechanisms.release import UNRELIABLE
-
-    intervals = answer.interval_note.partition(". ")[0].rstrip(".")
-    version = f"Version {answer.version} of the table." if answer.version else ""
-    sentences = [f"{answer.heading[:1].upper()}{answer.heading[1:]}.", version, answer.left_out]
-    marked = UNRELIABLE if UNRELIABLE in answer.interval_note else ""
-    return " ".join(filter(None, [*sentences, f"{intervals}." if intervals else "", marked]))
 
 
 def _cost_in_words(answer: "PrivateAnswer", status: "AccountStatus | None", allowed: float | None = None) -> str:

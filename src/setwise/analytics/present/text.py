@@ -41,6 +41,9 @@ def visible_text(text: str) -> str:
 EXACT_NUMBER = "the exact number"
 """How notes name the number that an interval contains if every row is counted."""
 
+NUMBER_COUNTED = f"{EXACT_NUMBER} of what is counted"
+"""How notes name the number that an interval contains if bounds leave out rows or groups, or clip values."""
+
 
 def counted_number(query: Query) -> str:
     """Return a phrase that names the number that the confidence intervals of the query's answer contain.
@@ -48,7 +51,7 @@ def counted_number(query: Query) -> str:
     The phrase is "the exact number" if each number is about the whole table. If bounds leave out rows or groups, or
     clip values, the table's own number may differ, and the phrase is "the exact number of what is counted".
     """
-    return f"{EXACT_NUMBER} of what is counted" if left_out_note(query, "user") else EXACT_NUMBER
+    return NUMBER_COUNTED if left_out_note(query, "user") else EXACT_NUMBER
 
 
 def left_out_note(query: Query, user: str) -> str:
@@ -60,12 +63,7 @@ def left_out_note(query: Query, user: str) -> str:
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
-        groups = query.groups
-        one = query.contributions == 1
-        value = "value" if one else "values"
-        if len(groups) > 1:
-            value = "combination" if one else "combinations"
-        bounds.append(f"{query.contributions:,} {value} of {' and '.join(groups)}")
+        bounds.append(_groups_in_words(query))
     where = " in each group" if query.item is not None else ""
     kept = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
     bounds += [f"{most}{where}" for most in kept]
@@ -82,6 +80,69 @@ def left_out_note(query: Query, user: str) -> str:
     if not sentences:
         return ""
     return f"{'. '.join(sentences)}, so {_difference(query.statistics)}."
+
+
+def brief_bounds_note(
+    query: Query,
+    user: str,
+    left_out: LeftOutShare | None = None,
+    rows: Sequence[LeftOutShare] = (),
+    clipped: Mapping[str, ClippedShare] | None = None,
+) -> str:
+    """Return one sentence with the bounds of `query` and the shares that they leave out; "" if it has no bound.
+
+    It is the short form of `left_out_note` and `found_shares_notes`, for the lines below an answer. `user` is the name
+    of the column that tells users apart. The shares are those of bounds that were found privately: `left_out` for the
+    groups of a user, `rows` for the counts of rows in their order, and `clipped` by the name of a statistic. A share
+    that is not given, or whose interval says nothing, is not stated.
+    """
+    bounds = []
+    if query.item is not None and query.contributions is not None:
+        bounds.append(f"{_groups_in_words(query)}{_share_in_brief(left_out)}")
+    where = " in each group" if query.item is not None else ""
+    shares = [*rows, *[None] * len(query.statistics)]
+    kept = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
+    bounds += [f"{most}{where}{_share_in_brief(share)}" for most, share in zip(kept, shares, strict=False)]
+    clauses = []
+    if bounds:
+        verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
+        others = "" if "left out" in "".join(bounds) else ", others are left out"
+        clauses.append(f"At most {' and '.join(bounds)} {verb} counted for each {user}{others}")
+    for statistic in query.statistics:
+        if statistic.clipped_values:
+            clauses.append(statistic.clipped_values + _clipped_in_brief((clipped or {}).get(statistic.name)))
+        if statistic.user_weight_note and "user's own" not in statistic.clipped_values:  # which says as much of a mean
+            clauses.append(statistic.user_weight_note[:1].lower() + statistic.user_weight_note[1:])
+    clauses = list(dict.fromkeys(clauses))
+    return f"{_capitalized('; '.join(clauses))}." if clauses else ""
+
+
+def _share_in_brief(left_out: LeftOutShare | None) -> str:
+    if left_out is None or left_out.upper - left_out.lower > _UNKNOWN_SHARE:
+        return ""
+    return f" (about {_share_interval(left_out)} of the first {left_out.of_first:,} left out, and all beyond)"
+
+
+def _clipped_in_brief(clipped: ClippedShare | None) -> str:
+    if clipped is None or clipped.upper - clipped.lower > _UNKNOWN_CLIPPED:
+        return ""
+    return f" (about {_share_interval(clipped)} of users)"
+
+
+def _share_interval(share: LeftOutShare | ClippedShare) -> str:
+    """Return a noisy share with its interval, such as "3.2% [0%, 21%]"."""
+    interval = f"[{_percent(share.lower, math.floor)}, {_percent(share.upper, math.ceil)}]"
+    return f"{_percent(share.share, round)} {interval}"
+
+
+def _groups_in_words(query: Query) -> str:
+    """Return the contribution bound with what it bounds, such as "5 values of dest"; the query must have both."""
+    groups, most = query.groups, query.contributions
+    one = most == 1
+    value = "value" if one else "values"
+    if len(groups) > 1:
+        value = "combination" if one else "combinations"
+    return f"{most:,} {value} of {' and '.join(groups)}"
 
 
 def _difference(statistics: Sequence[Statistic]) -> str:
@@ -156,8 +217,7 @@ def found_shares_notes(
         if share.upper - share.lower > _UNKNOWN_CLIPPED:
             notes.append(f"How many users the bounds of {name} clip cannot be told within this epsilon.")
         else:
-            interval = f"[{_percent(share.lower, math.floor)}, {_percent(share.upper, math.ceil)}]"
-            notes.append(f"The bounds of {name} clip about {_percent(share.share, round)} {interval} of users{drawn}.")
+            notes.append(f"The bounds of {name} clip about {_share_interval(share)} of users{drawn}.")
     return notes
 
 
@@ -170,10 +230,9 @@ def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
-    interval = f"[{_percent(left_out.lower, math.floor)}, {_percent(left_out.upper, math.ceil)}]"
     return (
-        f"About {_percent(left_out.share, round)} {interval} of the first {left_out.of_first:,} {counted} are left "
-        f"out, and all beyond the first {left_out.of_first:,}, however many those are."
+        f"About {_share_interval(left_out)} of the first {left_out.of_first:,} {counted} are left out, and all beyond "
+        f"the first {left_out.of_first:,}, however many those are."
     )
 
 

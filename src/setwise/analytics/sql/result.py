@@ -232,7 +232,7 @@ class SqlAnswer(Exportable):
         if self.computed is None:
             return str(self.answer)
         lines = [", ".join(f"{name} {_cell_text(cell)}" for name, cell in row.items()) for row in self.computed]
-        return "\n".join([*lines, str(self.answer).splitlines()[-1]])
+        return "\n".join([*lines, *self.answer.closing_lines()])
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that `setwise sql --json` prints; scripts depend on its keys, which stay the same."""
