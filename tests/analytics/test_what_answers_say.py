@@ -65,7 +65,7 @@ def test_every_form_of_an_answer_says_what_was_left_out(bounded, tmp_path):
 
 
 def test_the_first_screen_says_what_is_left_out_and_hidden_in_one_breath(bounded):
-    """The whole text took eight lines under a table of ten; the short one still says both, and where text is printed."""
+    """The whole text took eight lines under a table of ten rows; the short one still says both."""
     bounds = "At most 5 values of dest are counted for each tailnum, others are left out."
     assert bounded.summary.startswith(f"Users. {bounds} {HIDDEN} ")
     assert bounded.summary.endswith("the number counted.")

@@ -297,3 +297,108 @@ def test_an_accuracy_without_a_bound_on_groups_names_the_option(sales):
 def test_a_statement_may_begin_with_a_comment(sales, comment):
     done = run(*sql(f"{comment}\nSELECT COUNT(DISTINCT user) AS n FROM sales", sales))
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "words"),
+    [
+        ("price", lambda amount: f"${amount}.50", "have '$' beside them"),
+        ("share", lambda amount: f"{amount / 10}%", "have '%' beside them"),
+        ("price", lambda amount: f"€ {amount}", "have '€' beside them"),
+        ("amount", lambda amount: f"({amount})" if amount % 2 else str(amount), "have parentheses for a minus"),
+    ],
+)
+def test_numbers_with_a_sign_beside_them_come_with_a_command_that_takes_it_out(folder, name, cell, words):
+    """`check` called such a column text, and the question sent its reader back to `check`."""
+    path = folder / "signs.csv"
+    path.write_text("".join([f"user,{name}\n", *(f"{row[0]},{cell(row[2])}\n" for row in ROWS)]))
+    asked = ("sum", path, "--user", "user", "--value", name, "--low", "-5000", "--high", "5000", "--epsilon", "9")
+    message = refusal(*asked, "--type", f"{name}=float")
+    assert f"numbers of {name!r} {words}" in message
+    assert f"numbers of {name!r} {words}" in run("check", path).output
+    command = re.search(r"(sed .*? > \S.*?\.csv'?)(?=;|$)", message)
+    assert command is not None, message
+    subprocess.run(command[1], shell=True, check=True)  # as the message writes it
+    clean = folder / "signs.clean.csv"
+    asked = ("sum", clean, *asked[2:], "--type", f"{name}=float", "--json")
+    assert run(*asked).exit_code == 0
+
+
+def test_a_last_line_with_a_total_is_noted(sales):
+    """The total counts as one more user: a sum over users was 3% too high without a word."""
+    with sales.open("a") as file:
+        file.write(f"Total,,{sum(row[2] for row in ROWS)},,,\n")
+    asked = ("sum", sales, "--user", "user", "--value", "amount", "--type", "amount=integer", "--low", "0", "--high")
+    done = run(*asked, "9999", "--epsilon", "1")
+    note = "its last line has the cell 'Total': if the line is a total and no row, take it out"
+    assert note in done.stderr
+    assert note in run("check", sales).output
+    sales.write_text(sales.read_text().replace("Total", "600"))
+    assert "take it out" not in run(*asked, "9999", "--epsilon", "1").stderr + run("check", sales).output
+
+
+def test_a_dash_is_named_with_the_other_words_for_empty_cells(folder):
+    path = folder / "nulls.csv"
+    words = ("NULL", "-", "NO")
+    path.write_text("".join(["user,country\n", *(f"{row[0]},{words[row[0] % 3]}\n" for row in ROWS)]))
+    done = run("top-k", path, "--user", "user", "--item", "country", "-k", "1", "--epsilon", "1", "--delta", "1e-6")
+    assert "400 cells of 'country' are '-' or 'NULL'" in done.stderr
+    assert "--null - --null NULL" in done.stderr
+    asked = ("top-k", path, "--user", "user", "--item", "country", "-k", "1", "--epsilon", "1", "--delta", "1e-6")
+    assert "--null" not in run(*asked, "--null", "-", "--null", "NULL").stderr
+
+
+def test_a_line_with_the_separator_is_skipped_as_the_refusal_says(folder):
+    """Excel writes `sep=;` above the header; the refusals led to columns called `sep` and `column_2`."""
+    path = folder / "excel.csv"
+    lines = ["sep=;", "user;country", *(f"{row[0]};{row[1]}" for row in ROWS)]
+    path.write_text("\r\n".join(lines) + "\r\n", encoding="utf-8-sig")
+    asked = ("top-k", path, "--user", "user", "--item", "country", "-k", "1", "--epsilon", "1", "--delta", "1e-6")
+    message = refusal(*asked)
+    assert "--separator ';' --skip-lines 1" in message
+    assert "--skip-lines 1" in refusal(*asked, "--separator", ";")
+    assert run(*asked, "--separator", ";", "--skip-lines", "1").exit_code == 0
+
+
+def test_blanks_around_cells_are_noted(folder):
+    """WHERE country = 'NO' finds nothing in a column of ' NO'."""
+    path = folder / "blanks.csv"
+    path.write_text("".join(["user, country\n", *(f"{row[0]}, {row[1]}\n" for row in ROWS)]))
+    asked = ("top-k", path, "--user", "user", "--item", "country", "-k", "1", "--epsilon", "1", "--delta", "1e-6")
+    assert "cells of 'country' begin or end with blanks, which belong to the values" in run(*asked).stderr
+
+
+def test_a_statement_to_paste_names_a_file_as_it_was_written(sales, monkeypatch):
+    """`FROM "sales"."csv"` was proposed for FROM 'sales.csv', and names no file."""
+    monkeypatch.chdir(sales.parent)
+    message = refusal("sql", "SELECT MAX(amount) FROM 'sales.csv'", "--user", "user", "--epsilon", "1")
+    statement = message.partition("write: ")[2]
+    assert "FROM 'sales.csv'" in statement
+    typed = ("--type", "amount=integer")
+    assert run("sql", statement, "--user", "user", "--epsilon", "1", *typed).exit_code == 0
+
+
+def test_a_question_without_a_user_column_names_the_option(sales):
+    assert "--user COL" in refusal("sql", "SELECT COUNT(*) FROM sales", "--table", f"sales={sales}", "--epsilon", "1")
+
+
+def test_a_histogram_names_all_options_that_it_lacks_at_once(sales):
+    message = refusal("histogram", sales, "--user", "user", "--item", "country", "--epsilon", "1")
+    assert "--delta 1e-6 and --contributions auto" in message
+
+
+def test_a_name_that_is_a_column_and_an_alias_is_told_apart(sales):
+    """GROUP BY country means the column, so that the year was refused as not grouped, without a cause."""
+    text = "SELECT SUBSTR(iso, 1, 4) AS country, COUNT(*) AS n FROM sales GROUP BY country"
+    assert "GROUP BY country means the table's own column 'country'" in refusal(*sql(text, sales))
+
+
+def test_the_entries_of_a_report_are_named_as_it_writes_them(tmp_path):
+    report = tmp_path / "report.toml"
+    report.write_text("colour = 'red'\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "setwise", "run", str(report)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "'skip_lines'" in done.stderr
+    assert "--" not in done.stderr

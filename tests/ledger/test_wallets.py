@@ -329,3 +329,12 @@ def test_what_was_drawn_so_far_is_never_told_to_be_more_than_the_promise(sqlite_
     status = account.status()
     assert status.odometer.upper > status.epsilon.upper
     assert status.loss_so_far == status.epsilon.upper
+
+
+def test_a_spent_budget_has_nothing_left(ledger):
+    """`epsilon 8.8e-15 of 3 left` was what rounding left of six questions of epsilon 0.5."""
+    ledger.open_filter("ada", epsilon=3.0, delta=1e-6, rule="wallet")
+    account = ledger.account("ada")
+    for number in range(6):
+        account.charge(uses("pure:0.5"), key=str(number), request="q")
+    assert account.status().epsilon_left == 0

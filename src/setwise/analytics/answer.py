@@ -22,11 +22,10 @@ from setwise.accounting.promises import (
     rounded_down,
     unit_nouns,
 )
-from setwise.analytics.present.text import NUMBER_COUNTED
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
-from setwise.mechanisms.release import UNRELIABLE, Estimate, Item
+from setwise.mechanisms.release import NUMBER_COUNTED, UNRELIABLE, Estimate, Item
 
 if TYPE_CHECKING:
     import numpy as np

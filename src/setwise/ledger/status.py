@@ -164,7 +164,10 @@ class AccountStatus:
         by_wallet = _epsilon_left(self.terms, self.left, self.share_left)
         if not isinstance(self.terms.totals, WalletTotals) or math.isinf(self.largest):
             return by_wallet
-        by_sum = (self.terms.totals.limit - self.largest) * (1 - 1e-12)  # charges are rounded up to whole units
+        limit = self.terms.totals.limit
+        by_sum = (limit - self.largest) * (1 - 1e-12)  # charges are rounded up to whole units
+        if by_sum < 1e-9 * limit:
+            by_sum = 0.0  # what rounding leaves of a budget that is spent pays for no question
         return max(by_wallet, min(by_sum, self.terms.epsilon.upper))
 
     @property

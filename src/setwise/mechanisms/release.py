@@ -22,6 +22,12 @@ def with_noise(counts: NDArray[np.int64], noise: Noise, randomness: Randomness) 
     return counts + noise.draw(len(counts), randomness)
 
 
+EXACT_NUMBER = "the exact number"
+"""How notes name the number that an interval contains if every row is counted."""
+
+NUMBER_COUNTED = f"{EXACT_NUMBER} of what is counted"
+"""How notes name the number that an interval contains if bounds leave out rows or groups, or clip values."""
+
 UNRELIABLE = "Values marked unreliable may be noise alone: their groups are small against it."
 """The sentence below an answer in which some value is marked unreliable."""
 

@@ -284,7 +284,7 @@ def _check_words(entry: Mapping[str, Any], known: tuple[str, ...], place: str) -
     """
     for word in entry:
         if word not in known:
-            raise InvalidParameter(f"{place} has the unknown entry {word!r}; it may have {', '.join(known)}")
+            raise InvalidParameter(f"{place} has the unknown entry {word!r}; it may have {', '.join(map(repr, known))}")
 
 
 def _positive(name: str, value: object) -> float:

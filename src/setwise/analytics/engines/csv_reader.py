@@ -78,6 +78,8 @@ def read_header(file: BinaryIO, form: CsvFormat) -> Header:
     if not line:
         return Header(names=(), start=end, crlf=False)
     names = _names(line, form)
+    if problem := _separator_line(names, form):
+        raise UnreadableHeader(problem)
     if not form.certain and (problem := value_among(names) or _other_separator(names, form)):
         raise UnreadableHeader(problem)
     if not distinct(names):
@@ -149,6 +151,18 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
     return tuple(cell.replace(UNIT_SEPARATOR, form.separator).strip() for cell in cells)
 
 
+def _separator_line(names: tuple[str, ...], form: CsvFormat) -> str:
+    """Return an error message if `names` come from a line such as sep=;, which Excel writes above the header; else "".
+
+    `form` is the CSV format that was tried. The message names the options that read the file.
+    """
+    told = re.fullmatch(r'"?sep=(.)"?', form.separator.join(names), re.IGNORECASE | re.DOTALL)
+    if told is None:
+        return ""
+    separator = "" if told[1] == form.separator else f"--separator {written(told[1])} "
+    return f"its first line tells the separator and is no header: give {separator}--skip-lines {form.skip_lines + 1}"
+
+
 def _other_separator(names: tuple[str, ...], form: CsvFormat) -> str:
     """Return an error message if `names`, the header, is only one name that contains another common separator.
 
@@ -162,7 +176,7 @@ def _other_separator(names: tuple[str, ...], form: CsvFormat) -> str:
         return ""
     return (
         f"its header has one name with {SEPARATORS[likely]}: give --separator {written(likely)}, "
-        "or --header if it is one"
+        "or --header if it is one; setwise check finds all options together"
     )
 
 

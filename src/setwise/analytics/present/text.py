@@ -16,7 +16,7 @@ from setwise.analytics.statistics import STATISTICS, Statistic
 from setwise.mechanisms.contribution_bound import FoundContributions, LeftOutShare
 from setwise.mechanisms.doubling_bounds import ClippedShare
 from setwise.mechanisms.intervals import Interval
-from setwise.mechanisms.release import Release
+from setwise.mechanisms.release import EXACT_NUMBER, NUMBER_COUNTED, Release
 
 if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
@@ -36,13 +36,6 @@ def visible_text(text: str) -> str:
     (5, 'green tea')
     """
     return _CONTROLS.sub("\ufffd", text)
-
-
-EXACT_NUMBER = "the exact number"
-"""How notes name the number that an interval contains if every row is counted."""
-
-NUMBER_COUNTED = f"{EXACT_NUMBER} of what is counted"
-"""How notes name the number that an interval contains if bounds leave out rows or groups, or clip values."""
 
 
 def counted_number(query: Query) -> str:

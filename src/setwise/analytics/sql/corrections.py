@@ -179,6 +179,16 @@ def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
     return tree
 
 
+def with_paths(candidate: str, text: str) -> str:
+    """Return the statement `candidate` with file paths written as in `text`, the statement that it replaces.
+
+    A path in quotes after FROM is parsed as a qualified name, and 'users.csv' would come out as "users"."csv".
+    """
+    for path in re.findall(r"""(?<=['"])[^'"]+\.[^'"]+(?=['"])""", text):
+        candidate = candidate.replace(".".join(f'"{part}"' for part in path.split(".")), f"'{path}'")
+    return candidate
+
+
 _CLAUSE = re.compile(r"\bSELECT\s+WITH\s+\w+(\s+OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
 _TOP = re.compile(r"\b(TOP\s+\(?\d+\)?)\s+(PERCENT|WITH\s+TIES)\b", re.IGNORECASE)
 _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)

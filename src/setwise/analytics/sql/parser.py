@@ -23,7 +23,7 @@ from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
 from setwise.analytics.sql.clauses import own_nodes, private_first, read_tables
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
-from setwise.analytics.sql.corrections import corrections
+from setwise.analytics.sql.corrections import corrections, with_paths
 from setwise.analytics.sql.free import Shell, check_free, shell_of
 from setwise.analytics.sql.grouping_sets import has_grouping_sets, split_grouping_sets
 from setwise.analytics.sql.per_user import PerUserReader
@@ -106,7 +106,9 @@ def parse_sql(
         raise InvalidParameter(refusal) from None
     named = options.get("privacy_unit_column", user)
     if named is None:
-        raise InvalidParameter("name the user column: as privacy_unit_column in OPTIONS, or beside the query")
+        raise InvalidParameter(
+            "say which column tells users apart: add --user COL (`user` in Python), or privacy_unit_column in OPTIONS"
+        )
     if user is not None and named != user:
         raise InvalidParameter(
             f"the user column of this table is {user!r}, not {named!r}: leave out privacy_unit_column"
@@ -162,7 +164,7 @@ def _refusal(
         except (InvalidParameter, UnknownColumn, RecursionError):
             continue
         if accepted:
-            return f"{message}; write: {candidate}"
+            return f"{message}; write: {with_paths(candidate, text)}"
     return message
 
 

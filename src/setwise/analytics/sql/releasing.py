@@ -344,6 +344,17 @@ class CoreBuilder:
             )
         return node
 
+    def _ambiguous_alias(self) -> str:
+        """Return a clause for GROUP BY month if `month` is a column and also names something else that is selected.
+
+        The clause is part of an error message; it is "" if no group has such a name.
+        """
+        for each in self._groups:
+            if each.node.name in self._aliases and self._aliases[each.node.name] != each.node:
+                name = each.node.name
+                return f" (GROUP BY {name} means the table's own column {name!r}: give what you select another name)"
+        return ""
+
     def _is_user(self, node: exp.Expr) -> bool:
         return type(node.unnest()) is exp.Column and node.unnest().name == self._settings.user
 
@@ -435,7 +446,7 @@ class CoreBuilder:
         if type(node) is exp.Column:
             raise InvalidParameter(
                 f"the column {node.meta.get(WRITTEN, node.name)!r} is selected but not grouped: add it to GROUP BY, "
-                "or aggregate it"
+                f"or aggregate it{self._ambiguous_alias()}"
             )
         if isinstance(node, exp.Subquery):
             return self._free_subquery(node)

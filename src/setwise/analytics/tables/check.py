@@ -32,6 +32,7 @@ from setwise.analytics.tables.writing import (
     grammar_words,
     guess_grammar,
     may_be_thousands,
+    signs_note,
     thousands_note,
 )
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -236,6 +237,7 @@ class TableCheck:
     another kind, by name. The other fields are doubts for the data holder to decide: `other_dates` are date formats
     that read as many cells as the chosen format, `thousands` the columns of numbers in which a point may stand between
     thousands, and `doubtful` the words, by text column, that may stand for empty cells or for values, such as NA.
+    `remarks` are further sentences: about numbers with signs beside them, and about a last line with a total.
     """
 
     source: str
@@ -246,10 +248,11 @@ class TableCheck:
     other_dates: tuple[str, ...] = ()
     thousands: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def notes(self) -> list[str]:
         """Return sentences that warn the data holder of ambiguous dates, numbers and words, and of unreadable cells."""
-        notes = [thousands_note(name) for name in self.thousands]
+        notes = [*self.remarks, *(thousands_note(name) for name in self.thousands)]
         if self.other_dates and self.csv is not None:
             others = " or ".join(self.other_dates)
             notes.append(
@@ -379,6 +382,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     other_dates: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = {}
     thousands: tuple[str, ...] = ()
+    remarks: list[str] = []
     if options is not None:
         table = untyped_table(source, None, options)
         samples = text_samples(table)
@@ -392,6 +396,9 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         )
         counts = count_cells(table, types, user, options.cells)
         options = _drop_unused(options, counts)
+        texts_left = [column.name for column in counts.columns if column.kind is Kind.TEXT and column.name in samples]
+        remarks += [signs_note(name, samples[name], files[0], options.encoding) for name in texts_left]
+        remarks.append(total_line_note(files[-1], options))
     else:
         counts = count_cells(untyped_table(source, None, csv), types, user, csv.cells)
     # Types that the data holder gave, or that a description beside the file states, are kept when it is written again.
@@ -413,7 +420,47 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         other_dates=other_dates,
         thousands=thousands,
         doubtful=doubtful,
+        remarks=tuple(filter(None, remarks)),
     )
+
+
+_TOTALS = frozenset(
+    (
+        "total",
+        "totals",
+        "grand total",
+        "subtotal",
+        "sum",
+        "summe",
+        "gesamt",
+        "insgesamt",
+        "totale",
+        "totaal",
+        "somme",
+        "suma",
+    )
+)
+"""Words, in lower case, that programs and people write into the line with the totals of a table."""
+_TAIL = 2**16
+"""Bytes at the end of a file in which its last line is looked for."""
+
+
+def total_line_note(file: TableFile, options: CsvOptions) -> str:
+    """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
+
+    A total would count as one more row, of a user of its own. `options` say how the file is written.
+    """
+    form = options.format_of(options.suffix_of(file))
+    tail = b""
+    with form.opened(_open(file), file.name) as opened:
+        while block := opened.read(_BLOCK):
+            tail = (tail + block)[-_TAIL:]
+    lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
+    cells = _rows(lines[-1:], form.separator)[0][0] if lines else []
+    word = next((cell for cell in cells if cell.strip(" :.*").casefold() in _TOTALS), None)
+    if word is None:
+        return ""
+    return f"its last line has the cell {word!r}: if the line is a total and no row, take it out, as it would count"
 
 
 def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:

@@ -14,9 +14,10 @@ from setwise.analytics.engines.cells import CellGrammar
 from setwise.analytics.engines.files import CsvOptions, apply_description, files_of, magic_of, open_csv
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.check import sniff
+from setwise.analytics.tables.check import sniff, total_line_note
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
+    DASHES,
     ENOUGH,
     KIND_WORDS,
     Guess,
@@ -24,6 +25,7 @@ from setwise.analytics.tables.writing import (
     guess_grammar,
     is_readable,
     may_be_thousands,
+    signs_note,
     thousands_note,
 )
 
@@ -66,6 +68,8 @@ def unread_cells(
     if not is_text and not types:
         return []
     lines = _lost_lines(files, csv) if is_text else []
+    if is_text and (total := total_line_note(files[-1], csv)):
+        lines.append(ScanNote(total))
     raw = untyped_table(source, table, csv)
     samples = text_samples(raw)
     names = [name for name in samples if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question)]
@@ -75,7 +79,8 @@ def unread_cells(
     counts = count_cells(raw, kinds, None, csv.cells, names).columns
     notes = [
         ScanNote(
-            _unconverted(column, samples[column.name], csv), mostly_unreadable=2 * column.readable <= column.filled
+            _unconverted(column, samples[column.name], csv, files),
+            mostly_unreadable=2 * column.readable <= column.filled,
         )
         for column in counts
         if column.filled > column.readable
@@ -86,7 +91,8 @@ def unread_cells(
     numbers = [name for name, kind in kinds.items() if kind in (Kind.INTEGER, Kind.FLOAT)]
     sentences = [thousands_note(name) for name in numbers if may_be_thousands(samples[name], separator, csv.cells)]
     texts = {cell.strip() for name in names for cell in samples[name] if name not in kinds}
-    words = sorted((texts & CERTAIN_NULL_WORDS) - set(csv.null))
+    sentences += [sentence for name in names if name not in kinds and (sentence := _blanks_note(name, samples[name]))]
+    words = sorted((texts & (CERTAIN_NULL_WORDS | DASHES)) - set(csv.null))
     if words:
         remaining = count_cells(raw, kinds, None, replace(csv.cells, null=(*csv.null, *words)), names).columns
         sentences += [
@@ -174,11 +180,25 @@ def _other_dates(guess: Guess) -> str:
     return f" (or {' or '.join(guess.other_dates)}: the cells do not tell)" if guess.other_dates else ""
 
 
-def _unconverted(count: "CellCount", sample: Sequence[str], csv: CsvOptions) -> str:
+def _blanks_note(name: str, sample: Sequence[str]) -> str:
+    """Return a sentence if most filled cells of the text column `name` begin or end with blanks; else "".
+
+    A comparison such as country = 'NO' is False for ' NO'.
+    """
+    filled = [cell for cell in sample if cell.strip()]
+    padded = [cell for cell in filled if cell != cell.strip()]
+    if not padded or 2 * len(padded) < len(filled):
+        return ""
+    return (
+        f"cells of {name!r} begin or end with blanks, which belong to the values: TRIM({name}) in SQL leaves them out"
+    )
+
+
+def _unconverted(count: "CellCount", sample: Sequence[str], csv: CsvOptions, files: Sequence[TableFile]) -> str:
     """Return a sentence: how many cells of a column cannot be read as its kind, and which option would read them.
 
     `count` has the numbers of cells. The option is guessed from `sample`, cells of the column; `csv` are today's
-    options.
+    options. `files` are the files of the table, the first of which stands in a command that mends it.
     """
     lost = (
         f"{count.filled - count.readable:,} of {count.filled:,} cells of {count.name!r} are not "
@@ -192,7 +212,8 @@ def _unconverted(count: "CellCount", sample: Sequence[str], csv: CsvOptions) -> 
         return f"{lost}: {join(grammar_words(guess.grammar))} reads them{_other_dates(guess)}"
     if count.kind is Kind.INTEGER and any(is_readable(cell, Kind.FLOAT, csv.cells) for cell in unread):
         return f"{lost}: --type {count.name}=float reads them"
-    return f"{lost}; setwise check shows how the file is written"
+    signs = signs_note(count.name, sample, files[0], csv.encoding) if files else ""
+    return f"{lost}: {signs}" if signs else f"{lost}; setwise check shows how the file is written"
 
 
 def _is_utf8(file: TableFile, csv: CsvOptions) -> bool:

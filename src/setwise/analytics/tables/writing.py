@@ -8,8 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from shlex import join, quote
 
 from setwise.analytics.engines.cells import BLANKS, ISO_MOMENT, MONTHS, CellGrammar, date_pattern
+from setwise.analytics.engines.csv_format import COMPRESSIONS
+from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
 
 ENOUGH = 0.9
@@ -18,7 +21,9 @@ NULL_WORDS = ("NULL", "null", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none"
 """Words that programs write for empty cells."""
 CERTAIN_NULL_WORDS = frozenset({"NULL", "null", "N/A", "n/a", "#N/A", "NaN", "nan", "\\N"})
 """Words that mean an empty cell even in a text column; NA is not among them, because it may be Namibia."""
-DOUBTFUL_NULL_WORDS = ("NA", "None", "none")
+DASHES = frozenset({"-", "--"})
+"""Words that mean an empty cell in most text columns; a question notes them, and the data holder decides."""
+DOUBTFUL_NULL_WORDS = ("NA", "None", "none", "-", "--")
 """Words that mean an empty cell or a value in a text column, so that the data holder must say which."""
 _NUMBERS = (
     (".", ""),
@@ -221,6 +226,45 @@ def thousands_note(name: str) -> str:
         f"every number of {name!r} is plain digits or has three digits after each point, so 1.234 may be 1234: add "
         "--thousands . --decimal , if it is"
     )
+
+
+_SIGNS = ("$", "€", "£", "¥", "₹", "%")
+"""Signs that stand before or after numbers in reports."""
+_NEGATIVE = r"\(([^()]*)\)"
+"""A number in parentheses, as accountants write negative ones."""
+
+
+def signs_note(name: str, cells: Sequence[str], file: TableFile, encoding: str) -> str:
+    """Return a sentence for a column of numbers with signs beside them, such as $5 or 5%, or in parentheses; else "".
+
+    `cells` are sampled cells of the column `name`. The sentence ends in a command that writes a copy of `file` without
+    the signs, unless the file is compressed or its `encoding` writes a sign in other bytes than UTF-8.
+    """
+    filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
+    plain = [re.sub(_NEGATIVE, r"-\1", text) for text in filled]
+    signs = [sign for sign in _SIGNS if any(sign in text for text in filled)]
+    for sign in signs:
+        plain = [text.replace(sign, "").strip(BLANKS) for text in plain]
+    readable = max(
+        (
+            sum(is_readable(text, Kind.FLOAT, _with_numbers(CellGrammar(), *each)) for text in plain)
+            for each in _NUMBERS
+        ),
+        default=0,
+    )
+    if not filled or plain == filled or readable < ENOUGH * len(filled):
+        return ""
+    words = [f"have {' and '.join(map(repr, signs))} beside them"] if signs else []
+    edits = [f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in signs]
+    if any(re.fullmatch(_NEGATIVE, text) for text in filled):
+        words.append("have parentheses for a minus")
+        edits.append(r"s/(\([0-9][^()]*\))/-\1/g")
+    sentence = f"numbers of {name!r} {' and '.join(words)}, which are not read"
+    if file.suffix.lower() in COMPRESSIONS or not (encoding == "utf-8" or all(map(str.isascii, signs))):
+        return f"{sentence}: take them out of the file"
+    copy = str(file).removesuffix(file.suffix) + f".clean{file.suffix}"
+    command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
+    return f"{sentence}; a copy without them, in every column: {command} > {quote(copy)}"
 
 
 def grammar_words(grammar: CellGrammar) -> list[str]:

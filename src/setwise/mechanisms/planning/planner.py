@@ -164,9 +164,13 @@ def _check(bounds: Bounds, total: Total) -> None:
 
     Private labels need a positive delta in the budget `total`, and either a contribution bound or a `k` in `bounds`.
     """
+    is_unbounded = bounds.changeable is None and bounds.k is None
     if bounds.domain is None and total.delta == 0:
-        raise InvalidParameter("groups are not public: give a delta, as in --delta 1e-6, or list them with --domain")
-    if bounds.changeable is None and bounds.k is None:
+        more = " and --contributions auto (in how many groups one user may count)" if is_unbounded else ""
+        raise InvalidParameter(
+            f"groups are not public: give a delta, as in --delta 1e-6{more}, or list them with --domain"
+        )
+    if is_unbounded:
         raise InvalidParameter(
             "say in how many groups one user may count: add --contributions auto (max_groups_contributed in SQL), or "
             "list the groups with --domain, or ask for a top k"
