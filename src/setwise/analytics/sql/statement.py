@@ -71,7 +71,7 @@ class Statement:
 
     @property
     def derivation(self) -> Derivation:
-        """The steps by which the last aggregating SELECT keeps private rows and computes columns before it counts."""
+        """The steps that filter private rows and compute columns before the statement's last SELECT aggregates them."""
         return self.cores[-1].source.derivation
 
     @property

@@ -1,8 +1,8 @@
 """`setwise check`: count the readable cells of a table, and guess with which options its files have to be read.
 
-The counts are exact and not private: only the data holder, who owns the files, may see them. The format of a text file
-is guessed from its rows here. Queries never use these guesses; for them the data holder declares the format, so that no
-private row can change how a file is read. `unread_cells.py` has the scan before a question is charged.
+The counts are exact, without noise, so only the data holder, who owns the files, may see them. The format of a text
+file is guessed from its rows here. Queries never use these guesses; for them the data holder declares the format, so
+that no private row can change how a file is read. `unread_cells.py` has the scan before a question is charged.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """A scan of files before a query is asked: exact counts of the lines and cells that the query will not read.
 
-The counts are not private. The command line prints them on standard error, for the data holder who owns the files. They
-never become part of an answer, and neither the service nor an agent calls this module.
+The counts have no noise, so only the data holder, who owns the files, may see them: the command line prints them on
+standard error. They never become part of an answer, and neither the service nor an agent calls this module.
 """
 
 import re

@@ -97,7 +97,7 @@ def is_readable(cell: str, kind: Kind, grammar: CellGrammar) -> bool:
 def _is_moment(text: str, date_format: str | None) -> bool:
     """Return whether `text` is a date or timestamp, in the format `date_format` or in ISO order, as 2024-01-02.
 
-    If `date_format` is None, or does not begin with the year, ISO order is accepted.
+    If `date_format` itself begins with the year, only that format is accepted; if it is None, only ISO order is.
     """
     if date_format is not None:
         matched = re.fullmatch(f"{date_pattern(date_format)}(.*)", text)

@@ -71,8 +71,8 @@ class SparkTable:
     def sized_like(self) -> DataFrame:
         """The data frame by which Spark estimates the size of the table in bytes.
 
-        For a join it is the frame of the private table, because Spark would estimate as many rows as there are pairs of
-        rows. For most other tables it is `frame` itself.
+        For a join it is the frame of the private table, because Spark would estimate that a join has a row for each
+        pair of rows of its tables. For most other tables it is `frame` itself.
         """
         return self.frame if self.bytes_of is None else self.bytes_of
 
