@@ -102,3 +102,30 @@ def test_a_chain_of_aliases_that_doubles_again_and_again_is_refused():
     chain = ", ".join(f"a{n} + a{n} AS a{n + 1}" for n in range(60))
     with pytest.raises(InvalidParameter, match="repeat too much"):
         parse_sql(f"SELECT COUNT(*) AS a0, {chain} FROM t", user="u", columns=COLUMNS)
+
+
+COUNTED = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
+
+
+@pytest.mark.parametrize(
+    ("text", "releases"),
+    [
+        (f"SELECT g FROM ({COUNTED}) AS a WHERE n = (SELECT MAX(n) FROM ({COUNTED}) AS b)", 1),
+        (f"{COUNTED} UNION ALL {COUNTED}", 1),
+        (f"{COUNTED} UNION ALL {COUNTED.replace('FROM t', 'FROM t WHERE x > 1')}", 2),
+        (f"{COUNTED} UNION ALL {COUNTED.replace(' GROUP BY', ' WHERE x > 1 GROUP BY')}", 2),
+        ("SELECT g, COUNT(*) / (SELECT COUNT(*) FROM t) AS s, (SELECT COUNT(*) FROM t) AS c FROM t GROUP BY g", 2),
+        ("SELECT COUNT(DISTINCT u) AS n FROM t WHERE x > (SELECT COUNT(DISTINCT u) FROM t)", 2),
+        ("SELECT COUNT(*) AS n, (SELECT COUNT(DISTINCT u) FROM t) AS users FROM t", 2),
+        ("SELECT COUNT(*) AS n FROM t UNION ALL SELECT COUNT(*) FROM t WHERE x > (SELECT COUNT(*) FROM t)", 2),
+    ],
+)
+@pytest.mark.parametrize("contributions", [None, 1])
+def test_equal_selects_are_released_once(text, releases, contributions):
+    """Check the number of releases, and that the scalar of a condition is released before its SELECT."""
+    statement = parse_sql(text, user="u", columns=COLUMNS, contributions=contributions)
+    names = [core.name for core in statement.cores]
+    assert len(names) == len({*names}) == releases
+    for place, core in enumerate(statement.cores):
+        for scalar in core.source.derivation.released:
+            assert any(name in statement.scalars[scalar].sql for name in names[:place])

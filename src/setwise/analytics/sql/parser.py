@@ -205,6 +205,7 @@ class _StatementReader:
         self._columns = None if columns is None else tuple(columns)
         self._public: dict[str, str] = {}
         self._cores: list[Core] = []
+        self._finished: list[Core] = []
         self._scalars: list[Shell] = []
         self._ties: tuple[str, ...] = ()
         self._numbers = count()
@@ -339,11 +340,14 @@ class _StatementReader:
         scalars = len(self._cores)
         free = self._free_subqueries(known)
         core, shell, outputs = CoreBuilder(select, name, rows, self._settings, self.problems, released, free).build()
-        if len(self._cores) > scalars:  # scalar subqueries run before the SELECT whose condition holds them
-            others = self._cores[place + 1 :]
-            self._cores[place:] = [*others, core]
-        else:
-            self._cores[place] = core
+        twin = next((each for each in self._finished if replace(each, name=name, advice=core.advice) == core), None)
+        if twin is not None and len(self._cores) == scalars:  # an equal SELECT is released once, and read twice
+            self._cores.pop()
+            shell.set("from_", exp.From(this=exp.to_table(twin.name)))
+            core = twin
+        else:  # scalar subqueries run before the SELECT whose condition holds them
+            self._cores[place:] = [*self._cores[place + 1 :], core]
+            self._finished.append(core)
         with self.problems.collect():
             check_free(shell)
         clause = select.args.get("with_")
