@@ -61,3 +61,15 @@ def test_the_options_of_a_question_stand_in_groups_with_rare_ones_last():
     options = {name for name in LEAVES[("histogram",)].params if name.param_type_name == "option"}
     known = {name for names in OPTION_GROUPS.values() for name in names} | {"help"}
     assert {option.name for option in options} <= known
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_no_long_list_of_options_is_left_without_groups(path):
+    """A command with more than seven options of its own groups all of them."""
+    options = [option.name for option in LEAVES[path].params if option.param_type_name == "option"]
+    if len(options) <= 7:
+        assert "\nOther options:\n" not in help_text(path) or "user" in options
+        return
+    others = help_text(path).partition("\nOther options:\n")[2].partition("\nExample:")[0]
+    assert others.split()[:1] == ["--help"]
+    assert "\nOptions:\n" not in help_text(path)

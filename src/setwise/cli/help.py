@@ -1,6 +1,6 @@
 """Help texts of commands: options in groups with rarely used options last, and one example for each command."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from typer.core import TyperCommand
@@ -18,9 +18,37 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Account": ("account", "key", "ledger", "dataset", "discover"),
     "State": ("state",),
-    "Output": ("preview", "explain", "details", "as_json", "as_csv", "plot"),
+    "Serving": ("service", "token_file", "host", "port", "answer_step"),
+    "Output": ("out", "replace", "preview", "explain", "details", "as_json", "as_csv", "plot", "save"),
 }  # fmt: skip
 """The options of questions by group; the rare options of each group come last."""
+
+OWN_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "live show": {
+        "Question": ("item", "on", "top", "window"), "Account": ("ledger",), "Output": ("as_json", "as_csv", "plot"),
+    },
+    "ledger open": {
+        "Privacy": ("epsilon", "delta", "unit", "rule", "menu", "failure_share", "wallet", "failure"),
+        "Account": ("take_any", "register", "analyst", "dataset", "period", "ledger"),
+        "Output": ("as_json",),
+    },
+    "ledger cap": {
+        "Privacy": ("epsilon", "delta", "unit", "keep", "rule", "failure_share"),
+        "Account": ("ledger",),
+        "Output": ("as_json",),
+    },
+    "serve": {
+        "Address": ("host", "port", "postgres", "trusted_proxy", "secure_cookies"),
+        "Tables": ("data_dir", "engine", "store", "live_dir"),
+        "Ledger": ("ledger", "migrate", "steward_token"),
+        "Limits": (
+            "workers", "memory", "query_seconds", "wait_seconds", "requests_per_second", "heartbeat_seconds",
+        ),
+        "Privacy": ("answer_step",),
+        "Output": ("log",),
+    },
+}  # fmt: skip
+"""The groups of commands that ask no question but have many options; the rare options of each group come last."""
 
 COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
     "Ask a table": (
@@ -95,7 +123,7 @@ class GroupedHelp(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the library keeps both types private
         """Write the help text's arguments, then its groups of options, then the options that belong to no group."""
-        for title, records in _sections([*self.get_params(ctx)], ctx):
+        for title, records in _sections([*self.get_params(ctx)], ctx, _own_groups(ctx)):
             with formatter.section(title):
                 formatter.write_dl(records)
 
@@ -107,22 +135,31 @@ class GroupedHelp(TyperCommand):
                 formatter.write(f"  {example}\n")
 
 
-def _sections(parameters: list[Any], ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
+def _own_groups(ctx: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
+    """Return the groups that `OWN_GROUPS` has for the command of the context `ctx`; empty if it has none."""
+    return OWN_GROUPS.get(ctx.command_path.removeprefix("setwise "), {})
+
+
+def _sections(
+    parameters: list[Any],
+    ctx: Any,  # noqa: ANN401
+    own_groups: Mapping[str, tuple[str, ...]],
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield the sections of a command's help: a heading, and below it pairs (option or argument, explanation).
 
-    `parameters` are the command's arguments and options, and `ctx` is the context of the command-line library. Only
-    commands that ask about a table (those with --user) have their options in several groups, because other commands
-    have few options. Sections without an entry are skipped.
+    `parameters` are the command's arguments and options, and `ctx` is the context of the command-line library. The
+    groups are `own_groups`, or those of questions if the command asks about a table (has --user). Other commands have
+    few options, which are not grouped. Sections without an entry are skipped.
     """
     records = {parameter.name: parameter.get_help_record(ctx) for parameter in parameters}
     arguments = [parameter.name for parameter in parameters if parameter.param_type_name == "argument"]
     options = [name for name in records if name not in arguments]
     groups = [("Arguments", arguments)]
-    if "user" in options:
-        groups += [(title, [name for name in names if name in options]) for title, names in OPTION_GROUPS.items()]
+    titles = own_groups or (OPTION_GROUPS if "user" in options else {})
+    groups += [(title, [name for name in names if name in options]) for title, names in titles.items()]
     grouped = {name for _, names in groups for name in names}
     ungrouped = [name for name in options if name not in grouped]
-    groups.append(("Options" if len(groups) == 1 else "Other options", ungrouped))
+    groups.append(("Other options" if titles else "Options", ungrouped))
     for title, names in groups:
         shown = [records[name] for name in names if records[name] is not None]
         if shown:
