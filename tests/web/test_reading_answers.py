@@ -1,6 +1,7 @@
 """Asking and reading answers on a screen: previews in words, charts of the statistic asked for, tables without cuts."""
 
 import itertools
+import re
 
 import pytest
 from playwright.sync_api import Browser, Locator, expect
@@ -39,6 +40,22 @@ def ask(who: Browsing, account: str, text: str, epsilon: str = "1") -> Locator:
     answer = page.locator("#answer")
     expect(answer.locator("h2")).to_be_visible()
     return answer
+
+
+def test_the_preview_of_bounds_to_be_found_is_in_words_too(ada: Browsing, budget: str) -> None:
+    """It began with "Unknown_laplace: finds items whose count is ..." and named the next best mechanism in bold."""
+    page = ada.page
+    ada.go(f"/ask?account={budget}")
+    ada.ready("ask")
+    page.get_by_role("radio", name="SQL").check()
+    write_sql(page, "SELECT country, COUNT(DISTINCT visitor) AS people FROM shop GROUP BY country")
+    words = page.locator("#preview .in-words")
+    expect(words).to_have_text(
+        re.compile(
+            r"^If a user counts towards at most 4 groups: counts within about [\d,]+; a group shows up if its count is "
+            r"about [\d,]+ or more above those left out\.$"
+        )
+    )
 
 
 def test_the_preview_is_in_words_and_the_mechanism_one_click_away(ada: Browsing, budget: str) -> None:

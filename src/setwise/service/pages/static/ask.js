@@ -50,7 +50,15 @@ function sentence(message) {
 // How close the answer will be, in a sentence.
 function inWords(found) {
   const most = (value) => value.toLocaleString("en");
-  if (found.expected_error === null) return found.why.replace(/^[^:]*: /, "").replace(/^./, (first) => first.toUpperCase());
+  const sentenced = (text) => text.replace(/^./, (first) => first.toUpperCase());
+  // Bounds that are still to be found: `why` has the error for example bounds, after the name of a mechanism.
+  const example = found.expected_error === null ? found.why.match(/for example, (if .*?): \w+: (.*?)(?: \(found with|; next best|$)/) : null;
+  if (example) {
+    const counts = /^finds items whose count is ([\d,]+) above those left out, counts off by \S+ on average, within ±([\d,.]+)$/;
+    const close = example[2].replace(counts, "counts within about $2; a group shows up if its count is about $1 or more above those left out");
+    return `${sentenced(example[1])}: ${close}.`;
+  }
+  if (found.expected_error === null) return sentenced(found.why.replace(/^[^:]*: /, ""));
   const close = found.radius === null ? `Counts off by about ${digits(found.expected_error, 3)}` : `Counts within about ${most(found.radius)}`;
   return found.detectable === null ? `${close}.` : `${close}; a group shows up if its count is about ${most(found.detectable)} or more above those left out.`;
 }
