@@ -5,13 +5,13 @@ from datetime import date, timedelta
 import pytest
 
 from setwise.errors import InvalidParameter
-from setwise.live.calendar import Calendar, Every
+from setwise.live.calendar import Calendar, PeriodLength
 
 STARTS = [date(2026, 1, 1), date(2024, 2, 28), date(2023, 12, 15), date(2025, 3, 28)]
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("every", Every)
+@pytest.mark.parametrize("every", PeriodLength)
 def test_every_day_belongs_to_the_period_that_has_begun_last(every, start):
     calendar = Calendar(every=every, start=start, periods=30)
     begins = [calendar.begins(place) for place in range(31)]
@@ -30,9 +30,9 @@ def test_every_day_belongs_to_the_period_that_has_begun_last(every, start):
 
 
 def test_weeks_begin_on_the_weekday_of_the_first_day_and_months_on_its_number():
-    weeks = Calendar(every=Every.WEEK, start=date(2026, 1, 1), periods=60)
+    weeks = Calendar(every=PeriodLength.WEEK, start=date(2026, 1, 1), periods=60)
     assert {day.weekday() for day in weeks.dates(60)} == {date(2026, 1, 1).weekday()}
-    months = Calendar(every=Every.MONTH, start=date(2024, 1, 28), periods=14)
+    months = Calendar(every=PeriodLength.MONTH, start=date(2024, 1, 28), periods=14)
     assert [day.isoformat() for day in months.dates(3)] == ["2024-01-28", "2024-02-28", "2024-03-28"]
     assert months.end == date(2025, 3, 28)
 
