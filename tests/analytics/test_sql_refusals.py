@@ -117,6 +117,9 @@ SUGGESTED = [
     ),
     ("SELECT AVG(minutes) FROM events TABLESAMPLE SYSTEM (10 PERCENT)", "SELECT AVG(minutes) FROM events"),
     ("SELECT TOP 9 PERCENT country, COUNT(*) FROM events GROUP BY country ORDER BY 2 DESC", None),
+    ("SELECT MODE(country) FROM events", None),
+    ("SELECT country, ANY_VALUE(device) FROM events GROUP BY country", None),
+    ("SELECT MIN(at), MAX(at) FROM events", None),
     ("SELECT country, KURTOSIS(minutes) FROM events GROUP BY country", None),
     ("SELECT country, STRING_AGG(device, ',') FROM events GROUP BY country", None),
 ]

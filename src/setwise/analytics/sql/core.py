@@ -10,7 +10,7 @@ from sqlglot import exp
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import AUTO, Contributions, Query, Statistic
 from setwise.analytics.rows.derivation import Derivation
-from setwise.analytics.schema import Schema
+from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds
 from setwise.analytics.sql.result import StatedBounds
 from setwise.errors import InvalidParameter, UnknownColumn
@@ -57,6 +57,14 @@ class Core:
     nulls_left_out: tuple[str, ...] = ()
     has_null_groups: bool = False
     times: tuple[bool, ...] = ()
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the statistics that need numbers read columns of numbers; True if the columns are not known."""
+        schema = self.source.schema
+        names = {each.column for each in self.query.statistics if each.kind not in ("count", "distinct")}
+        read = [] if schema is None else [each for each in schema.columns if each.name in names]
+        return all(each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL) for each in read)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -160,10 +160,10 @@ def _refusal(
     for candidate in corrections(text, settings.user, columns_of):
         reader = _StatementReader(settings, facts, columns)
         try:
-            accepted = reader.read(rewrite_spellings(parse(candidate)[0])) is not None and not reader.problems.found
+            statement = reader.read(rewrite_spellings(parse(candidate)[0]))
         except (InvalidParameter, UnknownColumn, RecursionError):
             continue
-        if accepted:
+        if statement is not None and not reader.problems.found and all(core.has_numbers for core in statement.cores):
             return f"{message}; write: {with_paths(candidate, text)}"
     return message
 
