@@ -288,6 +288,7 @@ CLOSE_COMPLETE = _message(b"3")
 NO_DATA = _message(b"n")
 PORTAL_SUSPENDED = _message(b"s")
 EMPTY_QUERY = _message(b"I")
+COPY_DONE = _message(b"c")
 
 
 def negotiate_version(unknown: Sequence[str]) -> bytes:
@@ -351,6 +352,17 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
     for cell in cells:
         parts.append(struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell)
     return _message(b"D", b"".join(parts))
+
+
+def copy_out(columns: int, *, is_binary: bool) -> bytes:
+    """Return the server message that rows of a COPY follow, each with this many columns."""
+    format_ = int(is_binary)
+    return _message(b"H", struct.pack("!bH", format_, columns) + struct.pack("!h", format_) * columns)
+
+
+def copy_data(data: bytes) -> bytes:
+    """Return the server message with `data`, a part of the bytes that COPY sends."""
+    return _message(b"d", data)
 
 
 def error(code: str, message: str, *, hint: str = "", severity: str = "ERROR", position: int | None = None) -> bytes:

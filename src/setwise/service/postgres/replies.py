@@ -22,13 +22,31 @@ class Result:
     rows: Sequence[Sequence[object]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFormat:
+    """The form in which COPY sends rows: `form` is "text", "csv" or "binary".
+
+    In the first two, `delimiter` separates cells, `null` stands for null, and with `has_header` the names of the
+    columns come first.
+    """
+
+    form: str
+    has_header: bool
+    delimiter: str
+    null: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to a statement: a tag such as "SET" or "SELECT 3", its result if it returns rows, and notices."""
+    """The reply to a statement: a tag such as "SET" or "SELECT 3", its result if it returns rows, and notices.
+
+    `copied` is the form of the rows if the statement is a COPY; None if the rows are a usual result.
+    """
 
     tag: str
     result: Result | None = None
     notices: tuple[str, ...] = ()
+    copied: CopyFormat | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

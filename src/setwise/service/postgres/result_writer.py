@@ -5,8 +5,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from setwise.service.postgres import messages
+from setwise.service.postgres.copy_out import BINARY_TRAILER, encode_header, row_encoder
 from setwise.service.postgres.messages import Field
-from setwise.service.postgres.replies import Reply, Result
+from setwise.service.postgres.replies import CopyFormat, Reply, Result
 from setwise.service.postgres.values import SIZES, ResultColumn, encode
 from setwise.service.slots import PersonalLimit, current_person
 
@@ -63,6 +64,27 @@ class ResultWriter:
             )
 
         await self.send_each(rows, encode_row)
+
+    async def copy_rows(self, result: Result, copied: CopyFormat) -> None:
+        """Send all rows of `result` as COPY does, in the form `copied`.
+
+        As PostgreSQL does, the bytes before the first row are sent together with that row, because drivers expect it.
+        Raises `TooManyRequests` if the person has too many large results that the clients have not read yet.
+        """
+        is_binary = copied.form == "binary"
+        self._writer.write(messages.copy_out(len(result.columns), is_binary=is_binary))
+        pending, encode_row = encode_header(copied, result.columns), row_encoder(copied, result)
+
+        def encode_next(row: Sequence[object]) -> bytes:
+            """Return the CopyData message of one row; the first one begins with the header."""
+            nonlocal pending
+            data, pending = pending + encode_row(row), b""
+            return messages.copy_data(data)
+
+        await self.send_each(result.rows, encode_next)
+        if rest := pending + (BINARY_TRAILER if is_binary else b""):
+            self._writer.write(messages.copy_data(rest))
+        self._writer.write(messages.COPY_DONE)
 
     async def send_each(
         self, rows: Sequence[Sequence[object]], encode_row: Callable[[Sequence[object]], bytes]

@@ -418,7 +418,7 @@ class _Connection:
             case messages.Flush():
                 pass
             case messages.Unsupported():
-                raise Rejected("0A000", "COPY and function calls are not available")
+                raise Rejected("0A000", "data cannot be copied in, and functions cannot be called by a message")
             case _:
                 raise ProtocolError("a message came at the wrong place")
 
@@ -433,7 +433,9 @@ class _Connection:
         for statement in statements:
             reply = await session.run(statement)
             self._notify(session, reply)
-            if reply.result is not None:
+            if reply.result is not None and reply.copied is not None:
+                await self._results.copy_rows(reply.result, reply.copied)
+            elif reply.result is not None:
                 self._results.send_columns(reply.result.columns, ())
                 await self._results.send_rows(reply.result, reply.result.rows, ())
             self._writer.write(messages.command_complete(reply.tag))
@@ -489,9 +491,9 @@ class _Connection:
             return
         portal = _portal(session, message.name)
         reply = await self._run(session, portal)
-        columns = () if reply.result is None else reply.result.columns
+        columns = () if reply.result is None or reply.copied is not None else reply.result.columns
         portal.columns = None  # the client reads the rows by the columns that it is told now
-        self._results.send_columns(columns, portal.formats, or_none=reply.result is None)
+        self._results.send_columns(columns, portal.formats, or_none=not columns)
 
     async def _run(self, session: PostgresSession, portal: Portal) -> Reply:
         """Return the reply to the statement of `portal`, and keep it there, so that the statement runs only once."""
@@ -514,7 +516,9 @@ class _Connection:
             return
         if portal.sent == 0:
             self._notify(session, reply)
-        if reply.result is not None:
+        if reply.result is not None and reply.copied is not None:
+            await self._results.copy_rows(reply.result, reply.copied)
+        elif reply.result is not None:
             _check_columns(portal, reply.result)
             rows = reply.result.rows[portal.sent :]
             if most > 0:

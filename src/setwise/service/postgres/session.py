@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from setwise.errors import InvalidParameter, SetwiseError
+from setwise.service.postgres.copy_out import parse_copy
 from setwise.service.postgres.replies import ReadSelect, Rejected, Reply, Result, interval_columns
 from setwise.service.postgres.session_settings import SessionSettings, columns_of_show, unquote
 from setwise.service.postgres.statements import check_length, first_word, without_leading_comments
@@ -197,6 +198,8 @@ class PostgresSession:
         if word == "EXPLAIN":
             lines = await self.asker.explain(_statement_to_explain(text), self._budget())
             return Reply("EXPLAIN", Result((ResultColumn("QUERY PLAN", TEXT),), [(line,) for line in lines]))
+        if word == "COPY":
+            return await self._copy(text)
         if word in ("DECLARE", "FETCH", "MOVE", "CLOSE"):
             return await self._run_cursor(word, text)
         return self._run_command(word, text)
@@ -298,6 +301,18 @@ class PostgresSession:
                 kept += len(portal.reply.result.rows)
         if kept and kept + rows > _MOST_ROWS_KEPT:
             raise Rejected("53400", f"a connection keeps at most {_MOST_ROWS_KEPT:,} rows: close cursors and portals")
+
+    async def _copy(self, text: str) -> Reply:
+        """Run the statement `text`, COPY (SELECT ...) TO STDOUT, whose SELECT is charged like any other.
+
+        Raises `Rejected` for any other COPY.
+        """
+        query, copied = parse_copy(text)
+        if first_word(query) not in _SELECTS:
+            raise Rejected("42601", "COPY takes a SELECT in parentheses")
+        reply = await self._select(without_leading_comments(query))
+        result = reply.result or Result((), [])
+        return replace(reply, tag=f"COPY {len(result.rows)}", result=result, copied=copied)
 
     async def _run_cursor(self, word: str, text: str) -> Reply:
         """Run a DECLARE, FETCH, MOVE or CLOSE statement of a cursor, as ODBC drivers and Tableau send them.

@@ -12,7 +12,7 @@ from setwise.service.postgres.replies import Rejected
 LONGEST = 50_000
 """The most characters of a statement with its parameters; the longest catalogue queries of tools have about 10,000."""
 
-_OPAQUE = (
+OPAQUE = (
     r"(?<!\w)[eE]'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"  # a text with backslash escapes
     r"|'[^']*(?:''[^']*)*(?:'|\Z)"
     r'|"[^"]*(?:""[^"]*)*(?:"|\Z)'
@@ -22,12 +22,12 @@ _OPAQUE = (
 )
 """Pattern of quoted text, quoted names and comments. One that is not closed extends to the end of the statement."""
 
-_SEMICOLON = re.compile(rf"{_OPAQUE}|(?P<end>;)", re.DOTALL)
-_PARAMETER = re.compile(rf"{_OPAQUE}|\$(?P<number>\d{{1,5}})", re.DOTALL)
+_SEMICOLON = re.compile(rf"{OPAQUE}|(?P<end>;)", re.DOTALL)
+_PARAMETER = re.compile(rf"{OPAQUE}|\$(?P<number>\d{{1,5}})", re.DOTALL)
 _BLANK = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
 _WORD = re.compile(r"[(\s]*([A-Za-z]+)")
 _FOR_QUESTIONS = re.compile(
-    rf"""(?P<schema>(?:"public"|(?<![\w.])public)\s*\.\s*(?=["\w]))|{_OPAQUE}""", re.DOTALL | re.IGNORECASE
+    rf"""(?P<schema>(?:"public"|(?<![\w.])public)\s*\.\s*(?=["\w]))|{OPAQUE}""", re.DOTALL | re.IGNORECASE
 )
 
 
