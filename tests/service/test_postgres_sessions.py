@@ -10,7 +10,7 @@ import pytest
 
 from setwise.service.postgres import messages
 from setwise.service.postgres.replies import ReadSelect, Rejected
-from setwise.service.postgres.session import Session
+from setwise.service.postgres.session import PostgresSession
 from setwise.service.postgres.statements import split_statements
 from tests.service.team import Team
 from tests.service.test_postgres_door import SQL, charges, describe, signed_in, until_ready, url
@@ -33,7 +33,7 @@ class NobodyAsks:
 
 def epsilon_after(text: str) -> str:
     """Run statements in a new session, and return the value of setwise.epsilon."""
-    session = Session(asker=NobodyAsks())
+    session = PostgresSession(asker=NobodyAsks())
     for statement in split_statements(text):
         asyncio.run(session.run(statement))
     return str(session.settings.get("setwise.epsilon"))
@@ -70,7 +70,7 @@ def test_transactions_keep_and_restore_settings(text: str, value: str):
 
 
 def test_functions_read_and_set_the_settings_of_the_session():
-    session = Session(asker=NobodyAsks())
+    session = PostgresSession(asker=NobodyAsks())
     reply = asyncio.run(session.run("SELECT set_config('setwise.epsilon', '0.5', false) AS was"))
     assert reply.result is not None
     assert ([column.name for column in reply.result.columns], reply.result.rows) == (["was"], [("0.5",)])
