@@ -138,6 +138,20 @@ def _check_call(node: exp.Expr) -> None:
         node.set("this", _RENAMED[name])
 
 
+def check_aggregate(node: exp.Expr) -> None:
+    """Raise `InvalidParameter` if `node` calls a function of columns that is no aggregate and not allowed in free SQL.
+
+    Without this check the message would be about the columns in the call's arguments, as if they only had to be
+    grouped.
+    """
+    function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):
+        function = str(node.this).upper()
+    if function:
+        known = "COUNT, COUNTIF, SUM, AVG, MEDIAN, PERCENTILE_CONT, VARIANCE and STDDEV"
+        raise unsupported(function, f"the aggregates of private rows are {known}")
+
+
 def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 

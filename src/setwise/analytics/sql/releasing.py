@@ -29,7 +29,7 @@ from setwise.analytics.sql.clauses import (
     with_earlier_aliases,
 )
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
-from setwise.analytics.sql.free import FUNCTIONS
+from setwise.analytics.sql.free import check_aggregate
 from setwise.analytics.sql.ratios import argument_text, ratio_advice, sql_text
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import Released, RowReader
@@ -452,7 +452,7 @@ class CoreBuilder:
             return self._free_subquery(node)
         if isinstance(node, exp.Select):
             return node
-        _check_call(node)
+        check_aggregate(node)
         for child in list(node.iter_expressions()):
             child.replace(self._over_released(child, aliases=aliases))
         return node
@@ -547,20 +547,6 @@ class CoreBuilder:
         k = number_of(limit.args["expression"], "LIMIT")
         skipped = 0 if offset is None else number_of(offset.args["expression"], "OFFSET")
         return k + skipped  # type: ignore[return-value]  # the query checks its type
-
-
-def _check_call(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node` calls a function of columns that is no aggregate and not allowed in free SQL.
-
-    Without this check the message would be about the columns in the call's arguments, as if they only had to be
-    grouped.
-    """
-    function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
-    if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):
-        function = str(node.this).upper()
-    if function:
-        known = "COUNT, COUNTIF, SUM, AVG, MEDIAN, PERCENTILE_CONT, VARIANCE and STDDEV"
-        raise unsupported(function, f"the aggregates of private rows are {known}")
 
 
 _CLAUSES = {
