@@ -299,3 +299,18 @@ def test_losses_far_from_the_tilt_do_not_overflow(use, delta, most):
         chances = compose(use, "batch").delta(1e5)
     assert 0.0 <= answer.lower <= answer.upper <= most
     assert chances.upper == 1.0
+
+
+def test_no_grid_is_computed_twice_for_a_delta(monkeypatch):
+    """A run for the upper end alone came first, and was always repeated for both ends."""
+    cells = []
+    solve = Optimum._solve_on_grid
+
+    def recorded(self, epsilon, tilt, trial):
+        cells.append((trial.cells, trial.stretch, trial.tilt_share))
+        return solve(self, epsilon, tilt, trial)
+
+    monkeypatch.setattr(Optimum, "_solve_on_grid", recorded)
+    answer = compose("bounded-range:0.3x501").delta(12.0)
+    assert len(cells) == len(set(cells)) > 0
+    assert answer.width <= 1e-3 * answer.upper
