@@ -194,3 +194,11 @@ def test_a_statement_stays_the_same_question_for_the_whole_time(door: tuple[Team
         finally:
             team.replica.clock.ahead = 0.0
             assert team.steward.put(budget, json={"epsilon": 0.1}).status_code == 200
+
+
+def test_arrays_of_the_catalogue_are_sent_in_both_forms(door: tuple[Team, int]):
+    statement = "SELECT ARRAY['a', NULL, 'b,{}'], current_schemas(true), '{}'::text[]"
+    with psycopg.connect(url(door), autocommit=True) as connection:
+        expected = (["a", None, "b,{}"], ["pg_catalog", "public"], [])
+        assert connection.execute(statement).fetchone() == expected
+        assert connection.execute(statement, binary=True).fetchone() == expected

@@ -210,8 +210,20 @@ def _binary(value: object, type_: int) -> bytes:
             return struct.pack("!q", (plain - _EPOCH) // datetime.timedelta(microseconds=1))
         case 1700, int() | float() | Decimal():
             return _binary_numeric(Decimal(str(value)))
+        case 1009, list() | tuple():
+            return _binary_texts(value)
         case _:
             return _text(value, type_).encode("utf-8", "replace")
+
+
+def _binary_texts(values: Sequence[object]) -> bytes:
+    """Return `values` in the binary form of an array of texts with one dimension; an element that is None is null."""
+    head = struct.pack("!iiI", int(bool(values)), int(None in values), TEXT)
+    if not values:
+        return head
+    texts = [None if value is None else _text(value, TEXT).encode("utf-8", "replace") for value in values]
+    cells = (struct.pack("!i", -1) if text is None else struct.pack("!i", len(text)) + text for text in texts)
+    return head + struct.pack("!ii", len(texts), 1) + b"".join(cells)
 
 
 def _binary_numeric(value: Decimal) -> bytes:
