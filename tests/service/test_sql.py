@@ -207,7 +207,8 @@ def test_several_selects_are_charged_once_and_public_tables_are_joined_to_their_
     (row,) = remote.sql(scalar, epsilon=4.0).rows
     assert 2000 < row["n"]["value"] < 4000
     close = {"kind": "total", "within": 200, "epsilon": 4.0}
-    both = "SELECT COUNT(DISTINCT user_id) FROM worded UNION ALL SELECT COUNT(DISTINCT user_id) FROM worded"
+    united = "SELECT COUNT(DISTINCT user_id) FROM worded"
+    both = f"{united} UNION ALL {united} WHERE country <> 'FR'"
     planned = team.ada.post("/preview", json=given | {"query": {"kind": "sql", "text": both}, "spend": close}).json()
     assert planned["radius"] <= 200
     assert planned["alone"]["epsilon"] < 0.5
