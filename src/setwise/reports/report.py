@@ -164,9 +164,9 @@ def read_report(path: str | Path) -> Report:
     name = document.get("name", Path(path).stem)
     questions = tuple(_question(each, tables) for each in document["questions"])
     names = [each.name for each in questions]
-    for each in names:
-        if names.count(each) > 1:
-            raise InvalidParameter(f"two questions are called {each!r}: give each a name of its own")
+    for question_name in names:
+        if names.count(question_name) > 1:
+            raise InvalidParameter(f"two questions are called {question_name!r}: give each a name of its own")
     return Report(
         title=document.get("title", name),
         name=name,

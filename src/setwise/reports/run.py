@@ -80,7 +80,7 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
             check_destination(to)
     with _open_sessions(report) as question_sessions, Ledger.open(ledger) as opened:
         views = [
-            find_live(opened, each.series).view(window=each.window, top=each.top, on=each.on) for each in report.live
+            find_live(opened, live.series).view(window=live.window, top=live.top, on=live.on) for live in report.live
         ]
         step("pricing the questions together")
         priced = _price_questions(report, question_sessions)

@@ -104,12 +104,12 @@ def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
         return None
     columns: list[exp.Expr] = [exp.alias_(exp.Anonymous(this="COUNT", expressions=[exp.Star()]), "users")]
     selected: list[exp.Expr] = []
-    for place, each in enumerate(tree.expressions):
-        if not has_aggregate(each):
-            selected.append(each)
+    for place, expression in enumerate(tree.expressions):
+        if not has_aggregate(expression):
+            selected.append(expression)
             continue
-        name = each.alias or f"value_{place}"
-        selected.append(exp.alias_(each.unalias(), name))
+        name = expression.alias or f"value_{place}"
+        selected.append(exp.alias_(expression.unalias(), name))
         columns.append(exp.alias_(exp.Anonymous(this="AVG", expressions=[exp.column(name)]), f"mean_{name}"))
     tree.set("expressions", selected)
     for clause in ("order", "limit", "offset"):

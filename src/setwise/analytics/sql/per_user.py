@@ -92,7 +92,9 @@ class PerUserReader:
             if isinstance(select.args.get("distinct"), exp.Distinct):
                 check_parts(select.args["distinct"], "expressions")
             for star in [
-                each if type(each) is exp.Star else each.this for each in select.expressions if _is_star(each)
+                selected if type(selected) is exp.Star else selected.this
+                for selected in select.expressions
+                if _is_star(selected)
             ]:
                 check_parts(star, "this")
         steps: list[Step] = []

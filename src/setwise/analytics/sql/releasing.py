@@ -349,9 +349,9 @@ class CoreBuilder:
 
         The clause is part of an error message; it is "" if no group has such a name.
         """
-        for each in self._groups:
-            if each.node.name in self._aliases and self._aliases[each.node.name] != each.node:
-                name = each.node.name
+        for group in self._groups:
+            if group.node.name in self._aliases and self._aliases[group.node.name] != group.node:
+                name = group.node.name
                 return f" (GROUP BY {name} means the table's own column {name!r}: give what you select another name)"
         return ""
 

@@ -247,8 +247,8 @@ def signs_note(name: str, cells: Sequence[str], file: TableFile, encoding: str) 
         plain = [text.replace(sign, "").strip(BLANKS) for text in plain]
     readable = max(
         (
-            sum(is_readable(text, Kind.FLOAT, _with_numbers(CellGrammar(), *each)) for text in plain)
-            for each in _NUMBERS
+            sum(is_readable(text, Kind.FLOAT, _with_numbers(CellGrammar(), *pattern)) for text in plain)
+            for pattern in _NUMBERS
         ),
         default=0,
     )
