@@ -43,14 +43,18 @@ ROUTERS = (
 def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI:
     """Return the ASGI application of one replica of the service.
 
-    Databases and pools are opened now, by `settings`, and closed when the application shuts down. Tests may give an
-    open `service` instead.
+    The databases and pools that `settings` name are opened now, and closed when the application shuts down. Tests may
+    give an open `service`, whose databases and pools are used instead; None opens new ones.
     """
     parts = service or open_service(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        """Run the heartbeat, the scheduled work and the PostgreSQL listener for as long as the application runs."""
+        """Run the background tasks and the PostgreSQL listener of `app` while the application runs.
+
+        The tasks write the heartbeats of running queries and do scheduled work. They use the replica's databases and
+        pools (`parts` of the enclosing call), which are closed at the shutdown.
+        """
         running = [asyncio.create_task(parts.runner.beat()), asyncio.create_task(parts.upkeep.run())]
         async with postgres_door(parts) as address:
             app.state.postgres_address = address
@@ -85,13 +89,16 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
 
 
 def _error_response(request: Request, error: Exception) -> Response:
-    """Return the HTTP response for `error`: an RFC 9457 problem document for an API path, otherwise an HTML page."""
+    """Return the HTTP response for `error`, which the handling of `request` raised.
+
+    It is an RFC 9457 problem document if the request is for an API path, and otherwise an HTML page.
+    """
     problem = error_response(error)
     return problem if request.url.path.startswith("/api/") else error_page(request, error, problem)
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
-    """Return the error response for an unknown path or method.
+    """Return the error response to a `request` for an unknown path or method; `error` is the framework's error.
 
     If the path exists for other methods, the response has an Allow header that lists them.
     """

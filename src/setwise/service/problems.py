@@ -200,7 +200,10 @@ def _validation_problem(error: RequestValidationError) -> Problem:
 
 
 def _framework_problem(error: HTTPException) -> Problem:
-    """Return the problem document of a web framework's error: an unknown path or method, or a body it cannot read."""
+    """Return the problem document of `error`, which the web framework or the limit on bodies raised.
+
+    The error stands for an unknown path or method, or for a body that is too large, too slow or not readable.
+    """
     if error.status_code == 400:
         return Problem(name="InvalidParameter", status=422, detail=_UNREADABLE, field="body")
     detail = error.detail if error.status_code in {408, 413} else _DETAILS.get(error.status_code, _UNREADABLE)

@@ -25,14 +25,20 @@ _FIRST_STEWARD = "steward"
 
 
 def table_faults(ledger: Ledger, database: Database, datasets: Datasets) -> Iterator[Fault]:
-    """Yield a `Fault` for each answer, role and dataset in the service's tables that differs from the ledger."""
+    """Yield a `Fault` for each answer, role and dataset in the service's tables that differs from `ledger`.
+
+    Answers and roles are read from `database`, and definitions of datasets from the store `datasets`.
+    """
     yield from _answer_faults(ledger, database)
     yield from _role_faults(ledger, database)
     yield from _dataset_faults(ledger, datasets)
 
 
 def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
-    """Yield a `Fault` for every query whose answer in the service's tables differs from the answer in the ledger."""
+    """Yield a `Fault` for every query whose answer in the service's tables differs from the answer in `ledger`.
+
+    The service's tables are read from `database`.
+    """
     columns = (schema.jobs.c.account, schema.jobs.c.key, schema.jobs.c.answer)
     shown = select(*columns).where(schema.jobs.c.answer.is_not(None)).order_by(schema.jobs.c.account)
     with database.reading() as connection:
@@ -71,9 +77,9 @@ def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 
 
 def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
-    """Yield a `Fault` for every dataset whose definition differs from the one that the ledger recorded.
+    """Yield a `Fault` for every dataset whose definition in the store `datasets` differs from that in `ledger`.
 
-    A dataset without a recorded definition is a fault too.
+    A dataset without a definition in the ledger is a fault too.
     """
     for name, definition in datasets.definitions().items():
         recorded = _recorded_definitions(ledger, name)
@@ -95,11 +101,12 @@ def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
 
 
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
-    """Record in the ledger which files or tables each dataset reads, and keep earlier records.
+    """Record in `ledger` which files or tables each of `datasets` reads, as its engine in `engines` finds them now.
 
-    `names` limits this to datasets of these names; None means all. Datasets that an earlier version registered have
-    no such record, and the files in a folder may have changed since. A dataset that cannot be recorded (its table is
-    gone, or it reads data under another cap) is logged, and verification of the ledger reports it.
+    Earlier records are kept. `names` limits this to datasets of these names; None means all. Datasets that an earlier
+    version of the program registered have no such record, and the files in a folder may have changed since. A dataset
+    that cannot be recorded (its table is gone, or it reads data under another cap) is logged, and verification of the
+    ledger reports it.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

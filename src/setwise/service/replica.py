@@ -49,11 +49,13 @@ class Service:
     """The stores, pools and settings of one replica; routes and pages get it from the application by `service_of`.
 
     `threads` run short work with the database, and `rendering` the work of making large responses. `unsent` limits how
-    many large responses one person may have that are not sent yet, and `probe` tests whether the database answers. The
-    worker processes `calculators` compose uses, `planners` plan questions, and `renderers` compute rows of large
-    answers. `questions`, `series` and `runner` answer questions, live series and running queries; `jobs` stores the
-    charged queries, and `upkeep` runs scheduled tasks. `sign_on` is None without single sign-on. The other fields are
-    named after what they hold.
+    many large responses one person may have that are not sent yet, and `probe` tests whether the database answers.
+    `people`, `datasets`, `question_budgets` and `jobs` (the charged queries) are stores in `database`; `ledger` has the
+    accounts, and `accounts` checks which of them a person may see. `authenticator` identifies callers by token or
+    cookie, and `sign_on` is None without single sign-on. `engines` read tables. The worker processes `calculators`
+    compose uses, `planners` plan questions, and `renderers` compute rows of large answers. `questions` checks and
+    answers questions, `series` has the live series, and `runner` runs queries in threads. `metrics` counts for
+    Prometheus, and `upkeep` runs scheduled tasks.
     """
 
     settings: Settings

@@ -37,7 +37,11 @@ class BodyLimit:
         self._detail = f"the body may have at most {most} bytes; send less"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on to the application, counting the bytes of its body; respond 413 or 408 beyond a limit."""
+        """Pass the request on to the application, counting the bytes of its body; respond 413 or 408 beyond a limit.
+
+        `scope`, `receive` and `send` are those of ASGI: the request's metadata, and the functions that receive its body
+        and send the response.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -49,9 +53,10 @@ class BodyLimit:
         until = asyncio.get_running_loop().time() + self._seconds
 
         async def counted() -> Message:
-            """Return the next message of the request, as ASGI's `receive` does.
+            """Return the next message of the request, read by the ASGI function `receive` of the enclosing call.
 
-            Raises `HTTPException` if the body is too large (413) or arrives too slowly (408).
+            Raises `HTTPException` if the body read so far is too large (413), or has not arrived by the deadline
+            `until` of the enclosing call (408).
             """
             nonlocal received, complete
             if complete:  # the only message after the body is that the caller has disconnected
@@ -106,7 +111,11 @@ class ResponseHeaders:
         self._headers = _HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on to the application, and its response back with the security headers added."""
+        """Pass the request on to the application, and its response back with the security headers added.
+
+        `scope`, `receive` and `send` are those of ASGI: the request's metadata, and the functions that receive its body
+        and send the response.
+        """
         await self._app(scope, receive, self._add_headers(send) if scope["type"] == "http" else send)
 
     def _add_headers(self, send: Send) -> Callable[[Message], Awaitable[None]]:
@@ -140,9 +149,10 @@ class PacedResponse(Response):
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response: a body of at most 64 KiB at once, and a larger one in pieces.
+        """Send the response by the ASGI function `send`: a body of at most 64 KiB at once, and a larger one in pieces.
 
-        Sends status 429 instead if the person has too many large responses unsent.
+        `scope` and `receive` have the request, as in ASGI. Sends status 429 instead if the person has too many large
+        responses unsent.
         """
         if len(self.body) <= _PIECE:
             await super().__call__(scope, receive, send)
@@ -186,7 +196,11 @@ class GuardedRoute(APIRoute):
         access, path = ROUTES[method, self.path].access, self.path
 
         async def guarded(request: Request) -> Response:
-            """Identify the caller, respond to one request, and record its status and time in metrics, log and trace."""
+            """Identify the caller, respond to one request, and record its status and time in metrics, log and trace.
+
+            The route's `access`, `method` and `path`, and the function `answer` that responds, are those of the
+            enclosing call.
+            """
             started = time.monotonic()
             service = service_of(request)
             with request_span(method, path, request.headers) as span:
@@ -211,7 +225,8 @@ class GuardedRoute(APIRoute):
 def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
     """Return a response with `content` of this `media_type`; a large content is sent as fast as its reader takes it.
 
-    While it is unsent, it counts against the number of large responses that one person may have.
+    `request` is the request that it answers. While it is unsent, it counts against the number of large responses that
+    the person who sent the request may have.
     """
     service = service_of(request)
     return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)

@@ -70,7 +70,11 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     limit = settings.connections or most_connections()
 
     def connection(*arguments: Any, **options: Any) -> HttpConnection:  # noqa: ANN401 - as the server calls it
-        """Return the protocol object of a new HTTP connection, with the limits of the replica's settings."""
+        """Return the protocol object of a new HTTP connection, with the limits of the replica's settings.
+
+        `arguments` and `options` come from uvicorn. The limits, and the register `waiting` of connections between
+        requests, are those of the enclosing call and shared by all connections.
+        """
         return HttpConnection(
             *arguments, **options, waiting=waiting, limit=limit, header_seconds=settings.header_seconds
         )
@@ -96,7 +100,11 @@ class _Server(uvicorn.Server):
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the server, then lengthen the kernel's queue of connections, which uvicorn sets to `_AT_ONCE`."""
+        """Start the server on `sockets`, then lengthen the kernel's queue of connections of each socket.
+
+        Uvicorn sets the length of the queue to `_AT_ONCE`. With None uvicorn opens a socket itself, whose queue is not
+        lengthened.
+        """
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(_QUEUE)
@@ -134,7 +142,7 @@ class HttpConnection(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start a new HTTP connection, and the deadline for the headers of its first request.
+        """Start a new HTTP connection over `transport`, and the deadline for the headers of its first request.
 
         If there are too many connections, the one that has waited longest for a request is closed.
         """
@@ -148,7 +156,7 @@ class HttpConnection(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Process bytes that the HTTP client sent.
+        """Process the bytes `data` that the HTTP client sent.
 
         The deadline for headers starts with the first bytes of a further request, and ends when its headers are
         complete.
@@ -165,7 +173,10 @@ class HttpConnection(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting a closed HTTP connection among those that wait for a request."""
+        """Stop counting a closed HTTP connection among those that wait for a request.
+
+        `exc` is the error that closed the connection, or None if one of the two sides closed it normally.
+        """
         self._stop_waiting()
         super().connection_lost(exc)
 

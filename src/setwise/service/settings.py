@@ -55,7 +55,7 @@ def is_safe_address(address: object) -> bool:
 
 
 class Settings(BaseSettings):
-    """The settings with which a replica is started.
+    """The settings with which a replica is started; the `description` of each field says what it is.
 
     A setting that is not given is read from its environment variable, or else has its default. Addresses may contain
     passwords and are kept out of `repr`.
@@ -219,7 +219,10 @@ class Settings(BaseSettings):
     @field_validator("engine", "store", "trusted_proxy", "oidc_scopes", mode="before")
     @classmethod
     def _split_at_spaces(cls, value: object) -> object:
-        """Return the value of a setting that may have several: a text is split at spaces, others stay unchanged."""
+        """Return `value`, given for a setting that may have several values, as a tuple if it is a text.
+
+        A text, as from an environment variable, is split at spaces; any other value is returned unchanged.
+        """
         return tuple(value.split()) if isinstance(value, str) else value
 
     @field_validator("store")
@@ -248,9 +251,10 @@ class Settings(BaseSettings):
     @field_validator("oidc_issuer")
     @classmethod
     def _check_sign_on(cls, issuer: str | None, info: ValidationInfo) -> str | None:
-        """Return the issuer of single sign-on, if the other settings that it needs are given and addresses use TLS.
+        """Return `issuer`, the URL of the single sign-on provider, if the other settings that it needs are given.
 
-        Raises `ValueError` if not. None stays None and means that there is no single sign-on.
+        `info` has the other settings. Raises `ValueError` if one of them is missing, or if an address does not use TLS.
+        None stays None and means that there is no single sign-on.
         """
         if issuer is None:
             return None

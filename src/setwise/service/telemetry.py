@@ -35,8 +35,8 @@ _MEASURED = ("method", "route", "status", "seconds")
 def configure(log_format: LogFormat) -> None:
     """Configure the service's log, which goes to standard error.
 
-    With the format "text" it has warnings and errors only. With "json" every record is a line of JSON, and each request
-    has a line too.
+    With the `log_format` "text" the log has warnings and errors only. With "json" every record is a line of JSON, and
+    each request has a line too.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if log_format == "json" else logging.Formatter("%(levelname)s: %(message)s"))
@@ -64,7 +64,11 @@ class RequestIds:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give the request an id and pass it on to the application; log lines and the response carry the id."""
+        """Give the request an id and pass it on to the application; log lines and the response carry the id.
+
+        `scope`, `receive` and `send` are those of ASGI: the request's metadata, and the functions that receive its body
+        and send the response.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -75,7 +79,10 @@ class RequestIds:
         _request.set(id_)
 
         async def sending(message: Message) -> None:
-            """Send a message of the response, with the request's id among the response headers."""
+            """Send `message`, a part of the response, by the ASGI function `send` of the enclosing call.
+
+            The first message of the response gets the request's id among its headers.
+            """
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[HEADER] = id_
             await send(message)
@@ -212,6 +219,9 @@ def request_span(method: str, route: str, headers: Mapping[str, str]) -> Iterato
 
 @contextmanager
 def stage_span(name: str) -> Iterator[None]:
-    """Context manager that opens the trace span of one stage of a query, such as "plan", below the request's span."""
+    """Context manager that opens the trace span `name` of one stage of a query, such as "plan".
+
+    The span lies below the span of the request.
+    """
     with _tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False):
         yield

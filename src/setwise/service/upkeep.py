@@ -82,8 +82,8 @@ class Upkeep:
 
         With a signing key, every head (a signed record of where each account's hash chain ends) must be signed with
         that key, the latest at most twice `head_hours` ago, and the ledger must still contain the head that is kept in
-        a file outside the database. If `head` is given, the digest that an earlier verification returned, a change of
-        any entry that existed then is a fault.
+        a file outside the database. `head` is the digest that an earlier verification returned; a change of any entry
+        that existed then is a fault. None skips this comparison.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)

@@ -67,11 +67,12 @@ class SetwiseAccountBody(Body):
 class FilterAccountBody(Body):
     """Request to open an account with a budget (epsilon, delta), from which each use pays its price when it is made.
 
-    The account is called `name` and lets the person `analyst` ask about `dataset`. `rule` says how prices add up, and
-    so which uses the account takes: "wallet" and "zcdp" take uses of any parameters, and "menu" takes only the uses
-    listed in `menu`. `failure_share` is the share of delta that is set aside for outright failures (events in which
-    everything may be revealed); None is the default of the rule. With `every` the account has its whole budget again
-    after each such calendar period.
+    The account is called `name` and lets the person `analyst` ask about `dataset`. `kind` is always "filter", which
+    tells this request from a `SetwiseAccountBody`. `rule` says how prices add up, and so which uses the account takes:
+    "wallet" and "zcdp" take uses of any parameters, and "menu" takes only the uses listed in `menu`. `failure_share` is
+    the share of delta that is set aside for outright failures (events in which everything may be revealed); None takes
+    the default of the rule. With `every` the account has its whole budget again after each such calendar period; with
+    None the budget is never renewed.
     """
 
     kind: Literal["filter"]
@@ -125,7 +126,8 @@ async def list_accounts(
 ) -> Response:
     """List the caller's own accounts by name; a steward sees every account.
 
-    A page has at most `most` accounts, those whose names come after `after`.
+    A page has at most `most` accounts, those whose names come after `after`; without `after` it begins with the first
+    account.
     """
     service, identity = service_of(request), caller(request)
 
@@ -138,7 +140,11 @@ async def list_accounts(
 
 @router.post("/accounts", status_code=201)
 async def open_account(request: Request, body: AccountBody) -> AccountRecord:
-    """Open an account for an analyst on a dataset. Its overall guarantee is certified now and never changes."""
+    """Open an account for an analyst on a dataset, and return its status.
+
+    The (epsilon, delta) that the account guarantees over its life, or in each calendar period if its budget is renewed,
+    is certified now and never changes.
+    """
     service, steward = service_of(request), caller(request).person.name
     await service.threads.run(_check_names, service, body)
     match body:
@@ -188,8 +194,8 @@ async def show_account(request: Request, account: AccountName) -> AccountRecord:
 async def show_status(service: Service, status: AccountStatus) -> AccountRecord:
     """Return an account's `status` as the JSON object of the API.
 
-    If the account was ever charged, a worker process computes its odometers (bounds on the privacy loss of all answers
-    so far) and adds them, because this computation would block the event loop.
+    If the account was ever charged, a worker process of the replica `service` computes its odometers (bounds on the
+    privacy loss of all answers so far) and adds them, because this computation would block the event loop.
     """
     return await service.calculators.run(ShowStatus(status=status)) if status.charges else status.to_dict()
 
@@ -258,9 +264,10 @@ async def set_state(
 
 
 class QuestionBudgetBody(Body):
-    """An account's default budget (`epsilon`, `delta`): SQL over PostgreSQL's protocol spends it if it states none.
+    """The default budget (`epsilon`, `delta`) of an account, for SQL statements that state no budget.
 
-    If the same statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    It is spent by each statement that arrives over PostgreSQL's protocol without a budget of its own. If the same
+    statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
     """
 
     epsilon: Epsilon
@@ -270,9 +277,10 @@ class QuestionBudgetBody(Body):
 
 @router.get("/accounts/{account}/question-budget")
 async def show_question_budget(request: Request, account: AccountName) -> QuestionBudgetRecord:
-    """Return an account's default budget: it is spent by SQL over PostgreSQL's protocol that states no budget.
+    """Return the default budget of an account, for SQL statements that state no budget.
 
-    If the same statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    It is spent by each statement that arrives over PostgreSQL's protocol without a budget of its own. If the same
+    statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
     """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
@@ -285,7 +293,10 @@ async def set_question_budget(
     account: AccountName,
     body: Annotated[QuestionBudgetBody, JsonBody(examples=[{"epsilon": 0.1, "delta": 1e-9, "fresh_hours": 24}])],
 ) -> QuestionBudgetRecord:
-    """Set an account's default budget: later SQL over PostgreSQL's protocol spends it if it states no budget."""
+    """Set the default budget of an account, for SQL statements that state no budget.
+
+    From now on it is spent by each statement that arrives over PostgreSQL's protocol without a budget of its own.
+    """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
     budget = QuestionBudget(**body.model_dump())
@@ -296,7 +307,8 @@ async def set_question_budget(
 def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:
     """Check the names in `body`, a request to open an account: analyst and dataset exist, and the account does not.
 
-    Raises `UnknownName` for an unknown analyst or dataset, and `AccountExists` if the account's name is taken.
+    The names are looked up in the stores of the replica `service`. Raises `UnknownName` for an unknown analyst or
+    dataset, and `AccountExists` if the account's name is taken.
     """
     with at_field("analyst"):
         service.people.person(body.analyst)
@@ -307,10 +319,10 @@ def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody)
 
 
 def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
-    """Open an account on `terms` in the ledger, and return its status. `steward` is the person who opens it.
+    """Open an account on `terms` in the ledger of the replica `service`, and return its status.
 
-    The account protects the unit of privacy of its dataset, which replaces `terms.unit`. The audit log records the
-    opening under the steward's name.
+    `steward` is the name of the person who opens it, which the audit log records. The account protects the unit of
+    privacy of its dataset, which replaces `terms.unit`.
     """
     protecting = replace(terms, unit=service.datasets.get(terms.dataset).unit)
     with at_field("name"):

@@ -21,8 +21,9 @@ router = APIRouter(prefix=API, tags=["calculators"], route_class=GuardedRoute)
 class ComposeBody(Body):
     """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other one.
 
-    `interaction` is what the analyst may choose after seeing answers, from nothing ("batch") to everything
-    ("adaptive").
+    `uses` are written as in "pure:0.1x25", 25 uses of a 0.1-DP mechanism. The field of `delta` and `epsilon` that the
+    service shall compute is None. `interaction` is what the analyst may choose after seeing answers, from nothing
+    ("batch") to the mechanisms, their order and their parameters ("adaptive").
     """
 
     uses: Annotated[list[Use], Field(min_length=1, max_length=MOST_USES)]
@@ -39,9 +40,10 @@ class ComposeBody(Body):
 
 
 class CalibrateBody(Body):
-    """Mechanism uses, one with a "?" for a parameter, and the (epsilon, delta) that all uses together must satisfy.
+    """Mechanism uses, one of them with a "?" for a parameter, and the (epsilon, delta) that they must meet together.
 
-    The service computes the parameter. `interaction` is what the analyst may choose after seeing answers.
+    `uses` are written as in "gaussian:?x25". The service computes the value of the "?". `interaction` is what the
+    analyst may choose after seeing answers, from nothing ("batch") to everything ("adaptive").
     """
 
     uses: Annotated[list[PlannedUse], Field(min_length=1, max_length=MOST_USES)]

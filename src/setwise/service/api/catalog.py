@@ -63,9 +63,10 @@ async def import_catalog(
 def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
     """Register the tables of the catalog in `body` that are not registered yet; return the catalog of all datasets.
 
-    Raises `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be registered, and
-    `NameTaken` if a dataset of the same name has another definition; nothing is registered in these cases. The audit
-    log records `steward` as the person who registered the tables.
+    The tables become datasets of the replica `service`, and the audit log records `steward` as the person who
+    registered them. Raises `InvalidParameter`, `UnsuitableTable` or `UnknownColumn` for a table that cannot be
+    registered, and `NameTaken` if a dataset of the same name has another definition; nothing is registered in these
+    cases.
     """
     with at_field("text"):
         catalog = parse_catalog(body.text, reads_files=False)
@@ -137,8 +138,8 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
     """Return `datasets` as a catalog: its TOML text, and the names of the datasets.
 
-    If two datasets have different public tables under one name, the second table is exported under a longer name: that
-    of its dataset, an underscore, and its own name.
+    Two datasets may use one name for different public tables. The second of these tables is then exported under the
+    name DATASET_TABLE, such as `events_countries` for the table `countries` of the dataset `events`.
     """
     public: dict[str, str] = {}
     for dataset in datasets:

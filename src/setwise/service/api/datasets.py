@@ -43,11 +43,12 @@ DatasetName = Annotated[Name, Path(examples=["events"])]
 class CsvBody(Body):
     """How the CSV files of a table are written: the same options as those of `setwise.open`.
 
-    `encoding` is that of the text, such as utf-8 or cp1252. A `separator` or `format` (such as csv.gz) that is left out
-    is taken from the endings of the files' names. Files without a header need `columns`, the names of their columns;
-    `header` true says that the first line is a header even if it looks like a row. `skip_lines` is the number of lines
-    above the header or the first row. `decimal` and `thousands` are the separators within numbers, `date_format` is the
-    format of dates, such as `%d.%m.%Y`, and `null` lists words that mean an empty cell, such as NA.
+    `encoding` is the character encoding of the files, such as utf-8 or cp1252. A `separator` or `format` (such as
+    csv.gz) that is left out is taken from the endings of the files' names. Files without a header need `columns`, the
+    names of their columns; `header` true says that the first line is a header even if it looks like a row. `skip_lines`
+    is the number of lines above the header or the first row. `decimal` and `thousands` are the separators within
+    numbers, `date_format` is the format of dates, such as `%d.%m.%Y`, and `null` lists words that mean an empty cell,
+    such as NA.
     """
 
     separator: Annotated[str, StringConstraints(min_length=1, max_length=8)] | None = None
@@ -227,9 +228,10 @@ async def set_cap(
 async def reclaim(
     request: Request, dataset: DatasetName, body: Annotated[ReclaimBody, JsonBody(examples=[{"idle_hours": 24.0}])]
 ) -> ReclaimedRecord:
-    """Take the slices of a cap that idle accounts have reserved and not spent back into the cap.
+    """Return to a dataset's cap what idle accounts have reserved of it and not spent.
 
-    Returns the number of these accounts. An account reserves a slice again when a charge needs one.
+    An account is idle if it has had no ledger entry, such as a charge, for `idle_hours` hours. The response has the
+    number of accounts that lost their reserved slice; an account reserves a slice again when a charge needs one.
     """
     service, steward = service_of(request), caller(request).person.name
 
@@ -267,8 +269,9 @@ async def joint(
 def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecord:
     """Register the table of `body` in the ledger and in the store of datasets, and return its JSON record.
 
-    The audit log records `steward` as the person who registered it. Raises `InvalidParameter`, `UnknownColumn` or
-    `UnsuitableTable` with the name of the field at fault, and `NameTaken` if there is a dataset of that name.
+    Ledger and store are those of the replica `service`. The audit log records `steward` as the person who registered
+    the dataset. Raises `InvalidParameter`, `UnknownColumn` or `UnsuitableTable` with the name of the field at fault,
+    and `NameTaken` if there is a dataset of that name.
     """
     fields: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
         "types": tuple(body.types.items()),
@@ -287,7 +290,7 @@ def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecor
 
 
 def register(service: Service, dataset: Dataset, steward: str, apart: str) -> DatasetRecord:
-    """Register `dataset` in the ledger and in the store of datasets, and return its JSON record.
+    """Register `dataset` in the ledger and the store of datasets of the replica `service`; return its JSON record.
 
     Requires: `Engines.check` has accepted the dataset. `steward` is the person who registers it. `apart` is the reason
     why the dataset does not share the cap of other datasets on the same table; "" if it does share it.
@@ -315,7 +318,7 @@ def register(service: Service, dataset: Dataset, steward: str, apart: str) -> Da
 def dataset_record(service: Service, dataset: Dataset) -> DatasetRecord:
     """Return the JSON record of `dataset`: its contribution bounds, and the columns that questions may use.
 
-    Each column has its name and its kind, such as text or integer.
+    Each column has its name and its kind, such as text or integer, which the engines of the replica `service` look up.
     """
     schema = service.engines.schema(dataset)
     public = service.engines.public_schemas(dataset)

@@ -122,7 +122,12 @@ async def show_series(
         Day | None, Query(examples=["2026-01-15"], description="the first day of the period by which `top` ranks")
     ] = None,
 ) -> SeriesValuesRecord:
-    """Return the released numbers of a live series. Nothing is charged, and no row is read."""
+    """Return the released numbers of a live series. Nothing is charged, and no row is read.
+
+    The numbers are running totals of users in every item or, with `window`, users over that many periods. With `item`
+    only the listed items are returned. With `top` only that many items are returned: the largest in the period that
+    begins on the day `on`, or in the last period if `on` is left out.
+    """
     service, identity = service_of(request), caller(request)
     view = await service.threads.run(lambda: service.series.view(identity, series, window, item or [], top, on))
     return view.to_dict()

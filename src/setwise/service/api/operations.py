@@ -49,8 +49,9 @@ async def metrics(request: Request) -> PlainTextResponse:
 async def audit(request: Request) -> AuditRecord:
     """Recompute every hash chain and every balance of the ledger, and name each entry that does not agree.
 
-    If the service has a signing key, the ledger's heads (digests of all its hash chains) must be signed with it, the
-    last one recently. Answers, roles and datasets in the service's own tables must agree with the ledger.
+    If the service has a signing key, every head of the ledger (a record of where each account's hash chain ends) must
+    be signed with that key, and the newest head must be recent. Answers, roles and datasets in the service's own tables
+    must agree with the ledger.
     """
     service = service_of(request)
     verification = await service.threads.run(service.upkeep.verify)
@@ -93,7 +94,7 @@ def audit_record(verification: Verification) -> AuditRecord:
 def _budget_gauges(service: Service) -> str:
     """Return the gauges of remaining budgets in the text format of Prometheus.
 
-    They are computed from the ledger at most once a minute, because this reads every account.
+    They are computed from the ledger of the replica `service` at most once a minute, because this reads every account.
     """
     now = service.authenticator.now()
     if now >= service.metrics.budget_at + _BUDGET_SECONDS:

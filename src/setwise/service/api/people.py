@@ -23,14 +23,14 @@ _LATEST_EXPIRY = 253402300799.0
 
 
 class PersonBody(Body):
-    """A new person and their role."""
+    """A person to add: the `name` and the `role` (steward, analyst or monitor)."""
 
     name: Name
     role: Annotated[Role, Field(strict=False)]
 
 
 class TokenBody(Body):
-    """A new token: a label that says what the token is for, and the time at which it ends in seconds since 1970.
+    """A token to make: `label` says what the token is for, and `expires_at` is its end in seconds since 1970.
 
     A token without `expires_at` ends after the number of days that the operator has set.
     """

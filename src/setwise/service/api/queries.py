@@ -146,8 +146,8 @@ async def list_queries(
 ) -> Response:
     """List the caller's queries, newest first.
 
-    A page has at most `most` queries that are older than the query with the id `after`, and fewer if their answers are
-    large.
+    A page has at most `most` queries, and fewer if their answers are large. With `after`, the id of a query, it has
+    only queries that are older than that query; without `after` it begins with the newest.
     """
     service, identity = service_of(request), caller(request)
 
@@ -201,8 +201,8 @@ async def _response(request: Request, job: Job) -> Response:
 def _is_sql(job: Job) -> bool:
     """Return whether the question of the stored query `job` was asked in SQL.
 
-    A search in its JSON text is enough, because stored JSON has no spaces between tokens, and quotes within a string
-    are escaped.
+    The JSON text of its request is not parsed, but searched for `"kind":"sql"`. This finds the kind and nothing else,
+    because stored JSON has no spaces between tokens, and quotes within a string are escaped.
     """
     return '"kind":"sql"' in job.request
 
@@ -211,7 +211,7 @@ def render_query(service: Service, job: Job) -> str:
     """Return the query `job` as the JSON text of a `QueryRecord`.
 
     The request, the answer and the error are stored as JSON texts and are inserted unchanged. For a question in SQL,
-    the columns and rows of its result are computed from the stored answer.
+    the replica `service` computes the columns and rows of its result from the stored answer.
     """
     parts = {
         "id": json.dumps(job.id),

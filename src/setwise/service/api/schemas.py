@@ -77,7 +77,8 @@ class Body(BaseModel):
 class Matching:
     """A field type for a text that matches the regular expression `pattern`.
 
-    The error for another text describes the expected form by `words` instead of the pattern.
+    If a text does not match, the error message describes the expected form by the phrase `words` and does not show the
+    pattern.
     """
 
     pattern: str

@@ -161,7 +161,7 @@ class Authenticator:
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].token != token}
 
     def forget_person(self, name: str) -> None:
-        """Drop a person from the cache, so that their removal or new role takes effect at once."""
+        """Drop the person called `name` from the cache, so that their removal or new role takes effect at once."""
         self._forgotten += 1
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].person.name != name}
 
@@ -244,26 +244,28 @@ class Authenticator:
         return identity
 
     def count_body(self, identity: Identity, size: int) -> None:
-        """Count a request body of `size` bytes against the sender's rate limit; raise `TooManyRequests` above it.
+        """Count a request body of `size` bytes against the rate limit of the sender, who is the person of `identity`.
 
         Each whole 16 KiB counts as one more request, because reading and checking a large body takes as long as many
-        small requests.
+        small requests. Raises `TooManyRequests` above the limit.
         """
         if size >= _BYTES_PER_REQUEST:
             self._people_rates.take(identity.person.name, size // _BYTES_PER_REQUEST)
 
     def count_attempt(self, request: Request) -> None:
-        """Count a failed sign-in, or one that has yet to succeed, against the rate limit of the request's address.
+        """Count an attempt to sign in against the rate limit of the IP address from which the `request` came.
 
-        Raises `TooManyRequests` above that limit.
+        Called when an attempt has failed, and before an attempt whose outcome only the single sign-on provider can
+        tell. Raises `TooManyRequests` above that limit.
         """
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 
     def _check_csrf(self, request: Request, identity: Identity) -> None:
         """Raise `Forbidden` if a request that changes something by cookie lacks the page's CSRF value in its header.
 
-        A browser also sends the cookie with requests that another site starts, so the cookie alone does not show that
-        the request comes from the service's own page.
+        Requests that only read are not checked. `identity` was established by the cookie and has the expected value. A
+        browser also sends the cookie with requests that another site starts, so the cookie alone does not show that the
+        request comes from the service's own page.
         """
         if request.method in _SAFE_METHODS:
             return
@@ -273,7 +275,10 @@ class Authenticator:
 
 
 def csrf_value(secret: str) -> str:
-    """Return the CSRF value of the session with this cookie `secret`: a one-way hash, which its pages contain."""
+    """Return the CSRF value of the session with this cookie `secret`: a one-way hash of the secret.
+
+    The session's pages contain this value, and send it with each request that changes something.
+    """
     return hashlib.sha256(b"csrf:" + secret.encode()).hexdigest()
 
 

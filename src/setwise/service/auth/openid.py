@@ -50,11 +50,11 @@ _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One sign-on in progress, identified by a secret that the browser keeps in a cookie.
+    """One sign-on in progress, identified by a `secret` that the browser keeps in a cookie.
 
-    `state` ties the provider's response to this sign-on, `nonce` the ID token and `verifier` the authorization code.
-    Each is a one-way function of the secret, so that somebody who sees one of them in a URL cannot compute the others.
-    Raises `NotSignedIn` for a secret that is not 43 URL-safe characters.
+    Three values tie what the provider sends to this sign-on: `state` its response, `nonce` its ID token, and `verifier`
+    its authorization code. Each value is a one-way function of the secret, so that somebody who sees one of them in a
+    URL cannot compute the others. Raises `NotSignedIn` for a secret that is not 43 URL-safe characters.
     """
 
     secret: str = field(repr=False)
@@ -215,9 +215,9 @@ class OpenIdProvider:
     async def _user_info(self, metadata: dict[str, Any], access_token: str, subject: str) -> dict[str, Any]:
         """Return the claims about the person `subject` from the provider's user info endpoint.
 
-        `metadata`, the provider's configuration document, has the address of the endpoint. Returns {} if it has none,
-        or if the provider gave no access token. Raises `NotSignedIn` if the endpoint's
-        claims are about another subject.
+        `metadata`, the provider's configuration document, has the address of the endpoint, and `access_token` is sent
+        to it. Returns {} if the document names no such endpoint, or if `access_token` is "". Raises `NotSignedIn` if
+        the endpoint's claims are about another subject.
         """
         if "userinfo_endpoint" not in metadata or not access_token:
             return {}
@@ -290,7 +290,7 @@ def _json(response: httpx.Response) -> dict[str, Any]:
 
 
 def _refuse_sign_on(why: str) -> NotSignedIn:
-    """Log `why` a sign-on was refused, and return the `NotSignedIn` error to raise, whose message has it too."""
+    """Log `why` a sign-on was refused, and return the `NotSignedIn` error to raise, whose message contains `why`."""
     _log.warning("single sign-on refused: %s", why)
     return NotSignedIn(f"the sign-on was refused: {why}; begin again")
 
@@ -373,9 +373,9 @@ class SignOn:
         return await self._threads.run(self._admit, subject, name, role)
 
     def subject(self, claim: str) -> str:
-        """Return the id of a provider's user in our database: a digest of the issuer and the claim `sub`.
+        """Return the id of a provider's user in our database: a digest of the provider's issuer and its id of the user.
 
-        `claim` is the value of that claim.
+        `claim` is the provider's id of the user: the value of the claim `sub` in its ID tokens.
         """
         return hashlib.sha256(f"{self._settings.oidc_issuer} {claim}".encode()).hexdigest()
 

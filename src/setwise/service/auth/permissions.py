@@ -151,7 +151,7 @@ class Accounts:
         self._known: dict[str, Account] = {}
 
     def visible(self, identity: Identity, name: str) -> Account:
-        """Return the account called `name` if the person may see it: an analyst their own, a steward any.
+        """Return the account called `name` if the person of `identity` may see it: an analyst their own, a steward any.
 
         Raises `UnknownAccount` otherwise.
         """
@@ -161,7 +161,7 @@ class Accounts:
         return account
 
     def own(self, identity: Identity, name: str) -> Account:
-        """Return the account called `name` if the person may spend from it, that is, if it is their own.
+        """Return the account called `name` if the person of `identity` may spend from it, that is, if it is their own.
 
         Raises `UnknownAccount` otherwise, also for a steward.
         """
@@ -171,9 +171,10 @@ class Accounts:
         return account
 
     def all_visible(self, identity: Identity, *, after: str = "", most: int | None = None) -> tuple[AccountStatus, ...]:
-        """Return the status of each account that this person may see, in the order of names.
+        """Return the status of each account that the person of `identity` may see, in the order of names.
 
-        With `most` it is one page: at most that many accounts, with names after `after`.
+        With `most` it is one page: at most that many accounts, with names after `after`. With None all accounts are
+        returned.
         """
         analyst = None if identity.is_steward else identity.person.name
         return self._ledger.accounts(analyst=analyst, after=after, most=most)
@@ -187,7 +188,7 @@ class Accounts:
         raise AccountExists(f"an account {name!r} is open already; choose another name")
 
     def all_own(self, identity: Identity) -> tuple[AccountStatus, ...]:
-        """Return the status of each account that this person may spend from, in the order of names."""
+        """Return the status of each account that the person of `identity` may spend from, in the order of names."""
         return self._ledger.accounts(analyst=identity.person.name)
 
     def account(self, name: str) -> Account:
@@ -208,5 +209,5 @@ class Accounts:
 
 
 def _unknown(name: str) -> UnknownAccount:
-    """Return the `UnknownAccount` error for an account that does not exist or is not the person's."""
+    """Return the `UnknownAccount` error for the account `name`, which does not exist or is not the person's own."""
     return UnknownAccount(f"there is no account named {name!r} among yours; ask a steward to open one")

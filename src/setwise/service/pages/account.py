@@ -125,15 +125,15 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
 async def accounts(request: Request, after: Annotated[str, Query(max_length=64)] = "") -> Response:
     """List the person's accounts with names after `after`.
 
-    An analyst with only one account is redirected to its page.
+    An analyst with only one account is redirected to the page of this account.
     """
     return await service_of(request).rendering.run(_accounts_page, request, after)
 
 
 def _accounts_page(request: Request, after: str) -> Response:
-    """Return the page of the person's accounts with names after `after`.
+    """Return the page of the accounts, with names after `after`, of the person who sent `request`.
 
-    An analyst with only one account is redirected to its page.
+    An analyst with only one account is redirected to the page of this account.
     """
     service, identity = service_of(request), caller(request)
     statuses = service.accounts.all_visible(identity, after=after, most=_ACCOUNTS + 1)
@@ -158,7 +158,7 @@ async def account_page(request: Request, account: str, most: Annotated[int, Quer
 
 
 def _account_page(request: Request, status: AccountStatus, record: AccountRecord, most: int) -> Response:
-    """Return the page of an account with its latest `most` charges.
+    """Return the page of an account with its latest `most` charges, as the response to `request`.
 
     `status` is the account's status from the ledger, and `record` the same as JSON with the odometers, which a worker
     process has computed.
@@ -185,8 +185,9 @@ def _statement(
 ) -> tuple[list[Charge], list[Reading], dict[str, str]]:
     """Return (charges, readings, query ids) for the page of the account with this `status`.
 
-    They are all its charges, the odometer after charges of the current period, and the ids of its queries by
-    idempotency key. `last` is the odometer after all charges: an epsilon that bounds the privacy loss of all answers.
+    They are all charges of the account, its odometer after charges of the current period, and the ids of its queries by
+    idempotency key. `service` has the ledger and the queries; the person of `identity` must be allowed to see the
+    account. `last` is the odometer after all charges: an epsilon that bounds the privacy loss of all answers.
     """
     account = service.accounts.visible(identity, status.name)
     charges = charges_of(service.ledger.history(status.name))

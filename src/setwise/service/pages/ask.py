@@ -105,9 +105,10 @@ def _kinds_with_fields() -> dict[str, str]:
 
 
 def _choices(service: Service, identity: Identity) -> dict[str, object]:
-    """Return what the person may choose in the form of a question: `datasets` and `accounts`, as lists of JSON records.
+    """Return what a person may choose in the form of a question: `datasets` and `accounts`, as lists of JSON records.
 
-    The accounts are the person's own, and the datasets those on which the person has an account.
+    The accounts of `service` are those that the person of `identity` may spend from, and the datasets those on which
+    that person has an account.
     """
     statuses = service.accounts.all_own(identity)
     names = {status.dataset for status in statuses}
@@ -224,7 +225,7 @@ async def answer_json(request: Request, query: QueryId) -> Response:
 
 
 async def _render_answer(request: Request, query: str, template: str, *, charts: bool) -> Response:
-    """Return the answer of the query with the id `query`, rendered by the HTML `template`.
+    """Return the response to `request`: the answer of the query with the id `query`, rendered by the HTML `template`.
 
     With `charts` the page loads the chart library. It is rendered in a thread, because the answer may have many rows.
     """
@@ -284,7 +285,7 @@ def _chart_data(parts: AnswerParts) -> dict[str, object]:
 def _find_query(service: Service, identity: Identity, query: str) -> tuple[Job, Statement | None]:
     """Return the stored query with the id `query`, and its parsed SQL statement (None if it was not asked in SQL).
 
-    Raises `UnknownName` if the person may not see the query.
+    `service` has the stored queries. Raises `UnknownName` if the person of `identity` may not see the query.
     """
     job = service.jobs.visible(identity, query)
     return job, service.questions.statement(json.loads(job.request), job.key)

@@ -89,9 +89,9 @@ async def series_csv(request: Request, series: SeriesName, window: Window = None
 
 
 async def _view(request: Request, series: str, window: int | None) -> SeriesView:
-    """Return the released numbers of the live series called `series`.
+    """Return the released numbers of the live series called `series`, if the person who sent `request` may see it.
 
-    They are running totals or, with `window`, counts over that many periods.
+    They are running totals if `window` is None, and otherwise counts over windows of that many periods.
     """
     service, identity = service_of(request), caller(request)
     return await asyncio.to_thread(lambda: service.series.view(identity, series, window, []))

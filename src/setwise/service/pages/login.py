@@ -36,10 +36,10 @@ _OURS = re.compile(r"/(explore|ask|accounts|answers|reference|steward)(/[A-Za-z0
 
 
 def local_address(address: str) -> str:
-    """Return `address` if it is one of the service's own pages, and the first page otherwise.
+    """Return `address` if it is one of the service's own pages, and the address of the first page otherwise.
 
-    It is the page to go to after signing in; without this check, a link could lead people from our login to another
-    site.
+    `address` comes from a link and says where to go after signing in. Without this check, the link could lead people
+    from our login to another site.
 
     >>> local_address("/accounts/ada"), local_address("//elsewhere.example/ask"), local_address("/ask/..//evil")
     ('/accounts/ada', '/ask', '/ask')

@@ -33,7 +33,7 @@ from setwise.service.route import GuardedRoute, service_of
 
 
 def small(value: float) -> str:
-    """Return a delta as text with three significant digits, rounded up, and an exponent without leading zeros.
+    """Return the delta `value` as text with three significant digits, rounded up; its exponent has no leading zeros.
 
     >>> small(1e-6), small(0.05), small(1.2341e-7)
     ('1e-6', '0.05', '1.24e-7')

@@ -110,7 +110,8 @@ async def columns(
 ) -> Response:
     """Return the names and kinds of the columns of a table that a steward may register, as JSON; no row is read.
 
-    `csv` is the JSON text of the field `csv` of `POST /api/v1/datasets`: how the table's CSV files are written.
+    `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table. `csv` is
+    the JSON text of the field `csv` of `POST /api/v1/datasets`: how the table's CSV files are written.
     """
     service = service_of(request)
     try:
@@ -130,7 +131,7 @@ async def columns(
 
 
 def _dataset_rows(service: Service, counts: Mapping[str, int]) -> list[dict[str, object]]:
-    """Return for each dataset a row of the steward's page: the dataset, its cap or None, and its number of accounts.
+    """Return for each dataset of `service` a row of the steward's page: dataset, cap or None, and number of accounts.
 
     `sliced` in a row is True if accounts reserve slices of the cap in advance. `counts` has the number of accounts by
     the name of the dataset.
@@ -203,7 +204,7 @@ async def trail_page(request: Request) -> Response:
 
 
 def _latest_entries(service: Service, name: str) -> list[Entry]:
-    """Return the latest ledger entries (at most 200) of the account called `name`, newest first."""
+    """Return the latest entries (at most 200) of the account called `name` in the ledger of `service`, newest first."""
     last = service.ledger.account(name).entries()
     return list(service.ledger.history(name, after=max(0, last - _ENTRIES)))[::-1]
 

@@ -177,11 +177,12 @@ class ServiceAsker:
             raise Rejected("22023", f"this statement cannot be asked: {error.errors()[0]['msg']}") from None
 
     async def _key(self, question: Question) -> str:
-        """Return the idempotency key of a question: the same for the same text, budget and version of the table.
+        """Return the idempotency key under which a question of a PostgreSQL client is asked.
 
-        For `fresh_hours` hours (which a steward sets for the account) after the statement was first asked it is also
-        the same, so that repeating it replays the stored answer. The key numbers periods of that length since 1970; a
-        statement that was asked late in the last period keeps the key of that period for the rest of its time.
+        The key is a hash of the question's text and budget, the version of the table, and the number of a period since
+        1970. A period lasts `fresh_hours` hours, which a steward sets for the account. So for that time after a
+        statement was first asked, repeating it finds the stored answer and charges nothing. A statement first asked
+        late in the previous period keeps the key of that period until `fresh_hours` hours have passed.
         """
         service, account = self._service, self._connected.account.name
         question_budget = await service.threads.run(service.question_budgets.of, account)
@@ -195,7 +196,10 @@ class ServiceAsker:
 
 
 def _key_of(question: Question, version: object, period: int) -> str:
-    """Return the idempotency key of a question on one version of the table in one period of `fresh_hours` hours."""
+    """Return the idempotency key of `question` in one period: a hash of its text, `version` and `period`.
+
+    `version` is the version of the table, and `period` the number of the period of `fresh_hours` hours since 1970.
+    """
     parts = json.dumps([question.text, version, period])
     return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
 

@@ -64,10 +64,10 @@ class Catalogue:
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB database with PostgreSQL's catalogue.
+        """The DuckDB database with PostgreSQL's catalogue, which is made and filled when it is first used.
 
-        It is made for the first catalogue query: filling it takes ten times as long as making the empty tables, by
-        which questions are described.
+        Many clients send only questions, which are described on the empty tables of another database. Filling the
+        catalogue takes ten times as long as creating these tables, so it waits for the first catalogue query.
         """
         connection = _connect()
         fill_catalogue(connection, self._database, self._user, self._tables)
@@ -204,9 +204,11 @@ def _check_columns(count: int) -> None:
 
 
 def _check_allowed(statement: exp.Expr) -> None:
-    """Raise `InvalidParameter` unless `statement` only reads, and calls no other functions after FROM than known ones.
+    """Raise `InvalidParameter` if the catalogue query `statement` may not run.
 
-    Also raises it for a statement with too many columns, before the time is spent to rewrite them.
+    It may run if it only reads, calls only known functions after FROM (those of the catalogue, such as pg_get_keywords,
+    and those that make rows), and has few enough columns. The columns are counted here, before time is spent to rewrite
+    them.
     """
     if not isinstance(statement, exp.Query | exp.Values) or statement.find(exp.DML, exp.DDL, exp.Command, exp.Into):
         raise InvalidParameter("the catalogue cannot be changed: send a SELECT")
@@ -359,7 +361,8 @@ _HIDDEN_COLUMNS = frozenset({"xmin", "xmax", "cmin", "cmax", "tableoid"})
 def _is_integer(node: exp.Expr) -> bool:
     """Return whether `node` is an integer by its syntax: a literal, or a cast to an integer type.
 
-    PostgreSQL divides two integers without a fraction, and DuckDB with one.
+    The division of two such nodes is rewritten, because PostgreSQL drops the fraction of the quotient and DuckDB keeps
+    it.
     """
     inner = node.this if isinstance(node, exp.Paren) else node
     if isinstance(inner, exp.Cast):
@@ -368,9 +371,9 @@ def _is_integer(node: exp.Expr) -> bool:
 
 
 def _query_of_array(node: exp.Expr | None) -> exp.Expr | None:
-    """Return the query in `node`, in parentheses, if it is ARRAY(SELECT ...) after ANY or ALL; None otherwise.
+    """Return the query inside `node`, in parentheses, if `node` is ARRAY(SELECT ...); None for any other expression.
 
-    DuckDB compares with a query directly, and does not know the array.
+    `node` follows ANY or ALL. DuckDB cannot make an array of a query there, but can compare with the query itself.
     """
     inner = node.this if isinstance(node, exp.Paren) else node
     if isinstance(inner, exp.Array) and len(inner.expressions) == 1 and isinstance(inner.expressions[0], exp.Query):

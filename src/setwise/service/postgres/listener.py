@@ -19,8 +19,8 @@ from setwise.service.workers.pool import WorkerPool
 async def postgres_door(service: Service) -> AsyncIterator[tuple[str, int] | None]:
     """Accept PostgreSQL connections within the `async with` block, and yield the host and port that are listened on.
 
-    Yields None, and accepts no connection, if the settings have no address for PostgreSQL. Raises `InvalidParameter` if
-    the address cannot be listened on.
+    `service` is the replica that answers. Yields None, and accepts no connection, if its settings have no address for
+    PostgreSQL. Raises `InvalidParameter` if the address cannot be listened on.
     """
     settings = service.settings
     if not settings.postgres:

@@ -292,7 +292,10 @@ COPY_DONE = _message(b"c")
 
 
 def negotiate_version(unknown: Sequence[str]) -> bytes:
-    """Return the server message that it speaks version 3.0 at most, and does not know the options `unknown`."""
+    """Return the server message that tells a client to use version 3.0 of the protocol (NegotiateProtocolVersion).
+
+    `unknown` are the names of the client's protocol options that the server does not know.
+    """
     return _message(b"v", struct.pack("!ii", PROTOCOL_3, len(unknown)) + b"".join(map(_text, unknown)))
 
 
@@ -382,7 +385,7 @@ def notice(message: str, *, hint: str = "") -> bytes:
 def _fields(code: str, message: str, hint: str, severity: str, position: int | None) -> bytes:
     """Return the fields of an error or notice message as bytes: severity, SQLSTATE code, sentence, hint and position.
 
-    Fields with an empty text are left out.
+    A field is left out if its text is empty, or if `position` is None.
     """
     fields = {"S": severity, "V": severity, "C": code, "M": message, "H": hint}
     if position is not None:

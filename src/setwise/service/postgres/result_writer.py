@@ -57,7 +57,11 @@ class ResultWriter:
         types = [column.type for column in result.columns]
 
         def encode_row(row: Sequence[object]) -> bytes:
-            """Return the DataRow message of one row."""
+            """Return the DataRow message of one row.
+
+            Each cell has the type of its column (`types` of the enclosing call) and is text or binary as `formats`
+            says.
+            """
             cells = zip(row, types, strict=True)
             return messages.data_row(
                 [encode(value, type_, format_of(formats, place)) for place, (value, type_) in enumerate(cells)]

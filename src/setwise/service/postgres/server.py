@@ -50,10 +50,10 @@ It raises `NotSignedIn` or another `SetwiseError` if the person may not connect.
 class Limits:
     """Limits of a PostgreSQL connection, and of the number of connections; times are in seconds and sizes in bytes.
 
-    `sign_in_seconds` is the time until a client has signed in, `idle_seconds` the time between two messages, and
-    `send_seconds` that for reading what was sent. `message_bytes` is the size of a message. `connections` is the most
-    connections that are signed in; one person may have half of them. Half as many again may be waiting to sign in;
-    beyond that, the connection that has waited longest is closed.
+    `sign_in_seconds` is the time within which a client must sign in, and `idle_seconds` the longest time between two
+    messages. `send_seconds` is the time within which a client must read what the server has sent. `message_bytes` is
+    the size of a message. `connections` is the most connections that are signed in; one person may have half of them.
+    Half as many again may be waiting to sign in; beyond that, the connection that has waited longest is closed.
     """
 
     sign_in_seconds: float = 10.0
@@ -106,9 +106,10 @@ class PostgresDoor:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one new connection until it ends.
+        """Serve one new connection until it ends: read from `reader` what the client sends, and respond by `writer`.
 
-        The client is sent an error before the connection is closed if there are too many, or if it breaks the protocol.
+        If there are too many connections, or the client breaks the protocol, the client is sent an error before its
+        connection is closed.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -281,8 +282,8 @@ class _Connection:
     async def _sign_in(self, startup: messages.Startup) -> PostgresSession | None:
         """Ask the client for its password (a token) and return the session; None if the client was refused.
 
-        Without TLS only a client on this machine is asked; any other is refused, because the token would be sent in
-        clear text.
+        `startup` is the client's first message, which names the person and the account. Without TLS only a client on
+        this machine is asked; any other is refused, because the token would be sent in clear text.
         """
         if startup.version >> 16 != messages.PROTOCOL_3 >> 16:
             await self._refuse("0A000", "only version 3 of the protocol is spoken here")
@@ -356,7 +357,10 @@ class _Connection:
             await self._writer.drain()
 
     def _report(self, session: PostgresSession) -> None:
-        """Send the client each setting of `REPORTED` whose value has changed since it was last sent."""
+        """Send the client the settings of `session` whose values have changed since they were last sent.
+
+        Only the settings in `REPORTED` are sent, which PostgreSQL reports to its clients as well.
+        """
         for name in REPORTED:
             value = session.settings.get(name) or ""
             if self._reported.get(name) != value:
@@ -392,7 +396,7 @@ class _Connection:
         self._writer.write(messages.ready(in_transaction=open_, failed=session.transaction is Transaction.FAILED))
 
     async def _handle(self, session: PostgresSession, message: messages.ClientMessage) -> None:
-        """Handle one message of the client, and send the response to it."""
+        """Handle one `message` of the client in its `session`, and send the response to it."""
         match message:
             case messages.SimpleQuery(text=text):
                 self._skipping = False
@@ -423,7 +427,7 @@ class _Connection:
                 raise ProtocolError("a message came at the wrong place")
 
     async def _simple(self, session: PostgresSession, text: str) -> None:
-        """Run the statements in `text`, which is the text of a simple query, and send their results to the client."""
+        """Run in `session` the statements in `text`, which is the text of a simple query, and send their results."""
         check_length(text)
         statements = split_statements(text)
         if not statements:
@@ -444,7 +448,7 @@ class _Connection:
         self._ready(session)
 
     def _notify(self, session: PostgresSession, reply: Reply) -> None:
-        """Send the notices of `reply`, unless the client has turned notices off."""
+        """Send the notices of `reply`, unless the client has turned notices off in the settings of its `session`."""
         if session.settings.wants_notices:
             self._results.notify(reply)
 
@@ -504,7 +508,7 @@ class _Connection:
         return portal.reply
 
     async def _execute(self, session: PostgresSession, name: str, most: int) -> None:
-        """Send at most `most` rows (0 means all) of the portal `name`, after those sent before.
+        """Send at most `most` rows (0 means all) of the portal called `name` of `session`, after those sent before.
 
         A portal that has not run yet is run first. If rows remain, the client is told that the portal is suspended, and
         may ask for more.
@@ -550,10 +554,11 @@ def _portal(session: PostgresSession, name: str) -> Portal:
 
 
 def _check_columns(portal: Portal, result: Result) -> None:
-    """Raise `Rejected` if the columns of `result` have other types than the client was told for the statement.
+    """Raise `Rejected` if the columns of `result` have other types than the client was told in advance.
 
-    The client would read the bytes of one type as another. They differ, for example, if setwise.intervals was set in
-    between. The message is PostgreSQL's own, after which drivers prepare the statement again.
+    `result` is the result of `portal`, which has the columns that the client was told. The client would read the bytes
+    of one type as another. The types differ, for example, if setwise.intervals was set in between. The message is
+    PostgreSQL's own, after which drivers prepare the statement again.
     """
     told = portal.columns
     if told is not None and [column.type for column in told] != [column.type for column in result.columns]:

@@ -281,9 +281,11 @@ class PostgresSession:
         return replace(read, columns=read.with_intervals()) if self._has_intervals() else read
 
     async def parameter_types(self, statement: str) -> Mapping[int, int]:
-        """Return the PostgreSQL types of a statement's parameters by number, as far as their places in it tell.
+        """Return the PostgreSQL types of the parameters of `statement` that its text determines, by parameter number.
 
-        Nothing is charged. A statement that cannot be read here has none; its error is raised when it runs.
+        A parameter that is compared with a column of integers, for example, is an integer. Nothing is charged. The
+        result is empty for a statement that is not a SELECT, or that cannot be parsed; the error of the latter is
+        raised when it runs.
         """
         text = without_leading_comments(statement)
         if first_word(text) not in _SELECTS:

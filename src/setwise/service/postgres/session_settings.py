@@ -72,7 +72,11 @@ _QUIET = ("warning", "error", "fatal", "panic")
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """The settings at one moment of a transaction: those of the session, and those of SET LOCAL."""
+    """The settings at one moment of a transaction, for a later ROLLBACK.
+
+    `name` is the name of the savepoint, or "" for the beginning of the transaction. `values` are the values that SET
+    has stored, and `local` those of SET LOCAL, both by the name of the setting.
+    """
 
     name: str
     values: dict[str, str]
@@ -118,7 +122,7 @@ class SessionSettings:
             self.save("")
 
     def save(self, savepoint: str) -> None:
-        """Remember the settings at a savepoint; raise `Rejected` if there are too many savepoints."""
+        """Remember the current settings under the name `savepoint`; raise `Rejected` beyond the most savepoints."""
         if len(self._saved) >= _MOST_SAVEPOINTS:
             raise Rejected("53400", f"a transaction has at most {_MOST_SAVEPOINTS} savepoints")
         self._saved.append(_Saved(savepoint, dict(self._values), dict(self._local)))
@@ -129,9 +133,10 @@ class SessionSettings:
         self._local.clear()
 
     def roll_back(self, savepoint: str | None = None) -> None:
-        """Restore the settings of the transaction's beginning and end it, or restore those of the last `savepoint`.
+        """Restore the settings that were remembered at the savepoint called `savepoint`, and forget later savepoints.
 
-        A savepoint that is not known restores nothing.
+        If several savepoints have the name, the last one counts; if none has it, nothing is restored. With None,
+        restore the settings of the transaction's beginning and end the transaction.
         """
         if savepoint is None:
             if self._saved:
@@ -165,7 +170,10 @@ class SessionSettings:
         return Reply("SET")
 
     def _set(self, name: str, value: str, *, is_local: bool) -> None:
-        """Store the `value` of the setting `name` as SET does; raise `Rejected` if it is not allowed."""
+        """Store the `value` of the setting `name` as SET does or, with `is_local`, as SET LOCAL does.
+
+        The value DEFAULT restores the default. Raises `Rejected` if the setting or the value is not allowed.
+        """
         if name.startswith("setwise.") and name not in _DEFAULTS:
             known = ", ".join(setting for setting in _DEFAULTS if setting.startswith("setwise."))
             raise Rejected("42704", f"there is no setting {name}", f"The settings are {known}.")
@@ -213,7 +221,7 @@ class SessionSettings:
         return Reply("SHOW", Result(columns, [(value,)]))
 
     def run_call(self, text: str) -> Reply | None:
-        """Run a SELECT of `set_config` or `current_setting` alone; return None for any other statement.
+        """Run `text` if it is a SELECT of one `set_config` or `current_setting` call; return None for other statements.
 
         These functions must see the session's settings, which the catalogue does not have. Raises `Rejected` for a
         larger statement that would set one of our settings, because the catalogue would only pretend to set it.
@@ -258,7 +266,7 @@ def _setting_to_show(text: str) -> str:
 
 
 def unquote(text: str) -> str:
-    """Return a value or name of a statement without its quotes, and without a semicolon at the end."""
+    """Return `text`, a value or name in a statement, without its quotes and without a semicolon at the end."""
     plain = text.strip().rstrip(";").strip()
     if len(plain) >= 2 and plain[0] == plain[-1] and plain[0] in "'\"":
         return plain[1:-1].replace(plain[0] * 2, plain[0])

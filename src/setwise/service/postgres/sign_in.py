@@ -23,9 +23,9 @@ async def open_session(
 ) -> PostgresSession:
     """Return the session of a person on an account: `user` is the person, `database` the account, `password` a token.
 
-    `readers` are the worker processes that parse SELECTs. `address` is the client's network address, against whose rate
-    limit an invalid token counts. From here on the calling task runs on behalf of the person, so that threads are
-    shared fairly among people.
+    `service` is the replica that checks them, and `readers` are the worker processes that parse SELECTs. `address` is
+    the client's network address, against whose rate limit an invalid token counts. From here on the calling task runs
+    on behalf of the person, so that threads are shared fairly among people.
 
     Raises `NotSignedIn` for a token that is not the person's, `Forbidden` for a monitor, and `UnknownAccount` for an
     account that is not theirs or is on no dataset.
@@ -51,7 +51,8 @@ async def open_session(
 def _tables(service: Service, dataset: Dataset) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
     """Return the tables that a PostgreSQL client sees, as pairs of a name and its (column, type identifier) pairs.
 
-    They are the dataset with the columns that questions may use, and its public tables.
+    They are `dataset` with the columns that questions may use, and its public tables. The engines of `service` look up
+    the types.
     """
     schema = service.engines.schema(dataset)
     public = service.engines.public_schemas(dataset).items()

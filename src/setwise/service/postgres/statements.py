@@ -70,7 +70,7 @@ def first_word(statement: str) -> str:
 
 
 def parameter_count(text: str) -> int:
-    """Return the number of parameters of a statement: the largest number after a $ that is not quoted.
+    """Return the number of parameters of the statement `text`: the largest number after a $ that is not quoted.
 
     >>> parameter_count("SELECT '$3', $1, $2")
     2
@@ -89,7 +89,8 @@ def with_parameters(text: str, values: Sequence[str]) -> str:
     def replaced(match: "re.Match[str]") -> str:
         """Return the text to put in place of `match`: a parameter's value, or a quoted text or comment unchanged.
 
-        The length is checked here, because a value of 1 MiB that is inserted thousands of times would fill the memory.
+        `values` of the enclosing call has the value of $1, $2, ... The length is checked here, because a value of 1 MiB
+        that is inserted thousands of times would fill the memory.
         """
         nonlocal inserted
         if not match["number"]:

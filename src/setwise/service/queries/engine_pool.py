@@ -141,7 +141,8 @@ class Engines:
     def _pin_table(self, name: str, table: str, versions: Mapping[str, str] | None) -> str:
         """Return `table` with a version at its end, as in `events@7`; a table without versions is returned unchanged.
 
-        The version is that in `versions` under the table's `name`; the current one if `versions` is None.
+        `versions` maps the names of tables to versions, and `name` is the table's name there. With None the version is
+        the current one.
         """
         located = self._locate_cached(table)
         if versions is not None:
@@ -249,7 +250,7 @@ class Engines:
         return schemas
 
     def public_tables(self, dataset: Dataset, names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
-        """Return the public tables called `names` as pairs of the name and all rows, as bytes in Arrow's stream format.
+        """Return the public tables called `names` of `dataset`: pairs of the name and all rows, as Arrow stream bytes.
 
         Raises `InvalidParameter` if the engine cannot read a whole table, `UnsuitableTable` if a table has more than
         `_MOST_PUBLIC_ROWS` rows, and `EngineFailed` if a table cannot be opened.
@@ -363,7 +364,7 @@ class Engines:
         return self._units[dataset]
 
     def _open_joined(self, dataset: Dataset, joins: tuple[Join, ...], derivation: Derivation) -> Engine:
-        """Return a new engine on the table that SQL derives from a registered one by `joins` and `derivation`.
+        """Return a new engine on the table that SQL derives from the table of `dataset` by `joins` and `derivation`.
 
         `joins` are the public tables that SQL joins to it; the steps of `derivation` compute each user's rows from the
         joined rows of that user. Raises `EngineFailed` if a table cannot be opened, and `UnknownColumn` or
@@ -533,7 +534,7 @@ def _arrow_stream(table: "pa.Table") -> bytes:
 
 
 def _cannot_open(dataset: Dataset) -> EngineFailed:
-    """Return the `EngineFailed` error for a registered table that cannot be opened.
+    """Return the `EngineFailed` error for `dataset`, whose registered table cannot be opened.
 
     Its message does not tell analysts the reason.
     """

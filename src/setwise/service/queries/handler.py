@@ -1,7 +1,7 @@
 """From a request to a preview or an answer: checks who may ask a question, plans and charges it, and runs its query.
 
 A question passes these steps once each: `Question` (the parsed request body), `CheckedQuestion` (with its account,
-dataset , and parsed SQL and filter), `ExecutablePlan` (the mechanism and its cost), and the text of the stored answer.
+dataset, and parsed SQL and filter), `ExecutablePlan` (the mechanism and its cost), and the text of the stored answer.
 """
 
 import json
@@ -181,7 +181,8 @@ class QuestionService:
     async def preview(self, identity: Identity, question: Question, threads: Threads) -> Preview:
         """Return the preview of a question: its plan, and what its account lacks to pay for it.
 
-        A preview charges nothing and reads no rows. `threads` run the short work with the database.
+        `identity` is the person who asks. A preview charges nothing and reads no rows. `threads` run the short work
+        with the database.
         """
         checked = await threads.run(self._check, identity, question)
         with _at_plan():
@@ -364,11 +365,11 @@ class QuestionService:
         return StoredAnswer(text=job.answer, statement=statement, public=public)
 
     def render_rows(self, job: Job, renderers: WorkerPool) -> dict[str, str]:
-        """Return the rows of a query in SQL as JSON texts by field: `columns`, `rows`, `row_problem` and `row_notes`.
+        """Return the rows of the query `job`, asked in SQL, as JSON texts by field.
 
-        A field without a value is left out; the result is empty if the query is not in SQL. Texts that are not large
-        are cached, because lists and polls show them often. The worker pool `renderers` computes the texts of large
-        answers.
+        The fields are `columns`, `rows`, `row_problem` and `row_notes`; a field without a value is left out. The result
+        is empty if the query is not in SQL. Texts that are not large are cached, because lists and polls show them
+        often. The worker pool `renderers` computes the texts of large answers.
         """
         with self._lock:
             remembered: dict[str, str] | None = self._rows.get(job.id)
@@ -389,9 +390,10 @@ class QuestionService:
     def _check(self, identity: Identity, question: Question, key: str | None = None) -> CheckedQuestion:
         """Return `question` with its account, its dataset and its checked queries; no row is read.
 
-        If the account was charged under `key` before, lake tables are read at the versions of that charge.
-        Raises `UnknownAccount`, `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of
-        the request field at fault.
+        `identity` is the person who asks. If the account was charged under `key` before, lake tables are read at the
+        versions of that charge; with None, or without such a charge, at the current versions. Raises `UnknownAccount`,
+        `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of the request field at
+        fault.
         """
         with at_field("account"):
             account = self._accounts.own(identity, question.account)
@@ -429,7 +431,7 @@ class QuestionService:
         return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
 
     def _parse_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
-        """Return the parsed SQL of a question to `dataset`, from a cache if it was parsed before.
+        """Return the parsed SQL of `select`, a question to `dataset`, from a cache if it was parsed before.
 
         Polls, lists of queries and pages need the parsed SQL of a stored request again and again. Raises
         `InvalidParameter` or `UnknownColumn`.
@@ -446,9 +448,9 @@ class QuestionService:
         return statement
 
     def _read_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
-        """Parse the SQL of a question to `dataset`, check that the steward allows its columns, and return it.
+        """Parse the SQL of `select`, a question to `dataset`, check that the steward allows its columns, and return it.
 
-        SQL over released rows is also checked, on empty tables in a worker process. Raises `InvalidParameter` or
+        The SQL over released rows is also checked, on empty tables in a worker process. Raises `InvalidParameter` or
         `UnknownColumn`, at the field `query.text`.
         """
         allowed = AllowedColumns(dataset, self._engines.schema(dataset))

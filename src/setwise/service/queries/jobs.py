@@ -47,10 +47,11 @@ class Job:
     """A charged query as a row of the database.
 
     `person` asked it and `account` paid for it under the idempotency `key`. `request` is the request body as JSON text.
-    `created_at` is the time at which the row was inserted, in seconds since 1970, and `progress` goes from 0 to 1.
-    `attempt` counts how often a replica has begun to run the query, and `heartbeat_at` is the time at which the
-    `replica` that runs it last reported, in seconds since 1970. `cancelled_by` is the person who asked to stop it,
-    `answer` the JSON text of its answer and `problem` that of its error; each may be None.
+    `state` says whether it is running or how it ended. `created_at` is the time at which the row was inserted, in
+    seconds since 1970, and `progress` goes from 0 to 1. `attempt` counts how often a replica has begun to run the
+    query, and `heartbeat_at` is the time at which the `replica` that runs it last reported, in seconds since 1970.
+    `cancelled_by` is the person who asked to stop the query, `answer` the JSON text of its answer, and `problem` the
+    JSON text of its error; each is None if there is none.
     """
 
     id: str
@@ -187,7 +188,7 @@ class Jobs:
         return _job(row)
 
     def visible(self, identity: Identity, id_: str) -> Job:
-        """Return the charged query with the id `id_`, if it is the caller's own or the caller is a steward.
+        """Return the charged query with the id `id_`, if the person of `identity` asked it or is a steward.
 
         Raises `UnknownName` otherwise.
         """
@@ -197,10 +198,10 @@ class Jobs:
         return job
 
     def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
-        """Return the queries of a person, newest first; only those older than the query `after`, if it is given.
+        """Return the queries of a person, newest first; only those older than the query `after`, unless it is None.
 
-        At most `most` queries are returned, and no more once their requests and answers have `most_bytes` characters
-        together, because a single answer may have ten megabytes.
+        At most `most` queries are returned. The list also ends once the requests and answers in it have `most_bytes`
+        characters together, because a single answer may have ten megabytes.
         """
         created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
         query = select(id_).where(schema.jobs.c.person == person)

@@ -115,7 +115,7 @@ class QueryTiming:
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Context manager: only while its `with` block runs, `stop` also cancels what the query does on `engine`.
+        """Context manager: only while its `with` block runs, `stop` also cancels the query's statement on `engine`.
 
         After the block the engine may serve another query. Raises `EngineFailed` if this query was stopped before.
         """
@@ -319,7 +319,7 @@ class Runner:
         self._closing = False
 
     def start(self, identity: Identity, question: Question, key: str) -> RunningQuery:
-        """Start a query for `question` under the idempotency `key`, and return it.
+        """Start a query for `question`, asked by the person of `identity` under the idempotency `key`, and return it.
 
         If this replica already runs a query of the same person, account and key, that query is returned. Raises
         `KeyConflict` if it is of a different request, and `TooManyRequests` if too many queries are waiting.

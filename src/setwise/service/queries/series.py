@@ -92,10 +92,11 @@ class SeriesService:
         self._running: dict[str, RunningUpdate] = {}
 
     def open(self, identity: Identity, body: Mapping[str, Any]) -> LiveSeries:
-        """Open the live series that the request body `body` describes, charge an account of this person, and return it.
+        """Open the live series that the request body `body` describes, charge its account once, and return the series.
 
-        Raises `UnknownAccount`, `UnknownName`, `UnknownColumn`, `InvalidFilter` or `InvalidParameter` with the name of
-        the field at fault, and `BudgetExhausted` if the account cannot pay.
+        The account must be one that the person of `identity` may spend from. Raises `UnknownAccount`, `UnknownName`,
+        `UnknownColumn`, `InvalidFilter` or `InvalidParameter` with the name of the field at fault, and
+        `BudgetExhausted` if the account cannot pay.
         """
         words = dict(body)
         with at_field("account"):
@@ -131,7 +132,7 @@ class SeriesService:
         )
 
     def visible(self, identity: Identity, name: str) -> LiveSeries:
-        """Return the live series called `name`, if the person may see it.
+        """Return the live series called `name`, if the person of `identity` may see it.
 
         Raises `UnknownName`, with the same message, if there is no such series and if it is another person's.
         """
@@ -143,7 +144,7 @@ class SeriesService:
         return series
 
     def all_visible(self, identity: Identity) -> list[LiveSeries]:
-        """Return every live series that this person may see, in the order of their opening."""
+        """Return every live series that the person of `identity` may see, in the order of their opening."""
         mine = {status.terms.name for status in self._accounts.all_visible(identity)}
         return [series for series in list_live(self._ledger) if series.opening.account in mine]
 
@@ -154,11 +155,12 @@ class SeriesService:
     async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
         """Release the periods of the live series `name` that have ended, and return their first days.
 
-        `until` is the day up to which periods are released; None means today in UTC. The update runs in a thread of its
-        own, waits for an engine slot as queries do, and is stopped after `query_seconds`. Its releases, or its failure,
-        become visible only at a padded time (`QueryTiming`), which hides how long the engine took. A second request for
-        the same update waits for the first one. Raises `TooManyRequests` if another update of the series is running, or
-        too many updates are, and `EngineFailed` if the update was cancelled or took too long.
+        `identity` is the person who asks for the update. `until` is the day up to which periods are released; None
+        means today in UTC. `threads` look the series up; the update itself runs in a thread of its own, waits for an
+        engine slot as queries do, and is stopped after `query_seconds`. Its releases, or its failure, become visible
+        only at a padded time (`QueryTiming`), which hides how long the engine took. A second request for the same
+        update waits for the first one. Raises `TooManyRequests` if another update of the series is running, or too many
+        updates are, and `EngineFailed` if the update was cancelled or took too long.
         """
         series, dataset = await threads.run(self._find, identity, name)
         running = self._running.get(name)
@@ -171,7 +173,8 @@ class SeriesService:
     async def cancel_update(self, identity: Identity, name: str, threads: Threads) -> bool:
         """Stop the update of the series `name` that this replica runs; return False if it runs none.
 
-        The stopped update releases nothing more. The next update releases the same numbers.
+        The stopped update releases nothing more. The next update releases the same numbers as this one would have.
+        `threads` run the short work. Raises `UnknownName` if the person of `identity` may not see the series.
         """
         await threads.run(self.visible, identity, name)
         running = self._running.get(name)
@@ -192,7 +195,7 @@ class SeriesService:
         self._pool.shutdown(wait=True)
 
     def _find(self, identity: Identity, name: str) -> tuple[LiveSeries, Dataset]:
-        """Return the live series called `name` and its dataset, if the person may see the series.
+        """Return the live series called `name` and its dataset, if the person of `identity` may see the series.
 
         Raises `UnknownName` otherwise.
         """
@@ -202,7 +205,8 @@ class SeriesService:
     def _start(self, person: str, series: LiveSeries, dataset: Dataset, until: str | None) -> RunningUpdate:
         """Start an update of `series` up to the day `until`, in a thread of its own, and return it.
 
-        `person` is the name of the person who asked for it. Raises `TooManyRequests` if too many updates are running.
+        `dataset` is the dataset whose rows the series counts, and None as `until` means today in UTC. `person` is the
+        name of the person who asked for the update. Raises `TooManyRequests` if too many updates are running.
         """
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many updates are waiting; try again in 1 s")
@@ -228,9 +232,10 @@ class SeriesService:
     def _run(self, series: LiveSeries, dataset: Dataset, until: str | None, timing: QueryTiming) -> tuple[str, ...]:
         """Run an update of `series` up to the day `until`, and return the first days of the released periods.
 
-        `timing` has the update's engine slot, deadline and padded times. The numbers are stored at a padded time
-        (`QueryTiming`) after the data was read, because everybody who may see the series sees them at once. A failure
-        is raised at a padded time as well.
+        `dataset` is the dataset whose rows the series counts, and None as `until` means today in UTC. `timing` has the
+        update's engine slot, deadline and padded times. The numbers are stored at a padded time (`QueryTiming`) after
+        the data was read, because everybody who may see the series sees them at once. A failure is raised at a padded
+        time as well.
         """
 
         def wait_before_release() -> None:
@@ -267,18 +272,20 @@ class SeriesService:
         top: int | None = None,
         on: str | None = None,
     ) -> SeriesView:
-        """Return the released numbers of a live series; no private row is read.
+        """Return the released numbers of the live series called `name`; no private row is read.
 
         `window` is the number of periods that each number covers; None means running totals. `items` are the items to
         return; an empty list means all. With `top`, only that many items are returned: the largest of the period that
-        begins on the day `on`, or of the last period if `on` is None.
+        begins on the day `on`, or of the last period if `on` is None. Raises `UnknownName` if the person of `identity`
+        may not see the series.
         """
         return self.visible(identity, name).view(window=window, items=items, top=top, on=on)
 
     def close(self, identity: Identity, name: str) -> LiveSeries:
         """End the live series called `name` for good, delete its private state, and return the series.
 
-        Raises `UnknownName` if the person may not see it, and `TooManyRequests` while an update of it is running.
+        Raises `UnknownName` if the person of `identity` may not see the series, and `TooManyRequests` while an update
+        of it is running.
         """
         series, dataset = self._find(identity, name)
         if name in self._running:
@@ -289,9 +296,9 @@ class SeriesService:
     def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
         """Return the address of the private state of the series `name`: a file for tables of DuckDB, else a database.
 
-        `recorded` is the address in the ledger, without a password, or "" for a new series. A series whose recorded
-        state is a file keeps that file.
-        Raises `InvalidParameter` if the state is a file and the service has no folder for states.
+        `dataset` is the dataset whose rows the series counts. `recorded` is the address in the ledger, without a
+        password, or "" for a new series. A series whose recorded state is a file keeps that file. Raises
+        `InvalidParameter` if the state is a file and the service has no folder for states.
         """
         if dataset.engine is not EngineKind.DUCKDB and not (recorded and is_file(recorded)):
             return self._engines.address(dataset.engine)

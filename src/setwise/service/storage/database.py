@@ -94,9 +94,10 @@ def open_database(url: str) -> Database:
 
 
 def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> None:  # noqa: ANN401 - a driver's own
-    """Set the pragmas of a new SQLite connection.
+    """Set the pragmas of `connection`, a new SQLite connection.
 
-    `synchronous` is "FULL" if commits shall wait for the disk, and "NORMAL" if not.
+    `synchronous` is "FULL" if commits shall wait for the disk, and "NORMAL" if not. `_record` is SQLAlchemy's record of
+    the connection and is not used.
     """
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -201,7 +202,10 @@ class DatabaseProbe:
         probe.add_done_callback(lambda ended: ended.exception())  # so that asyncio does not log an unretrieved error
 
         def ask() -> None:
-            """Probe the database in this thread, and hand the state or the error to the event loop."""
+            """Probe the database in this thread, and set the state or the error as the result of the future `probe`.
+
+            The future, and the event `loop` in which it is set, are those of the enclosing call.
+            """
             with suppress(RuntimeError):  # raised if the event loop is closed because the replica has stopped
                 try:
                     state = probe_state(self._database)

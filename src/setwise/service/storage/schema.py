@@ -97,25 +97,28 @@ question_budgets = Table(
 
 
 def add_question_budgets(connection: Connection) -> None:
-    """Migration: create the table of default budgets of SQL statements, unless it exists."""
+    """Migration by `connection`: create the table of default budgets of SQL statements, unless it exists."""
     question_budgets.create(connection, checkfirst=True)
 
 
 def add_removal_of_people(connection: Connection) -> None:
-    """Migration: add the column with the time at which a person was removed, unless it exists."""
+    """Migration by `connection`: add the column with the time at which a person was removed, unless it exists."""
     if "removed_at" not in _columns(connection, people):
         connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN removed_at DOUBLE PRECISION"))
 
 
 def add_sign_on(connection: Connection) -> None:
-    """Migration: add the column with a person's subject at the single sign-on provider, unless it exists."""
+    """Migration by `connection`: add the column with a person's subject (the id at the single sign-on provider).
+
+    Does nothing if the column exists.
+    """
     if "subject" not in _columns(connection, people):
         connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN subject VARCHAR(64)"))
         connection.execute(text(f"CREATE UNIQUE INDEX service_people_subject ON {people.name} (subject)"))
 
 
 def _columns(connection: Connection, table: Table) -> set[str]:
-    """Return the names of the columns that `table` has in the database now, before a migration."""
+    """Return the names of the columns that `table` has now in the database of `connection`, before a migration."""
     return {column["name"] for column in inspect(connection).get_columns(table.name)}
 
 

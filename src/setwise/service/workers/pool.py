@@ -43,7 +43,10 @@ def _never_cancelled() -> None:
 
 
 class HashedOnce:
-    """A dictionary key that stores the hash of `key`, because hashing a task reads its whole query and schema."""
+    """A dictionary key that computes the hash of `key` once and stores it.
+
+    A task is looked up several times, and hashing it reads its whole query and schema.
+    """
 
     __slots__ = ("_hash", "key")
 

@@ -276,7 +276,10 @@ class JointPromise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowStatus:
-    """Task: the status of an account with its odometers: bounds on the privacy loss of all answers so far."""
+    """Task: compute the odometers of an account: bounds on the privacy loss of all its answers so far.
+
+    `status` is the account's status from the ledger.
+    """
 
     status: AccountStatus
 
