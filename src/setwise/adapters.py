@@ -200,8 +200,9 @@ _RENYI_ROUNDED = 1e-13
 def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
     """Return upper bounds on the Rényi divergence of all `uses` together, one for each of the `orders` above 1.
 
-    Divergences of the same order add up, also if the uses are chosen adaptively (Mironov17). A curve says less than the
-    uses: an epsilon that is computed from the curve is never below the set-wise optimum.
+    Divergences of the same order add up, also if the uses are chosen adaptively (Mironov17). The curve keeps less
+    information than the uses: an epsilon that is computed from the curve is never below the set-wise optimum of the
+    uses.
     """
     curve = [0.0] * len(orders)
     for use in uses:
@@ -240,7 +241,7 @@ def renyi_divergence(guarantee: Guarantee, order: float) -> float:
 def _of_pure(epsilon: float, order: float) -> float:
     """Return the largest Rényi divergence of order a (`order`) under `epsilon`-DP, rounded up.
 
-    Randomized response attains it. It is log[cosh((a - 1/2) epsilon) / cosh(epsilon/2)] / (a - 1).
+    This divergence is log[cosh((a - 1/2) epsilon) / cosh(epsilon/2)] / (a - 1). Randomized response attains it.
     """
     large, small = _log_cosh((order - 0.5) * epsilon), _log_cosh(0.5 * epsilon)
     return (large - small + _RENYI_ROUNDED * (large + small)) / (order - 1.0)
@@ -256,9 +257,8 @@ def _log_cosh(x: float) -> float:
 def _of_laplace(epsilon: float, order: float) -> float:
     """Return the Rényi divergence of order a (`order`) of Laplace noise with scale 1/`epsilon`, rounded up.
 
-    The sensitivity is 1.
-
-    It is log[(a e^((a-1) epsilon) + (a-1) e^(-a epsilon)) / (2a - 1)] / (a - 1).
+    For a query of sensitivity 1 this divergence is log[(a e^((a-1) epsilon) + (a-1) e^(-a epsilon)) / (2a - 1)] / (a -
+    1).
     """
     second_term = (order - 1.0) / order * math.exp(-(2.0 * order - 1.0) * epsilon)
     main = (order - 1.0) * epsilon

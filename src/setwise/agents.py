@@ -68,7 +68,10 @@ class LocalTables:
         return [{"name": name, "account": self._account.name} for name in self._sessions]
 
     def describe(self, dataset: str) -> ToolResult:
-        """Return the name of a table, and the name and kind (text, integer, ...) of each column, which are public."""
+        """Return the name of the table `dataset`, and the name and kind (text, integer, ...) of each of its columns.
+
+        Both are public. No row is read.
+        """
         schema = self._session(dataset).schema
         return {"name": dataset, "columns": [{"name": each.name, "kind": str(each.kind)} for each in schema]}
 
@@ -108,9 +111,10 @@ class LocalTables:
             return self._account.status().to_dict()
 
     def series(self) -> list[ToolResult]:
-        """Return a description of each live series that the agent's account has paid for.
+        """Return a description of each live series that the agent may see, as a list of JSON objects.
 
-        Also has each series that was opened with an account of its own, made only for this series.
+        These are the series that the agent's account has paid for, and each series of the ledger that was opened with
+        an account of its own, made only for that series.
         """
         return [_describe_series(each) for each in self._series().values()]
 
@@ -119,9 +123,9 @@ class LocalTables:
     ) -> ToolResult:
         """Return the released numbers of the live series `name`; raise `UnknownName` if there is no such series.
 
-        The numbers are running totals or, with `window`, counts over windows of that many periods. With `items`, only
-        these items are returned. With `top`, only that many: the largest of the period that begins on the day `on`, or
-        of the last period if `on` is None.
+        The numbers are running totals or, with `window`, counts over windows of that many periods. Only the listed
+        `items` are returned; an empty list means all. With `top`, only that many items are returned: the largest of the
+        period that begins on the day `on`, or of the last period if `on` is None.
         """
         series = self._series()
         if name not in series:
@@ -188,9 +192,9 @@ class ServiceTables:
     ) -> ToolResult:
         """Return the released numbers of the live series `name` as a JSON object.
 
-        The numbers are running totals or, with `window`, counts over windows of that many periods. With `items`, only
-        these items are returned. With `top`, only that many: the largest of the period that begins on the day `on`, or
-        of the last period if `on` is None.
+        The numbers are running totals or, with `window`, counts over windows of that many periods. Only the listed
+        `items` are returned; an empty list means all. With `top`, only that many items are returned: the largest of the
+        period that begins on the day `on`, or of the last period if `on` is None.
         """
         return {**self._client.series(name).view(window=window, items=items, top=top, on=on)}
 
@@ -299,7 +303,7 @@ def agent_server(catalog: Catalog) -> MCPServer:
         discover: Discover = None,
         counts: Counts = None,
     ) -> dict[str, Any]:
-        """Say what a question would cost and how far off its answer may be. Free: no row is read."""
+        """Say what the SELECT `sql` on a dataset would cost and how far off its answer may be. Free: no row is read."""
         return dict(catalog.preview(dataset, sql, _words(epsilon, delta, contributions, discover, counts)))
 
     def ask(
@@ -312,11 +316,11 @@ def agent_server(catalog: Catalog) -> MCPServer:
         discover: Discover = None,
         counts: Counts = None,
     ) -> dict[str, Any]:
-        """Answer a question with noise, and charge the account. Spends budget: preview it first."""
+        """Answer the SELECT `sql` on a dataset with noise, and charge the account. Spends budget: preview it first."""
         return dict(catalog.ask(dataset, sql, _words(epsilon, delta, contributions, discover, counts), key))
 
     def balance(dataset: Dataset) -> dict[str, Any]:
-        """Say what is left in the account that pays for a dataset. Free."""
+        """Say how much budget is left in the account that pays for questions to a dataset. Free."""
         return dict(catalog.balance(dataset))
 
     def list_series() -> list[dict[str, Any]]:
@@ -342,7 +346,7 @@ def _words(
     discover: str | None,
     counts: str | None,
 ) -> SqlWords:
-    """Return those of a question's five options that are not None, as keyword arguments for `Session.sql`.
+    """Return the options of a question that are not None, as keyword arguments for `Session.sql`.
 
     The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and the registered uses,
     such as "pure:0.1", that pay for finding groups (`discover`) and for counts (`counts`).

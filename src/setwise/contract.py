@@ -204,7 +204,7 @@ class ReclaimedRecord(TypedDict):
 
 
 class QuestionBudgetRecord(TypedDict):
-    """An account's default budget for SQL statements over PostgreSQL's protocol that state none.
+    """An account's default budget (`epsilon`, `delta`) for SQL over PostgreSQL's protocol that states no budget.
 
     For at most `fresh_hours` hours, repeating such a statement returns the stored answer and costs nothing.
     """
@@ -256,7 +256,9 @@ class AccountSummaryRecord(TypedDict):
 class AccountRecord(AccountSummaryRecord):
     """The status of an account with its odometers, which bound the privacy loss of all answers so far.
 
-    In lists of accounts `odometer` is None, and the fields after it are left out.
+    `odometer` holds if no further question is asked, and `path_odometer` at all times. `epsilon_left` is the largest
+    epsilon of one further question, and `more_like_last` how many more questions like the last one fit. In lists of
+    accounts `odometer` is None, and the other three fields are left out.
     """
 
     odometer: Annotated[
@@ -383,8 +385,8 @@ class PlanRecord(TypedDict):
 
     `uses` are the most that the question can spend, `epsilon` is their cost at `delta`, `expected_error` is the mean
     absolute error of a count, and `why` says how the mechanism was chosen. With probability `confidence`, a count is
-    off by at most `radius`, a group is found whose count exceeds its rivals (or 0, if the threshold is fixed) by
-    `detectable`, and each pick of a top k has a count at most `shortfall` below the best group not picked yet. These
+    off by at most `radius`; a group is found if its count is `detectable` above its rivals (above 0 for a fixed
+    threshold); and each pick of a top k has a count at most `shortfall` below the best group not picked yet. These
     three are in units of the count, and None if the mechanism has no such bound. `alone` is the cost of the question by
     itself if an account pays and the question states its own budget; it is None otherwise.
     """
@@ -446,9 +448,9 @@ class AnswerRecord(TypedDict):
 
     `measure` says what the numbers count, and `spent` has the uses that were charged. `complete` is True if no item
     that the question asked for can be missing; `reason` says why the list of items ends where it does. If an account
-    paid, `delta` is that of the account, and `epsilon` the cost of the answer at that delta; `alone` is then the
+    paid, `delta` is the account's delta and `epsilon` the cost of the answer at that delta; `alone` is then the
     [epsilon, delta] of the answer by itself, at the question's own delta. `alone` is None or left out if the question
-    stated no budget of its own.
+    stated no budget.
     """
 
     kind: Annotated[str, Example("top-k")]
@@ -488,8 +490,8 @@ class AnswerRecord(TypedDict):
 class OutputRecord(TypedDict):
     """A column that SQL selects, and what it shows: a group column or a statistic of the answer.
 
-    `group` is the index of the group column, or `statistic` that of the statistic; the other one is None. Both are None
-    for a column that is computed from released rows; `interval` says whether such a column has intervals.
+    Either `group` is the index of the group column, or `statistic` the index of the statistic; the other is None. Both
+    are None for a column that is computed from released rows; `interval` says whether such a column has intervals.
     """
 
     name: Annotated[str, Example("users")]
@@ -566,7 +568,8 @@ class LineRecord(TypedDict):
 class SeriesValuesRecord(TypedDict):
     """The released numbers of a live series, as running totals or over windows of periods.
 
-    `remaining` is the number of periods that are still to be released.
+    `periods` are the first days of the released periods, and `remaining` is the number of periods still to be released.
+    `measure` says what the numbers count, and `left_out` which rows they leave out.
     """
 
     name: Annotated[str, Example("reach")]
@@ -584,10 +587,7 @@ class SeriesValuesRecord(TypedDict):
 
 
 class CancelledRecord(TypedDict):
-    """Whether an update of a live series was stopped (`cancelled`).
-
-    False if the replica that got the request ran none.
-    """
+    """Whether an update of the live series `name` was stopped; False if the replica that was asked ran none."""
 
     name: Annotated[str, Example("reach")]
     cancelled: Annotated[bool, Example(True)]

@@ -154,7 +154,7 @@ def _note_unread_cells(
 
 
 def _budget_words(common: CommonOptions) -> "BudgetWords":
-    """Return those of the options `common` that state the budget (such as epsilon and delta), by name.
+    """Return the options in `common` that state the budget (such as epsilon and delta), by name.
 
     `Session.budget` takes the result.
     """

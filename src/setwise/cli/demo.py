@@ -141,7 +141,7 @@ def _show_joint_cost(console: "Console", session: "Session") -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """Exact answers that a private system never shows: numbers of users by title (`titles`) and by country."""
+    """Exact answers, which a private system never shows: numbers of users by title (`titles`) and by `countries`."""
 
     titles: dict[object, int]
     countries: dict[object, int]

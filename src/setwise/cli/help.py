@@ -122,13 +122,20 @@ class GroupedHelp(TyperCommand):
     """A command whose help lists its options by group and ends with an example."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the library keeps both types private
-        """Write the help text's arguments, then its groups of options, then the options that belong to no group."""
+        """Write the help text's arguments, then its groups of options, then the options that belong to no group.
+
+        `ctx` is the command's context, and `formatter` the object to write to, both of the command-line library.
+        """
         for title, records in _sections([*self.get_params(ctx)], ctx, _own_groups(ctx)):
             with formatter.section(title):
                 formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Write the command's example at the end of its help, on one line, so that it can be copied."""
+        """Write the command's example at the end of its help, on one line, so that it can be copied.
+
+        `ctx` is the command's context, and `formatter` the object to write to, both of the command-line library.
+        Nothing is written for a command without an example.
+        """
         example = EXAMPLES.get(ctx.command_path.removeprefix("setwise "))
         if example is not None:
             with formatter.section("Example"):
@@ -136,7 +143,10 @@ class GroupedHelp(TyperCommand):
 
 
 def _own_groups(ctx: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
-    """Return the groups that `OWN_GROUPS` has for the command of the context `ctx`; empty if it has none."""
+    """Return the option groups of the command of the context `ctx` from `OWN_GROUPS`: option names by heading.
+
+    Empty if the command has no groups of its own.
+    """
     return OWN_GROUPS.get(ctx.command_path.removeprefix("setwise "), {})
 
 

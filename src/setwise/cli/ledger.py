@@ -194,7 +194,7 @@ def cap(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Limit the budget of all accounts on a dataset together, for good; only before the first of them is opened."""
+    """Limit for good what all accounts on a dataset may spend together; only before the first account is opened."""
     with open_ledger(ledger) as opened:
         opened.set_cap(
             dataset,

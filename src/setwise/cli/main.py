@@ -76,7 +76,11 @@ class _Once(GroupedHelp):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the library keeps its context private
-        """Parse the command line `args`; raise `InvalidParameter` for an option that is given twice."""
+        """Parse the command line `args`, and return the words that no option or argument took.
+
+        `ctx` is the command-line library's context, in which it stores the values. Raises `InvalidParameter` for an
+        option that is given twice.
+        """
         # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
         args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]
         _, _, parsed = self.make_parser(ctx).parse_args(args=list(args))
@@ -122,9 +126,10 @@ class _Group(TyperGroup):
         super().__init__(**(settings | {"commands": _Commands()}))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002
-        """Write the section of the help that lists the commands, in groups.
+        """Write the section of the help that lists the commands, in groups, to the library's `formatter`.
 
-        Names and texts come from the table `COMMANDS`, so that no module of a command is imported.
+        Names and texts come from the table `COMMANDS`, so that no module of a command is imported. The context `ctx` is
+        not used.
         """
         for title, names in COMMAND_GROUPS.items():
             with formatter.section(title):

@@ -65,7 +65,10 @@ OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonOptions:
-    """The options that all questions share: the table, the user column, the budget, and how the answer is shown."""
+    """The options that all questions share: the table, the user column, the budget, and how the answer is shown.
+
+    The help text of each field says what the option does.
+    """
 
     table: Annotated[
         str,
@@ -236,10 +239,10 @@ class CommonOptions:
             raise InvalidParameter("give either --json or --csv, not both")
 
     def check_payer(self) -> None:
-        """Raise `InvalidParameter` unless the question states what pays for it: an account, or a budget of its own.
+        """Raise `InvalidParameter` if the question has neither an account that pays nor a budget of its own.
 
-        A stated budget is an epsilon or a wanted accuracy (--within). Without an account, also raises for options that
-        only questions to an account have, such as --key.
+        A budget is an epsilon or a wanted accuracy (--within). Without an account, also raises for options that only
+        questions to an account have, such as --key.
         """
         if self.account is None:
             for name in ("discover", "key", "dataset"):
@@ -275,7 +278,7 @@ def needing(says: str) -> Iterator[None]:
 
 
 def ledger_url(url: str | None) -> str:
-    """Return the address of the ledger: `url`, else $SETWISE_LEDGER, else ./setwise.db."""
+    """Return the address of the ledger: `url`, or $SETWISE_LEDGER if it is None, or ./setwise.db if that is not set."""
     return url or os.environ.get("SETWISE_LEDGER") or "setwise.db"
 
 

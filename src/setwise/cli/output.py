@@ -254,7 +254,7 @@ def sql_table(result: "SqlAnswer", width: int, truth: "dict[object, int] | None"
 
     Confidence intervals stand beside the statistics. Columns that do not fit into `width` characters are moved to a
     further table. `truth` maps the value in the first column of a row to an exact number, which is printed in a further
-    column; only synthetic data may show exact numbers.
+    column; only synthetic data may show exact numbers, and None shows none.
     """
     rows = result.rows
     interval = f"{result.answer.confidence:.0%} interval"
@@ -397,7 +397,7 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
     """Return the items of an answer as a table for the terminal, with bars for their counts if they fit into `width`.
 
     `width` is the width of the terminal in characters. `truth` maps labels to exact counts, which are printed in a
-    further column; only synthetic data may show exact counts.
+    further column; only synthetic data may show exact counts, and None shows none.
     """
     from rich.table import Table
     from rich.text import Text

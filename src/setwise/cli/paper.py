@@ -51,7 +51,10 @@ def paper(
 
 
 def _print_claims(claims: "Sequence[Claim]") -> None:
-    """Print each claim of the paper: verdict, label, the paper's value, ours, how they compare, and a quotation."""
+    """Print each of `claims`, the numbers that the paper states: verdict, label, both values, comparison and quotation.
+
+    The two values are the value in the paper and the value that was computed here.
+    """
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text

@@ -39,10 +39,11 @@ def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as 
 
 
 def propose_entry(check: "TableCheck", user: str | None) -> str:
-    """Return the TOML text of a catalog entry for a file that was checked; `user` is its user column, or None.
+    """Return the TOML text of a catalog entry for a file; `check` is the result of checking the file.
 
-    The entry's bounds are comments, which the owner of the data fills in. Bounds are not taken from the rows, because a
-    bound that is read off the rows is exact: a question that uses it would reveal the value of one user.
+    `user` is the name of the file's user column; None leaves it for the owner to fill in. The entry's bounds are
+    comments, which the owner of the data fills in too. Bounds are not taken from the rows, because a bound that is read
+    off the rows is exact: a question that uses it would reveal the value of one user.
     """
     from setwise.analytics.catalog import CatalogTable, table_toml
     from setwise.analytics.engines.connect import location_of
@@ -117,7 +118,10 @@ def prepare(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, a
 
 
 def _check_free(out: str, engine: str) -> None:
-    """Raise `InvalidParameter` if `out` exists already: a path, or for engines other than DuckDB a table."""
+    """Raise `InvalidParameter` if there is already a file, folder or table at `out`, where a table is to be stored.
+
+    `out` is a path or, if `engine` is not DuckDB, the name of a table on that engine.
+    """
     from setwise.analytics.engines.connect import open_engine
 
     exists = Path(out).exists()

@@ -253,6 +253,11 @@ class SeriesWords(TypedDict, total=False):
 
     For each group of the column `item`, the series counts the users up to the end of each period; the column `at` has
     the time of each row. There are `periods` periods of one `every` (day, week or month), the first from `start` on.
+    Only rows that the filter `where` keeps count, and a user counts in at most `contributions` groups. `domain` lists
+    the groups if they are public. `purpose` says which numbers shall have the smallest error: running totals, single
+    periods, or windows of `window` periods. An update reads the `late_days` days before its first unreleased period
+    again, for rows that arrived late. The account pays `epsilon` and `delta` once or, if it registered its uses, with
+    the use `counts` and a failure probability `delta`.
     """
 
     item: str
@@ -305,7 +310,7 @@ class RemoteDataset(Askable):
         return self._client.request("GET", f"/accounts/{self._account}")
 
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
-        """Return the public group labels in `domain`, which is a list of labels or a path on this machine."""
+        """Return the public group labels in `domain`: a list of labels, or the path of a local file that lists them."""
         return read_domain(domain)
 
     def preview(self, query: Query, budget: AskedBudget) -> Plan:

@@ -151,11 +151,10 @@ class Steward:
         return self._client.request("GET", "/catalog")
 
     def import_catalog(self, text: str, *, apart: str = "") -> CatalogRecord:
-        """Register each table of a catalog, given as TOML text, as a dataset; return the catalog of all datasets.
+        """Register each table of a catalog, given as TOML `text`, as a dataset; return the catalog of all datasets.
 
         Tables that are already registered with the same definition are skipped. `apart` is the reason why the new
-        datasets
-         do not share the cap of other datasets on the same tables ("" if they do).
+        datasets do not share the cap of other datasets on the same tables ("" if they do).
 
         Raises `InvalidParameter`, `UnsuitableTable`, `UnknownColumn` or `NameTaken`, and then registers nothing.
         """
@@ -183,10 +182,10 @@ class Steward:
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
 
     def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
-        """Take the slices of the cap of `dataset` that idle accounts have reserved and not spent back into the cap.
+        """Return to the cap of `dataset` what idle accounts have reserved of it and not spent.
 
-        Returns the number of these accounts. The cap is the joint budget of all accounts on the dataset. An account is
-        idle if its ledger got no entry, such as a charge, for `idle_hours` hours.
+        The cap is the joint budget of all accounts on the dataset. An account is idle if it had no ledger entry, such
+        as a charge, for `idle_hours` hours. The result has the number of accounts that lost their reserved slice.
         """
         return self._client.request("POST", _path("datasets", dataset, "cap", "reclaim"), {"idle_hours": idle_hours})
 
@@ -258,18 +257,18 @@ class Steward:
         return self._set_state(account, "closed", reason)
 
     def question_budget(self, account: str) -> QuestionBudgetRecord:
-        """Return the default budget of `account`, which SQL over PostgreSQL's protocol spends if it states no budget.
+        """Return the default budget of `account`, for SQL statements that state no budget, such as those of BI tools.
 
-        BI tools send such statements.
+        It is spent by each such statement that arrives over PostgreSQL's protocol.
         """
         return self._client.request("GET", _path("accounts", account, "question-budget"))
 
     def set_question_budget(
         self, account: str, *, epsilon: float, delta: float = 1e-9, fresh_hours: float = 24.0
     ) -> QuestionBudgetRecord:
-        """Set the default budget (epsilon, delta) of `account` for SQL statements over PostgreSQL's protocol.
+        """Set the default budget (epsilon, delta) of `account`, for SQL statements over PostgreSQL's protocol.
 
-        It is spent by statements that state no budget, such as those of BI tools. For at most `fresh_hours` hours,
+        It is spent by each statement that states no budget, such as those of BI tools. For at most `fresh_hours` hours,
         repeating such a statement returns the stored answer; later it is charged again.
         """
         body = {"epsilon": epsilon, "delta": delta, "fresh_hours": fresh_hours}
@@ -280,7 +279,7 @@ class Steward:
         return self._client.request("GET", _path("accounts", name))
 
     def history(self, account: str, *, after: int = 0) -> Iterator[EntryRecord]:
-        """Yield the ledger entries of an account in order, from the one after the number `after`."""
+        """Yield the ledger entries of an account in order, beginning with the entry after the number `after`."""
         yield from self._pages(_path("accounts", account, "history"), "entry", after)
 
     def audit(self) -> AuditRecord:
@@ -288,7 +287,7 @@ class Steward:
         return self._client.request("GET", "/audit")
 
     def trail(self, *, after: int = 0) -> Iterator[ActRecord]:
-        """Yield the events of the audit log in order, from the one after the number `after`."""
+        """Yield the events of the audit log in order, beginning with the event after the number `after`."""
         yield from self._pages("/trail", "number", after)
 
     def _open(

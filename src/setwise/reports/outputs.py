@@ -244,7 +244,10 @@ def report_page(report: Report, key: str, priced: Priced, answers: Mapping[str, 
 
 
 def joint_promise(report: Report, priced: Priced) -> str:
-    """Return the promise of all answers of `report` together in words, which say first which unit is protected."""
+    """Return the promise of all answers of `report` together in words, which say first which unit is protected.
+
+    `priced` has the joint price of the questions.
+    """
     return promise_for_unit(report.unit, priced.promise.upper, report.delta)
 
 

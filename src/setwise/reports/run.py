@@ -122,7 +122,9 @@ def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
 
-    A question that is not in SQL is returned unchanged, with `session`.
+    `session` is the open session on the table of `report`. A question that is not in SQL is returned unchanged, with
+    `session`. A question in SQL gets a session on the rows that its joins and subqueries make.
+
     Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
     """
     if question.select is None:

@@ -123,8 +123,9 @@ def most_connections() -> int:
 class HttpConnection(H11Protocol):
     """An HTTP connection that must send the headers of its next request within `header_seconds`.
 
-    `waiting` has the connections that are between requests, the longest waiting first. Above `limit` connections, the
-    one that has waited longest is closed to make room for a new one; if none is waiting, the new one is closed.
+    `waiting` has the connections that are between requests, the longest waiting first. If there are more than `limit`
+    connections, the connection that has waited longest is closed to make room for a new one; if no connection is
+    waiting, the new one is closed.
     """
 
     def __init__(

@@ -31,10 +31,10 @@ _BUSY = "too many of your requests are waiting; try again in 1 s"
 
 
 class FairSlots:
-    """A semaphore whose free slots go to the person who holds the fewest; among equals, to the one served longest ago.
+    """A semaphore whose free slots go to the waiting person who holds the fewest slots.
 
-    `count` is the number of slots. `each` is the most that one person may hold at once; with None, one person may hold
-    all.
+    Among persons with equally few slots, the person who was served longest ago is next. `count` is the number of slots.
+    `each` is the most that one person may hold at once; with None, one person may hold all.
 
     >>> slots = FairSlots(2, each=1)
     >>> slots.acquire("ada"), slots.acquire("ada", timeout=0.0), slots.acquire("bob")
@@ -171,9 +171,9 @@ class Threads:
         """One semaphore per person, kept for as long as a call of that person waits or runs."""
 
     async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        """Call `function` in one of the threads, on behalf of the current person, and return its result.
+        """Call `function` with `args` and `kwargs` in one of the threads, and return its result.
 
-        Raises `TooManyRequests` if too many calls of this person wait.
+        The call counts as work of the current person. Raises `TooManyRequests` if too many calls of this person wait.
         """
         person = current_person.get()
         call = partial(copy_context().run, function, *args, **kwargs)

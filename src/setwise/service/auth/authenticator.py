@@ -227,8 +227,8 @@ class Authenticator:
     async def _identify_secret(self, kind: Literal["token", "cookie"], secret: str) -> Identity:
         """Return the person to whom a token or session cookie belongs, from the cache if possible.
 
-        `kind` says whether `secret` is that of a token or of a cookie. Raises `NotSignedIn` if the `secret` is unknown,
-        expired or revoked.
+        `kind` says whether `secret` is the secret of a token or of a cookie. Raises `NotSignedIn` if the secret is
+        unknown, expired or revoked.
         """
         key = f"{kind} {digest(secret)}"  # with the kind, so that a cached cookie cannot be used as a token
         cached = self._remembered.get(key)

@@ -159,7 +159,7 @@ class OpenIdProvider:
         return await self._user_info(metadata, str(tokens.get("access_token", "")), claims["sub"]) | claims
 
     async def _redeem_code(self, metadata: dict[str, Any], attempt: Attempt, code: str) -> dict[str, Any]:
-        """Exchange the authorization `code` of the callback at the provider for tokens, and return its JSON response.
+        """Exchange the authorization `code` of the callback for tokens, and return the provider's JSON response.
 
         `metadata` is the provider's configuration document, and `attempt` the sign-on whose PKCE verifier is sent.
         Raises `NotSignedIn` if the provider does not accept the code.

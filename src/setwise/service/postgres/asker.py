@@ -153,8 +153,9 @@ class ServiceAsker:
     async def _read(self, sql: str, budget: AskedBudget) -> Question:
         """Return the SQL statement `sql` as a question to the connection's dataset, paid by its account.
 
-        If the statement states no budget, it gets the epsilon and delta of `budget` (the session's settings); one that
-        is None there is the account's default, set by a steward. Raises `Rejected` if the statement cannot be asked.
+        If the statement states no budget, the question gets the epsilon and delta of `budget`, which are settings of
+        the session. If one of the two is None there, the account's default, set by a steward, takes its place. Raises
+        `Rejected` if the statement cannot be asked.
         """
         connected = self._connected
         text = as_question(sql)

@@ -50,7 +50,10 @@ def parse_copy(text: str) -> tuple[str, CopyFormat]:
 
 
 def _closing_parenthesis(text: str, begin: int) -> int | None:
-    """Return the place of the parenthesis that closes the one at `begin`, outside quotes; None if there is none."""
+    """Return the index in `text` of the parenthesis that closes the opening parenthesis at the index `begin`.
+
+    Parentheses in quotes are skipped. Returns None if no parenthesis closes it.
+    """
     depth = 0
     for match in _PARENTHESES.finditer(text, begin):
         depth += (match["open"] is not None) - (match["close"] is not None)
@@ -83,7 +86,10 @@ def _parse_options(text: str) -> CopyFormat:
 
 
 def encode_header(copied: CopyFormat, columns: Sequence[ResultColumn]) -> bytes:
-    """Return the bytes before the first row: the signature of the binary form, or the names of the columns if asked."""
+    """Return the bytes that COPY sends before the first row in the form `copied`.
+
+    They are the signature of the binary form, or the names of `columns` if the format has a header; otherwise no bytes.
+    """
     if copied.form == "binary":
         return BINARY_HEADER
     names: list[str | None] = [column.name for column in columns]
@@ -95,7 +101,7 @@ def row_encoder(copied: CopyFormat, result: Result) -> Callable[[Sequence[object
     types = [column.type for column in result.columns]
 
     def encode_row(row: Sequence[object]) -> bytes:
-        """Return the bytes of one row."""
+        """Return the bytes of one row of `result`, in the form `copied` of the enclosing call."""
         is_binary = copied.form == "binary"
         cells = [encode(value, type_, int(is_binary)) for value, type_ in zip(row, types, strict=True)]
         if is_binary:

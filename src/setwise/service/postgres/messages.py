@@ -1,7 +1,7 @@
-"""Version 3 of PostgreSQL's wire protocol: parses the bytes of a client's messages, and writes those of the server's.
+"""Version 3 of PostgreSQL's wire protocol: parses the bytes of a client's messages, and writes the server's messages.
 
 Nothing here opens a connection or interprets a statement. A client's message becomes a record; for each message of the
-server, a function returns its bytes. The names are those of PostgreSQL's documentation, "Message Formats".
+server, a function returns its bytes. The names are taken from PostgreSQL's documentation, "Message Formats".
 """
 
 import struct
@@ -358,7 +358,10 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
 
 
 def copy_out(columns: int, *, is_binary: bool) -> bytes:
-    """Return the server message that rows of a COPY follow, each with this many columns."""
+    """Return the server message that announces the rows of a COPY, each with this many `columns` (CopyOutResponse).
+
+    With `is_binary` the rows come in binary form, and otherwise as text.
+    """
     format_ = int(is_binary)
     return _message(b"H", struct.pack("!bH", format_, columns) + struct.pack("!h", format_) * columns)
 

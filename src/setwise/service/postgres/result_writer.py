@@ -80,7 +80,10 @@ class ResultWriter:
         pending, encode_row = encode_header(copied, result.columns), row_encoder(copied, result)
 
         def encode_next(row: Sequence[object]) -> bytes:
-            """Return the CopyData message of one row; the first one begins with the header."""
+            """Return the CopyData message of one row, encoded by `encode_row` of the enclosing call.
+
+            The message of the first row begins with the header (`pending` of the enclosing call).
+            """
             nonlocal pending
             data, pending = pending + encode_row(row), b""
             return messages.copy_data(data)

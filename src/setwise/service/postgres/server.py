@@ -179,7 +179,8 @@ class PostgresDoor:
     async def cancel(self, process: int, secret: int) -> None:
         """Cancel the statement of the connection with the number `process`, if `secret` is that connection's secret.
 
-        Does nothing if it is not. In both cases no response is sent, so that a client cannot find the secret by trying.
+        Does nothing for a wrong secret. In both cases no response is sent, so that a client cannot find the secret by
+        trying.
         """
         running = self._running.get(process)
         if running is not None and hmac.compare_digest(struct.pack("!I", running.secret), struct.pack("!I", secret)):
@@ -566,9 +567,10 @@ def _check_columns(portal: Portal, result: Result) -> None:
 
 
 def _parameter_types(prepared: Prepared, inferred: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the PostgreSQL type identifiers of a prepared statement's parameters, in order.
+    """Return the PostgreSQL type identifiers of the parameters of the statement `prepared`, in order.
 
-    The type is the one that the client gave, else the one in `inferred` by the parameter's number, else TEXT.
+    A parameter has the type that the client gave, or else its type in `inferred`, which maps parameter numbers to
+    types, or else TEXT.
     """
     count = min(max(len(prepared.types), parameter_count(prepared.text)), messages.MOST_PARAMETERS)
     declared = [*prepared.types, *[0] * (count - len(prepared.types))]

@@ -402,9 +402,10 @@ class PostgresSession:
         return Reply(f"SELECT {len(cells)}", Result(tuple(columns), cells), answer.notices)
 
     def _budget(self) -> AskedBudget:
-        """Return the budget of the next question from the session's settings.
+        """Return the epsilon, delta and idempotency key of the next question from the session's settings.
 
-        Raises `Rejected` if setwise.epsilon or setwise.delta is set to a text that is not a number.
+        A value is None if its setting was not set. Raises `Rejected` if setwise.epsilon or setwise.delta is set to a
+        text that is not a number.
         """
         try:
             epsilon, delta = (
@@ -439,7 +440,7 @@ class PostgresSession:
 
 
 def _statement_to_explain(text: str) -> str:
-    """Return the SQL statement after EXPLAIN and its options in `text`."""
+    """Return the SQL statement that follows EXPLAIN and its options in `text`."""
     statement = re.sub(r"^EXPLAIN\s*(\([^)]*\)|(?:ANALYZE|VERBOSE)\b)?\s*", "", text, flags=re.IGNORECASE)
     return re.sub(r"^(?:VERBOSE|ANALYZE)\s+", "", statement, flags=re.IGNORECASE)
 

@@ -452,10 +452,10 @@ class Engines:
                 assert_never(kind)
 
     def _locate_cached(self, table: str) -> str:
-        """Return the path or URL of a table that DuckDB reads, which was checked by `_locate` at most a second ago.
+        """Return the path or URL of `table`, which DuckDB reads, as `_locate` found it at most a second ago.
 
-        Several steps of one question need the path, and following its links takes longer than any of them. An engine
-        that is opened calls `_locate`, which checks the path again. Raises `UnsuitableTable` as `_locate` does.
+        Several steps of one question need the path, and following its links takes longer than any of these steps. When
+        an engine is opened, `_locate` checks the path again. Raises `UnsuitableTable` as `_locate` does.
         """
         now = time.monotonic()
         checked = self._checked.get(table)

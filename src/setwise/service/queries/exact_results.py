@@ -58,7 +58,7 @@ class ExactResults:
 
 
 def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
-    """Return the most numbers that an exact result of `aggregation` can have for any rows; at least 1.
+    """Return how many numbers an exact result of `aggregation` has at most, whatever the rows are; at least 1.
 
     `limit` is the most groups that are read, or None if there is no limit. Returns None if the number of groups depends
     on the rows.
@@ -76,9 +76,10 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 
 
 def _cells(measure: Measure) -> int:
-    """Return the most numbers that an exact result has per group for `measure`.
+    """Return how many numbers an exact result has at most in each group for `measure`.
 
-    These are its sum and its count or, if the engine counts users by value, one count for each possible value.
+    A sum has 2 numbers, the sum and its count. If the engine counts users by value, there is one count for each
+    possible value, or for each bin if values are put into bins whose ends double.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

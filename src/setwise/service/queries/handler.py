@@ -495,9 +495,9 @@ class QuestionService:
     ) -> tuple[str | None, str | None]:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
-        The shortage says what the account lacks to pay for the plan `planned`. The warning says which of the two rules
-        by which the dataset's cap can be paid (a Gaussian wallet, or a sum of epsilons) the charge would end for all
-        accounts; it is None if the account cannot pay.
+        The shortage says what the account lacks to pay for the plan `planned`; None if it can pay. The warning says
+        which of the two rules by which the dataset's cap can be paid (a Gaussian wallet, or a sum of epsilons) the
+        charge would end for all accounts; it is None if it ends neither, or if the account cannot pay.
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)
@@ -510,8 +510,8 @@ class QuestionService:
     def _fitting_budget(self, checked: CheckedQuestion, needed: Sequence[Use]) -> str | None:
         """Return a sentence that suggests a smaller budget, if the account cannot pay for the uses `needed`.
 
-        The account is that of the question `checked`, and can pay for the suggested budget. Returns None if no such
-        budget is found, or if the question takes registered uses and so has no budget of its own.
+        The account of the question `checked` can pay for the suggested budget. Returns None if no such budget is found,
+        or if the question takes registered uses and so has no budget of its own.
         """
         account = checked.account
         if not isinstance(checked.budget, Total):

@@ -229,7 +229,7 @@ class Jobs:
             return {row.key: row.id for row in connection.execute(query)}
 
     def beat(self, progress: dict[str, float]) -> Collection[str]:
-        """Write the heartbeat and progress of this replica's queries, and return the ids of those to be cancelled.
+        """Write the heartbeat and progress of this replica's queries, and return the ids of the queries to cancel.
 
         `progress` maps the id of each query to its progress between 0 and 1.
         """

@@ -152,7 +152,7 @@ class WriteJson:
 
 @dataclass(frozen=True, slots=True)
 class WriteCsv:
-    """Task for a worker process: the answer `stored` as CSV in which a spreadsheet takes no label for a formula.
+    """Task for a worker process: the answer `stored` as CSV whose labels a spreadsheet cannot mistake for formulas.
 
     A label that begins like a formula, or with an apostrophe, gets a leading apostrophe; removing the first apostrophe
     restores the label.

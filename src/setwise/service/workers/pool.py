@@ -171,7 +171,10 @@ class WorkerPool:
         return await self.call(self.calculate, task)
 
     async def call(self, function: Callable[Given, R], *args: Given.args, **kwargs: Given.kwargs) -> R:
-        """Return the result of `function`, which may calculate several tasks, without blocking the event loop."""
+        """Call `function` with `args` and `kwargs` in a thread, and return its result without blocking the event loop.
+
+        The function may calculate several tasks.
+        """
         call = partial(copy_context().run, function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 

@@ -161,7 +161,7 @@ class PlanQuestion:
 class PlanStatement:
     """Task for a worker process: the joint plan of a SQL statement with several SELECTs that aggregate private rows.
 
-    `parts` are the planning tasks of the single SELECTs. All have the same user column and account, and as their budget
+    `parts` are the planning tasks of the single SELECTs. All parts have the same user column and account, and each has
     the budget of the whole statement.
     """
 
@@ -382,8 +382,8 @@ class CurvePoints:
 def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
     """Return (x, mechanisms) for about ten points of a curve: x is the value on the x axis.
 
-    `along` says whether x is the number of mechanisms, up to that of `mixture`, or their share of bounded-range ones,
-    from 0 to 1.
+    `along` says what x is: the number of mechanisms, up to the number in `mixture`, or the share of bounded-range
+    mechanisms, from 0 to 1.
     """
     match along:
         case Along.NUMBER:
