@@ -265,7 +265,7 @@ def _formal_promise(report: Report, priced: Priced) -> str:
 def _section(question: ReportQuestion, answer: Answered) -> str:
     """Return the HTML of one `question` and its `answer`: a heading, a picture, a table, and notes about the numbers.
 
-    Columns have the names that the report's author wrote: those in the SELECT, or the column that is grouped by.
+    Columns have the names that the report's author wrote: names in the SELECT, or the name of the group column.
     """
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
     heading = question.title or question.name

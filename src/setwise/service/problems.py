@@ -83,10 +83,10 @@ class Problem:
 
 
 def problem_of(error: SetwiseError) -> Problem:
-    """Return the problem document of a `SetwiseError`.
+    """Return the problem document of `error`.
 
-    Its `field` is the one that `at_field` noted on the error. The message of a `StoreFailed` is replaced, because it
-    names the database's address.
+    The document's `field` is the request field that `at_field` noted on the error, or None. The message of a
+    `StoreFailed` is replaced, because it names the database's address.
     """
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     notes: list[str] = getattr(error, "__notes__", [])

@@ -39,7 +39,7 @@ Only stewards can add people, so this limit is large and apart from the one on a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A browser session that was just started: the secret for its cookie, and when it ends.
+    """A browser session that was just started: the `secret` for its cookie, and when it ends.
 
     `expires_at` is the end in seconds since 1970.
     """

@@ -210,7 +210,7 @@ class People:
         return Person(name=name, role=role), None
 
     def _is_known(self, subject: str) -> bool:
-        """Return whether a person with the provider's id `subject` is stored, removed or not."""
+        """Return whether a person with the provider's id `subject` is stored; True also for a removed person."""
         with self._database.reading() as connection:
             return (
                 connection.execute(select(schema.people).where(schema.people.c.subject == subject)).first() is not None

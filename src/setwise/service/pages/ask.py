@@ -235,7 +235,8 @@ async def _render_answer(request: Request, query: str, template: str, *, charts:
 def _answer_page(request: Request, query: str, template: str, charts: bool) -> Response:
     """Return the answer of the query with the id `query`, rendered by the HTML `template`.
 
-    With `charts` the page loads the chart library. Raises `UnknownName` if the person may not see the query.
+    With `charts` the page loads the chart library. Raises `UnknownName` if the person who sent `request` may not see
+    the query.
     """
     job, statement = _find_query(service_of(request), caller(request), query)
     asked = json.loads(job.request)

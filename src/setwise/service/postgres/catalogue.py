@@ -472,9 +472,10 @@ def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def _group_number(pattern: exp.Literal) -> exp.Expr:
-    """Return the number of the group that PostgreSQL's substring(text FROM pattern) returns, as a literal.
+    """Return, as a literal, the number of the group of the regular expression `pattern` that PostgreSQL returns.
 
-    It is 1, for the first group in parentheses, or 0, for the whole match, if the pattern has no group.
+    PostgreSQL's substring(text FROM pattern) returns the first group in parentheses (1) or, if the pattern has no
+    group, the whole match (0); DuckDB must be told this number.
     """
     return exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.this) else 0)
 

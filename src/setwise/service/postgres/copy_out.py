@@ -97,7 +97,7 @@ def encode_header(copied: CopyFormat, columns: Sequence[ResultColumn]) -> bytes:
 
 
 def row_encoder(copied: CopyFormat, result: Result) -> Callable[[Sequence[object]], bytes]:
-    """Return a function that returns the bytes of one row of `result` in the form `copied`."""
+    """Return a function that takes one row of `result` and returns its bytes in the form `copied`."""
     types = [column.type for column in result.columns]
 
     def encode_row(row: Sequence[object]) -> bytes:

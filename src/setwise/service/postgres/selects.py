@@ -125,10 +125,10 @@ def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect
 
 
 def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSelect:
-    """Return a SELECT without parameters, given as the syntax tree `tree`, as `read_select` does.
+    """Return the parsed SELECT whose syntax tree is `tree` and which has no parameters; part of `read_select`.
 
-    `user_column` is the column that identifies users, for the hint of a refusal. Raises `InvalidParameter` for a
-    catalogue query that the catalogue cannot answer.
+    `catalogue` has the tables, and answers a catalogue query. `user_column` is the column that identifies users, for
+    the hint of a refusal. Raises `InvalidParameter` for a catalogue query that the catalogue cannot answer.
     """
     if catalogue.reads_catalogue(tree):
         result = catalogue.answer(tree)

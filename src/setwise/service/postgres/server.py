@@ -454,11 +454,11 @@ class _Connection:
             self._results.notify(reply)
 
     async def _bind(self, session: PostgresSession, message: messages.Bind) -> None:
-        """Make a portal: the text of a prepared statement with the parameters of the client's Bind message inserted.
+        """Make a portal in `session`: a prepared statement's text with the parameters of the Bind `message` inserted.
 
         Where the client leaves the type of a parameter open, as drivers of JavaScript do, its place in the statement
-        decides: the text 30 that is compared with a column of integers is the number 30.
-        Raises `Rejected` if there is no such prepared statement, or if a parameter has no value.
+        decides: the text 30 that is compared with a column of integers is the number 30. Raises `Rejected` if there is
+        no such prepared statement, or if a parameter has no value.
         """
         prepared = session.prepared.get(message.statement)
         if prepared is None:
@@ -476,10 +476,10 @@ class _Connection:
         self._writer.write(messages.BIND_COMPLETE)
 
     async def _describe(self, session: PostgresSession, message: messages.Describe) -> None:
-        """Send the result columns of the prepared statement, portal or cursor that a Describe message names.
+        """Send the result columns of the prepared statement, portal or cursor of `session` that `message` names.
 
         A portal is run to learn its columns, and its result is kept for Execute. As in PostgreSQL, the name of a portal
-        may also be that of a cursor made by DECLARE.
+        may also be the name of a cursor made by DECLARE.
         """
         if message.kind == "S":
             prepared = session.prepared.get(message.name)
@@ -501,7 +501,7 @@ class _Connection:
         self._results.send_columns(columns, portal.formats, or_none=not columns)
 
     async def _run(self, session: PostgresSession, portal: Portal) -> Reply:
-        """Return the reply to the statement of `portal`, and keep it there, so that the statement runs only once."""
+        """Return the reply to the statement of `portal`, which is run in `session` only once and kept in the portal."""
         if portal.reply is None:
             reply = await session.run(portal.text)
             session.keep_rows(0 if reply.result is None else len(reply.result.rows))

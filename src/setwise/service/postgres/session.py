@@ -378,8 +378,8 @@ class PostgresSession:
         """Return an answer as columns and rows for the client, with each statistic as a plain number.
 
         If the setting setwise.intervals is on, columns NAME_lower and NAME_upper follow each statistic. `described` are
-        the columns and types that the client was told before the answer; with None, names are those of the answer, and
-        types follow from the values.
+        the columns and types that the client was told before the answer. With None, the columns have the names in the
+        answer, and types that follow from their values.
         """
         is_described = described is not None and len(described) == len(answer.columns)
         types = [column.type for column in described or ()] if is_described else [None] * len(answer.columns)

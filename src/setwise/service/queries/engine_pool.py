@@ -54,7 +54,7 @@ _EXPANDED = set("{}")
 
 @runtime_checkable
 class WholeTableEngine(Protocol):
-    """An engine that can return all rows of a table, which is done for public tables only."""
+    """Protocol of an engine that can return all rows of a table. Only public tables are read in this way."""
 
     def read_table(self, most: int) -> "pa.Table":
         """Return all rows of the table as an Arrow table; raise `UnsuitableTable` if there are more than `most`."""

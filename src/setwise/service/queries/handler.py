@@ -559,7 +559,7 @@ def _at_plan() -> Iterator[None]:
 
 
 def _bounded_query(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's contribution bounds in place of those that it leaves out.
+    """Return `query` with the dataset's contribution bounds in place of bounds that the query leaves out.
 
     Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram of private groups
     has no contribution bound.
@@ -575,7 +575,7 @@ def _bounded_query(query: Query, dataset: Dataset) -> Query:
 
 
 def _within_bounds(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's `contributions` and `per_item` in place of those that it leaves out.
+    """Return `query` with the dataset's `contributions` and `per_item` in place of bounds that the query leaves out.
 
     A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
     than the dataset's.

@@ -253,7 +253,7 @@ class Jobs:
         """Record that the person `by` asks to stop the query `job`, and return the query.
 
         The replica that runs the query sees this at its next heartbeat. A query whose replica is dead is cancelled at
-        once, and one that has ended stays unchanged.
+        once, and a query that has ended stays unchanged.
         """
         running = and_(schema.jobs.c.id == job.id, schema.jobs.c.state == str(JobState.RUNNING))
         with self._database.writing(durable=False) as connection:

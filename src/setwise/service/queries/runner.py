@@ -268,10 +268,11 @@ class RunningQuery:
         return self.identity.person.name, self.question.account, self.key
 
     def resume(self) -> None:
-        """Read the query's row of the job table, if it was charged before; run the query here if no replica runs it.
+        """Look up the row of the query in the job table, and claim the query for this replica if no replica runs it.
 
-        Raises `RunsElsewhere` if there is nothing to run here, because the query has ended or another replica runs it.
-        Raises `KeyConflict` if the query's idempotency key was used for another request.
+        Does nothing if the query was not charged before. Raises `RunsElsewhere` if there is nothing to run here,
+        because the query was answered or another replica runs it, and `KeyConflict` if the query's idempotency key was
+        used for another request.
         """
         _, account, key = self.place
         self.job, is_ours = self.jobs.resume(account=account, key=key, request=self.question.text)

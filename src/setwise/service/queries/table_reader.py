@@ -119,7 +119,7 @@ class TableReader:
     def statistics(self, aggregation: Aggregation) -> GroupTable:
         """Return for every group the exact value of each measure in `aggregation`, after contributions are bounded.
 
-        A measure is a number that users add up to in a group, such as their number of rows or the sum of a column.
+        A measure adds up one number per user in each group, such as the user's number of rows or the sum of a column.
         """
 
         def read() -> GroupTable:

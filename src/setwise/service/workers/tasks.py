@@ -346,7 +346,7 @@ class Mixture:
         return min(self.number, max(0, math.floor(self.share * self.number + 0.5)))
 
     def uses(self) -> list[str]:
-        """Return the mechanisms as texts such as "bounded-range:0.1x10" (ten of epsilon 0.1), the pure-DP ones last."""
+        """Return the mechanisms as texts such as "bounded-range:0.1x10" (ten of epsilon 0.1), with pure DP last."""
         counts = {"bounded-range": self.ranges, "pure": self.number - self.ranges}
         return [f"{kind}:{self.epsilon!r}x{count}" for kind, count in counts.items() if count]
 
