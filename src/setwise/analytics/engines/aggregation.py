@@ -18,12 +18,13 @@ from setwise.mechanisms.weighted_rounds import MOST_GROUPS
 class Aggregation:
     """Description of an exact histogram in which one user changes at most `contributions` counts.
 
-    A user is a value of the column `user`. An item is the group of a row: the value of the column `item`, the bin that
-    holds it (`Group`), or a tuple of both for several columns. Each count changes by at most `per_item`. The
-    aggregation reads the rows that satisfy `where`, have a user and an item and, if there is a `domain` (a list of
-    public labels), an item of the domain. Every user keeps `contributions` distinct items drawn uniformly at random, or
-    all items if `contributions` is None. To the count of each kept item the user adds the number of their rows, or the
-    sum of the column `value`, clipped to the range 0 to `per_item`.
+    A user is a value of the column `user`. The item of a row is its group: the value of the column `item`, or the bin
+    that holds this value if `item` is a `Group` with bins. If `item` is a tuple, the item of a row is a tuple of such
+    values and bins. Each count changes by at most `per_item`. The aggregation reads the rows that satisfy `where` and
+    have a user and an item. If there is a `domain` (a list of public labels), the item must also be in the domain.
+    Every user keeps `contributions` distinct items, drawn uniformly at random, or all items if `contributions` is None.
+    A user adds to the count of each kept item the number of their rows of the item or, if `value` names a column, the
+    sum of this column over these rows. Either number is first clipped to the range 0 to `per_item`.
 
     Without `item` all rows form one group, labelled `EVERYTHING`. Rows whose item is null are left out, or counted
     under the label `null_item`. `measures` (the integers that one user adds to a group, such as a clipped sum of a
@@ -95,12 +96,15 @@ class Aggregation:
 
     @property
     def needs_salt(self) -> bool:
-        """Whether some of each user's items or distinct values are chosen at random, which needs a secret salt."""
+        """Whether a statement needs a secret salt, because it chooses at random what a user keeps.
+
+        True if users keep a bounded number of items, or if a measure counts a bounded number of each user's values.
+        """
         return self.items_kept_per_user is not None or any(measure.distinct for measure in self.measures)
 
     @property
     def items_kept_per_user(self) -> int | None:
-        """The number of items that each user keeps in this aggregation, chosen at random; None if users keep all."""
+        """The largest number of items that a user keeps, chosen at random; None if users keep all their items."""
         return None if self.item is None else self.contributions
 
 
@@ -278,7 +282,10 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
 
 
 def _type_name(column: Column) -> str:
-    """Return the name of the type of `column` for an error message: its kind, or its SQL type if that says more."""
+    """Return the name of the type of `column` for an error message.
+
+    It is the SQL type for the kinds OTHER and IDENTIFIER, whose names say little, and otherwise the kind.
+    """
     return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
 
 
@@ -286,10 +293,10 @@ def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether `aggregation` can be computed by either of two SQL statements.
 
     One statement groups the rows by user and item; the other (`StatementBuilder.counts_of_rows`) numbers the rows with
-    window functions. Both give the same result, and the engine takes the faster one. Returns False if users keep all
-    items, because then nothing has to be ranked. Also False if the aggregation needs one row for each pair of user and
-    item: for sums of a column, for measures that depend on all groups of a user, and for measures by which one user
-    adds to several cells of a group (a cell is an integer whose users are counted).
+    window functions. Both give the same result, and the engine takes the faster one. Returns False, because only the
+    first statement can be used, in these cases: users keep all items, so that nothing has to be ranked; a column is
+    summed (`value`); a measure depends on all groups of a user; or a measure lets one user add to several cells of a
+    group (a cell is an integer whose users are counted).
     """
     pairs_needed = aggregation.value is not None or any(
         measure.spans_groups or measure.is_spread for measure in aggregation.measures

@@ -267,13 +267,13 @@ class Engine(ABC):
         where: Filter | None = None,
         null_item: Label | None = None,
     ) -> Manifest:
-        """Store users' items, ranked at random once, as a prepared dataset; return its description.
+        """Rank each user's items at random, store the ranks as a prepared dataset, and return its description.
 
-        `user`, `item` and `value` name columns. A stored row (item, n, rank, users) says that `users` users have `item`
-        at that rank and n rows of it, or the sum n of the column `value` unless that is None. A later histogram of k
-        items per user reads the ranks up to k and not the source. `where` filters the rows (None: all rows), and
-        `null_item` labels rows without an item (None: they are left out). `destination` is a directory for DuckDB, and
-        a table name for other engines, which `open_engine` opens; queries are refused once the source has changed.
+        `user`, `item` and `value` name columns. A stored row (item, n, rank, users) counts the users who have the item
+        at this rank with the number n: their rows of the item if `value` is None, else the sum of `value` over these
+        rows. A later histogram of k items per user reads only the stored ranks 1 to k. `where` filters the rows (None:
+        all rows), and `null_item` labels rows without an item (None: they are left out). `destination` is a directory
+        for DuckDB and a table name for other engines. Queries of the dataset are refused once the source has changed.
         """
         aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
         check_suitable(aggregation, self.describe())
@@ -444,7 +444,7 @@ class SqlEngineQuery(ABC):
         """Return the SQL name of a temporary table of pairs (u, labels): a user and a group that the user keeps.
 
         The first call stores the pairs, so that later rounds of the discovery of groups need not read the table again.
-        None, as by default, if the engine stores no pairs.
+        Returns None if the engine stores no pairs, which is the default.
         """
         return None
 
@@ -541,9 +541,9 @@ class SqlEngineQuery(ABC):
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one item, so that numbering rows is faster than grouping them.
+        """Return whether few users have several rows of one item; then `counts_of_rows` is the faster SQL statement.
 
-        False by default; an engine that can estimate the repetition overrides this method.
+        False by default; an engine that can estimate how often rows repeat a (user, item) pair overrides this method.
         """
         return False
 

@@ -246,9 +246,9 @@ class StatementBuilder:
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
         """Return SQL for one row (labels, weight, root, share) per group of `aggregation`, from the SQL `pairs`.
 
-        `pairs` has one row (labels, u) per user and group. The three numbers sum, over the group's users, about
-        2^20/sqrt(k), 2^14/sqrt(k) and 2^14/k, where k is the user's number of groups (`user_weight`, `user_root` and
-        `user_share`). The statement lists these values as integer constants, so that all engines compute the same sums.
+        `pairs` has one row (labels, u) per user and group. A user with k groups adds to each of them about 2^20/sqrt(k)
+        to weight (`user_weight`), 2^14/sqrt(k) to root (`user_root`) and 2^14/k to share (`user_share`). The statement
+        has these three numbers as integer constants for each k, so that all engines compute the same sums.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -329,11 +329,11 @@ class StatementBuilder:
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
         """Return the part of the `statistics` statement (SQL) for one measure by which a user adds to several cells.
 
-        A cell is an integer whose users are counted. `place` is the position of the measure in `aggregation`, and
-        `sums` names the columns of sums, which are 0 in these rows. If the measure counts distinct values, there is one
-        row per group, whose column users is the number of distinct values that users keep (chosen with `salt`, a SQL
-        expression). If the measure has a `weight`, there is one row per cell, whose column users is a sum of units:
-        each user divides `weight` units among the cells of their rows.
+        A cell is an integer that a row can have. `place` is the position of the measure in `aggregation`, and `sums`
+        names the columns of sums, which are 0 in these rows. If the measure counts distinct values, the SQL gives one
+        row per group; its column users is the number of distinct values that users keep, chosen with the salt `salt`
+        (SQL). If the measure has a `weight`, the SQL gives one row per cell; each user divides `weight` units among the
+        cells of their rows, and the column users is the sum of the units that the cell gets.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -363,12 +363,12 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return SQL with the result of `_spread_measure` for a measure with `weight`, on engines with MATERIALIZED.
+        """Return faster SQL for `_spread_measure` of a measure with `weight`, for engines that support MATERIALIZED.
 
-        Each user divides `weight` units among the cells (integers) of their rows in a group. This form is faster,
-        because most users have one row in a group, whose cell gets all units; units of others are divided by three
-        window functions. `place` is the measure's position in `aggregation`, `salt` the SQL of the salt that chooses
-        the groups of a user (None: all are kept), and `none` SQL text of further columns that are 0.
+        Each user divides `weight` units among the cells (integers) of their rows in a group. A user with one row in the
+        group, as most have, gives all units to its cell; only for other users three window functions divide the units.
+        `place` is the measure's position in `aggregation`, `salt` the SQL of the salt that chooses the groups of a user
+        (None: users keep all groups), and `none` the SQL text of further columns, which are 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -416,13 +416,13 @@ class StatementBuilder:
     def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return two parts of the `statistics` statement: a dict and a list of SQL texts.
+        """Return the parts of the `statistics` statement for the measures by which each user adds one number.
 
-        The dict has common table expressions by name, and the list SELECTs for UNION ALL. They cover the measures by
-        which each user adds one number. `kept` is the SQL statement with one row per user and kept group, `labels` its
-        label columns, `sums` are SQL sums by column name, and `celled` names the columns of `kept` for which the users
-        of each value are counted. Grouping by these values is expensive. If the engine supports MATERIALIZED, sums are
-        computed in a second pass over the kept rows; otherwise GROUPING SETS computes all in one pass.
+        They are a dict of common table expressions by name, and a list of SELECTs to be joined by UNION ALL. `kept` is
+        the SQL statement with one row per user and kept group, and `labels` its label columns. `sums` maps column names
+        to SQL sums over users. For each value of the columns of `kept` named in `celled`, the users are counted. If the
+        engine supports MATERIALIZED, `kept` is stored and read by one SELECT for all sums and one for each column of
+        `celled`, which is faster; otherwise a single SELECT with GROUPING SETS computes everything.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.whole("COUNT(*)")

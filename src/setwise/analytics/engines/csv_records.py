@@ -180,11 +180,11 @@ class Records:
         return record_length(chain([begun], ahead.pieces(file.place, self._layout)), self._layout)
 
     def _after_long_line(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> bytes:
-        """Skip a line that is too long to be held in memory; return the bytes after it that were already read.
+        """Skip a line that is too long to be held in memory; return the bytes that were read from `file` after it.
 
-        `begun` are the bytes of the line read so far from `file`; `ahead` is a second reader of the file. If a
-        well-formed record of several lines begins with the line, the whole record is skipped. Then, and at the end of
-        the file, b"" is returned.
+        `begun` are the bytes of the line read so far from `file`; `ahead` is a second reader of the same file. If a
+        well-formed record begins with the line, the whole record is skipped; `file` is then at the record's end, and
+        b"" is returned. Otherwise only the line is skipped. If the line is the last of the file, b"" is returned, too.
         """
         end = self._end(begun, file, ahead)
         if end is not None:

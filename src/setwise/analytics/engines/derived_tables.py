@@ -46,9 +46,9 @@ _LARGEST_SUMMED = 2**42
 class DerivedTable:
     """The result of applying `derivation` (computed columns, filters, groups per user) to a table, as SQL.
 
-    `source` are the columns of that table, and `dialect` writes the SQL of one engine. `outputs` are the names of the
-    columns of the derived table that are read. If `outputs` is None, they are the columns that the analyst's SQL
-    statement names (listed in `AddWindows.ties`).
+    `source` are the columns of that table (the source), and `dialect` writes the SQL of one engine. `outputs` names the
+    columns of the derived table that a query reads. If `outputs` is None, a query reads the columns that the analyst's
+    SQL statement names; `AddWindows.ties` lists these names.
     Raises: `InvalidParameter` or `UnknownColumn`, when `schema` is read, for expressions whose types do not fit.
     """
 
@@ -85,7 +85,7 @@ class DerivedTable:
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
 
     def _joined(self, step: JoinUserRows) -> "DerivedTable":
-        """Return the derived table whose rows the step `step` joins; it is derived from the same source as this one."""
+        """Return the second derived table of the join `step`; both tables of the join have the same source."""
         outputs = {each.column for each in step.columns} | _columns_read(pair.right for pair in step.keys)
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
@@ -142,9 +142,9 @@ class DerivedTable:
     def statement(self, relation: str, columns: Sequence[str] | None = None) -> str:
         """Return the SQL text, to stand after FROM, of the derived table.
 
-        `relation` is the SQL text after FROM of the source table. The relation has all columns of the source, or,
-        unless `columns` is None, at least those that `needed(columns)` returns. If the derivation reads the source
-        twice, the SQL materialises the source where the engine supports that, because a stream can be read only once.
+        `columns` names the columns of the derived table that are read; None means all. `relation` is the SQL text after
+        FROM of the source table, which must have at least the columns that `needed(columns)` returns. If the derivation
+        reads the source twice, the SQL materialises it on engines that can, because a stream can be read only once.
         """
         needed = self.needed(columns)
         source = self.source
@@ -193,9 +193,10 @@ _SOURCE_ROWS = "source_rows"
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return the columns of `schema`, the table before `step`, that the step may read and pass on.
 
-    If the values that a step computes depend on the order of tied rows, only the columns named in `observed`, which are
-    read later, are passed on; tied rows are sorted by all of these columns. So rows that are still tied are equal in
-    everything that is read later, and the result does not depend on the order in which the engine happens to sort them.
+    Tied rows are rows that are equal in an ORDER BY. If the values that `step` computes do not depend on the order of
+    tied rows, all columns of `schema` are returned. Otherwise only the columns named in `observed` are: those that this
+    step or a later one reads. Tied rows are sorted by all of these. Rows that are still tied are then equal in every
+    column that is read, so the result does not depend on the order in which the engine happens to sort them.
     """
     if not _sorts_ties(step):
         return schema
@@ -540,8 +541,9 @@ def _aggregate_column(aggregate: UserAggregate, schema: Schema, dialect: Dialect
 def _value_column(name: str, argument: RowExpression | None, value: Value, schema: Schema, dialect: Dialect) -> Column:
     """Return the `Column` called `name`, typed for `dialect`, of the results of an aggregate or window function.
 
-    `argument` is the function's argument, or None, and `value` its compiled SQL with the type. If the result is a date
-    or time from a column `argument` of `schema`, such as its MAX, it has that column's SQL type and precision.
+    `argument` is the function's argument, or None, and `value` the function's compiled SQL with the type of its result.
+    If `argument` is a date or time column of `schema` and the result has the same type, as MAX has, the returned column
+    has the SQL type and precision of the column `argument`.
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)

@@ -20,10 +20,10 @@ EPOCH_DAYS = date(1970, 1, 1).toordinal() - 1
 class Dialect(ABC):
     """How one engine writes SQL. Methods take and return SQL text, unless their descriptions say otherwise.
 
-    `types` are the engine's type names of each kind. The other fields say what the engine can do: `materializes` common
-    table expressions, collect a user's groups as a set (`collects_sets`), hash integer labels without collisions
-    (`hashes_integers_apart`), fail on underflow (`underflow_fails`). `iso_weekday` is the field of EXTRACT for the
-    weekday.
+    `types` maps each kind to the engine's names of its types. Four flags describe the engine: it can materialise a
+    common table expression (`materializes`); it collects a user's groups as a set (`collects_sets`); `rank_hash` never
+    gives two integer labels of a user the same hash (`hashes_integers_apart`); a floating-point underflow makes a
+    statement fail (`underflow_fails`). `iso_weekday` is the field of EXTRACT that gives the weekday, 1 for Monday.
     """
 
     types: ClassVar[Mapping[Kind, tuple[str, ...]]]

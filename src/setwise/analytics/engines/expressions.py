@@ -108,8 +108,9 @@ class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
     A measure is a number that each user adds to a group. A measure is computed from one number of each row, called the
-    row value, which stands in one of the SQL columns v0, v1, ... Measures of the same table column share a column of
-    row values, unless they clip every value by itself or count values. `schema` are the columns of the table.
+    row value, which stands in one of the SQL columns v0, v1, ... Two measures of the same table column can share a
+    column v<i>. They do not if their row values differ: if one of them counts values, or clips the value of each row
+    (instead of a user's sum) to bounds of its own. `schema` are the columns of the table.
     """
 
     measures: Sequence[Measure]
@@ -117,10 +118,10 @@ class Measures:
     dialect: Dialect
 
     def row_values(self) -> list[str]:
-        """Return the SQL expressions of the row values v0, v1, ..., from which measures are computed.
+        """Return the SQL expressions of the columns v0, v1, ..., the numbers of a row from which measures are computed.
 
-        A row value is an integer or null (or, for measures that count distinct values, the value itself), and one or
-        several measures read it.
+        The value is an integer or null, except in the column of a measure that counts distinct values: there it is the
+        value of the table's column. One or several measures read each column v<i>.
         """
         return [self._row_value(measures) for measures in self._sources().values()]
 
@@ -183,9 +184,9 @@ class Measures:
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
-        """Return SQL for the number (in most cases an integer or null) of a row from which `measures` are computed.
+        """Return SQL for the value, in each row, of the SQL column v<i> that all of `measures` read.
 
-        `measures` are all measures that read the same SQL column v<i>.
+        It is an integer or null; for a measure that counts distinct values it is the value of the table's column.
         """
         first = measures[0]
         assert first.column is not None
@@ -246,14 +247,14 @@ _EXTREMES = {-1: "l", 1: "h"}
 def _doubling_bin(number: str) -> str:
     """Return a SQL expression for the number, -60 to 60, of the bin that holds the SQL number `number`.
 
-    The ends of these bins (`DoublingBounds`) are powers of 2 and their negatives. Bin 0 holds the numbers around 0, and
-    a boundary belongs to the bin nearer to 0.
+    With e = `LEAST_EXPONENT`, bin 0 holds the numbers from -2^e to 2^e, and bin i > 0 the numbers x with
+    2^(e+i-1) < x <= 2^(e+i). Bin 60 also holds all larger numbers. Bin -i holds the negatives of the numbers of bin i.
     """
 
     def place(positive: str) -> str:
-        """Return a SQL expression for the number, 1 to 60, of the bin that holds the SQL number `positive`.
+        """Return a SQL expression for the number, 1 to 60, of the doubling bin that holds the SQL number `positive`.
 
-        `positive` is greater than the upper end of bin 0.
+        `positive` must be greater than the upper end of bin 0.
         """
         exponent = f"CEIL(LN({positive}) / {real_constant(log(2))} - 1e-9)"
         least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT
@@ -282,9 +283,10 @@ def _source(measure: Measure) -> Hashable:
 
 
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
-    """Return (origin, unit): a number x of a row is counted as the integer (x - origin) / unit, rounded.
+    """Return (origin, unit): the number x in a row of the table becomes the row value (x - origin) / unit, rounded.
 
-    Sums of these integers are exact. `measures` are all measures that read the same SQL column v<i> of row values.
+    Row values are integers, so that their sums are exact. `measures` are all measures that read the same SQL column
+    v<i> of row values.
     """
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
     return origin, min(each.step for each in measures) / UNITS

@@ -54,8 +54,8 @@ def files_of(path: str) -> tuple[TableFile, ...]:
     table (Delta, Iceberg or Hudi) gives all Parquet files in it; the table's metadata decides which of them are read.
     An address may name a version, as in `s3://lake/events@0123456789abcdef`.
 
-    Raises: `UnsuitableTable` if there is no such file, if the files are part of a lake table that is not named itself,
-    or if objects have another version than the one that is named.
+    Raises: `UnsuitableTable` if there is no such file, if the path names files inside the folder of a lake table
+    instead of that folder, or if the objects no longer have the version that the address names.
     """
     return stored_files(path) if is_stored(path) else local_files(path)
 
@@ -64,8 +64,8 @@ def local_files(path: str) -> tuple[Path, ...]:
     """Return the absolute paths of the local files that a path, a glob or a directory names, sorted.
 
     A directory is read as in `files_of`.
-    Raises: `UnsuitableTable` if there is no such file, or if the files are part of a lake table that is not named
-    itself.
+    Raises: `UnsuitableTable` if there is no such file, or if a glob or directory names files inside the folder of a
+    lake table instead of that folder.
     """
     lake = lake_folder(path)
     if lake is not None:

@@ -192,8 +192,8 @@ class _Compiler:
     def _constant(self, value: object) -> Value:
         """Return the SQL and the type of the constant `value`: a truth value, number, date or text.
 
-        Raises: `InvalidParameter` for a number beyond `LARGEST`, for a time (which needs a column beside it) and for
-        other types.
+        Raises: `InvalidParameter` for a number beyond `LARGEST`, for a time (which may only be compared with a column)
+        and for values of other types.
         """
         match value:
             case bool():
@@ -314,10 +314,11 @@ class _Compiler:
         return f"({left.sql} {expression.operator} {right.sql})"
 
     def _time_comparison(self, expression: Compared) -> str | None:
-        """Return the SQL condition of `expression`, a comparison of two dates or times; one may be a text constant.
+        """Return the SQL condition of `expression` if it compares dates or times in a common form, otherwise None.
 
-        The text constant is read as a date or time. Returns None for all other comparisons, and for two columns of the
-        same type, which are compared as they are.
+        One side must be a date or time, and the other a date, a time or a text constant, which is read as a date or
+        time. Two dates are compared as dates, all others as microseconds. Returns None for other comparisons, and for
+        two columns of the same type, which need no common form.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]

@@ -226,8 +226,9 @@ class TimeCompiler:
     def difference(self, expression: TimeDifference) -> str:
         """Return the SQL expression of the number of periods, such as months, between two dates or times.
 
-        If `expression.whole`, only periods that have passed completely are counted; otherwise the beginnings of a
-        period in between are. The number is negative if the end is before the start.
+        If `expression.whole`, the number of complete periods from the start to the end is counted: 0 months from 31
+        January to 1 February. Otherwise the times in between at which a period begins are counted: 1 month from 31
+        January to 1 February. The number is negative if the end is before the start.
         """
         period, start, end = expression.period, expression.start, expression.end
         if period in _MICROSECONDS or (expression.whole and period in _DAYS):
@@ -330,9 +331,9 @@ class TimeCompiler:
         return self._dialect.numbered_day(self._in_range(f"{self._dialect.day_number(day)} + ({days})", 1))
 
     def _in_range(self, number: str, per_day: int) -> str:
-        """Return a SQL expression equal to the SQL integer `number`, but null outside the years 1 to 9999.
+        """Return a SQL expression equal to the SQL integer `number`, but null if it is a time outside years 1 to 9999.
 
-        `number` is the time since 0001-01-01, counted in units; a day has `per_day` units.
+        `number` is the time since 0001-01-01 in a unit of which a day has `per_day`, such as microseconds.
         """
         end = date.max.toordinal() * per_day
         return self._dialect.null_if(f"GREATEST(LEAST({number}, {end}), -1)", str(end), "-1")
@@ -412,9 +413,10 @@ def _choices(expression: Case | Call) -> list[RowExpression] | None:
 
 
 def _first_of_month(number: int) -> date:
-    """Return the first day of month number `number`, where 0 is January of year 0; at the earliest 0001-01-01.
+    """Return the first day of month number `number`, which is 12 y + m - 1 for month m of year y.
 
-    `number` is below 120,000, which would be in year 10,000.
+    For a `number` below 12, a month before the year 1, the result is 0001-01-01. `number` must be below 120,000, which
+    is January of the year 10,000.
     """
     year, month = divmod(max(number, 12), 12)
     return date(year, month + 1, 1)

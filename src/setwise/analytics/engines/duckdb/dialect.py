@@ -83,8 +83,9 @@ class DuckDBDialect(Dialect):
         """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
 
         DuckDB replaces NULLIF(x, y) by a CASE that contains x twice, before it plans, so its planning time would double
-        with every nested call: seven nested sums took 17 s. Therefore `value` is written twice only if it contains no
-        such CASE itself. Otherwise it becomes the only element of a list, which a lambda function reads.
+        with every nested call: seven nested sums took 17 s. Therefore the result is a CASE with `value` written twice
+        only if `value` itself contains neither a CASE nor a lambda function. Otherwise the result makes a list of the
+        one element `value`, which a lambda function filters, so that `value` is written once.
         """
         is_short = "CASE " not in value and "lambda " not in value
         tested = value if is_short else "kept"

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 class SpillDirectory:
     """A new temporary directory for data that does not fit into DuckDB's memory; `close` removes the directory.
 
-    The directory is made under `parent` (None: the system's folder for temporary files), and only this user can read
-    it. `limit` is the number of bytes that DuckDB may write there; None means half of the free space on its disk.
+    The directory is made under `parent` (None: the system's folder for temporary files). Only the operating system's
+    user who runs this process can read it. `limit` is the number of bytes that DuckDB may write there; None means half
+    of the free space on its disk.
     """
 
     def __init__(self, parent: Path | None, limit: int | None) -> None:
@@ -174,7 +175,7 @@ class DuckDBEngine(Engine):
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Rank at random each user's items in `aggregation`; write the ranks to the directory `destination`.
 
-        They are written as a Parquet file, with `manifest`, the description of the dataset, beside it.
+        The ranks are written as a Parquet file, with `manifest`, the description of the dataset, beside it.
         """
         with self._engine_query(aggregation) as query:
             write_prepared(Path(destination), query.rank(), manifest)
@@ -231,10 +232,12 @@ class DuckDBEngine(Engine):
         return Poller(look)
 
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
-        """Return into how many parts to split the users, so that the query of each part needs half of DuckDB's memory.
+        """Return into how many parts, 1 to 1024, to split the users, each of which is queried by itself.
 
-        `rows` is the approximate number of rows. The result is 1 for an aggregation that counts distinct values,
-        because users in two parts may have the same value, so that distinct counts of the parts do not add up.
+        With this number, the query of one part is estimated to need at most half of DuckDB's memory, unless more than
+        1024 parts would be necessary. `rows` is the approximate number of rows of the table. The result is 1 if
+        `aggregation` counts distinct values: users in two parts may have the same value, so that the counts of the
+        parts do not add up.
         """
         if any(measure.distinct for measure in aggregation.measures):
             return 1  # two users in different parts may have the same value, so distinct counts of parts do not add up

@@ -169,8 +169,9 @@ class ParquetFiles(DuckDBTable):
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
         """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read it instead.
 
-        `kind` is the Arrow type of the column. `columns` are the columns that a query reads; None means that the table
-        is only described, so no cell is read and the result is False.
+        `kind` is the Arrow type of the column. If `columns`, the columns that a query reads, is None, the table is only
+        described and no cell is read, so the result is False. The first call for a text column reads the whole column,
+        to see whether all cells are UTF-8; for other columns the type decides.
         """
         from setwise.analytics.engines.duckdb.arrow_cells import (
             is_only_looked_at_for_null,

@@ -98,7 +98,7 @@ def current_version(folder: LakeFolder) -> int:
 
 
 def lake_fingerprint(folder: LakeFolder) -> str:
-    """Return a digest of the version that `folder` names: table identity, version, files and deleted rows."""
+    """Return a digest of the lake table at the version of `folder`: its identity, version, files, deleted rows."""
     snapshot = _read_version(folder)
     deleted = [None if file.deleted is None else len(file.deleted) for file in snapshot.files]
     files = sorted((file.path, file.rows, count) for file, count in zip(snapshot.files, deleted, strict=True))
@@ -106,7 +106,7 @@ def lake_fingerprint(folder: LakeFolder) -> str:
 
 
 class LakeTable(DuckDBTable):
-    """A Delta or Iceberg table at the version that `folder` names; without one, at its current version when opened."""
+    """A Delta or Iceberg table at version `folder.version`; None means the version that is current on opening."""
 
     def __init__(self, folder: LakeFolder) -> None:
         self._version = _read_version(folder)
@@ -149,7 +149,7 @@ class LakeTable(DuckDBTable):
         return name
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns of the lake table, as `cursor` sees them, with the version that is read as `version`."""
+        """Return the lake table's columns with DuckDB's types, found by `cursor`; `version` is the version read."""
         return replace(super().described(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
@@ -344,7 +344,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _read_version(folder: LakeFolder) -> LakeVersion:
-    """Return the metadata of the version of the lake table that `folder` names, or of its current version.
+    """Return the metadata of the lake table in `folder` at the version `folder.version` (None: its current version).
 
     Raises: `UnsuitableTable` if the version cannot be read, or the table is neither Delta nor Iceberg.
     """
@@ -376,9 +376,9 @@ def _read_hiding_errors(folder: LakeFolder, read: Callable[[LakeFolder], Result]
 
 
 def _read_delta(folder: LakeFolder) -> LakeVersion:
-    """Return the metadata of the version of the Delta table that `folder` names, or of its newest version.
+    """Return the metadata of a Delta table at the version number `folder.version` (None: its newest version).
 
-    Raises: `UnsuitableTable` for a reader feature that is not implemented, and for damaged metadata.
+    Raises: `UnsuitableTable` if the table uses a Delta feature that Setwise cannot read, or its metadata is damaged.
     """
     module = _module("deltalake", "delta")
     options = delta_options() if is_stored(folder.place) else None
@@ -416,9 +416,10 @@ def _read_delta(folder: LakeFolder) -> LakeVersion:
 
 
 def _read_iceberg(folder: LakeFolder) -> LakeVersion:
-    """Return the metadata of the snapshot of the Iceberg table that `folder` names, or of its current snapshot.
+    """Return the metadata of an Iceberg table at the snapshot with id `folder.version` (None: its current snapshot).
 
-    Raises: `UnsuitableTable` if there is no such snapshot, or the snapshot has files that are not read.
+    Raises: `UnsuitableTable` if there is no such snapshot, if it has rows that are deleted by their values (Iceberg's
+    equality deletes), or if one of its data files is not Parquet or lies outside `folder`.
     """
     tables = _module("pyiceberg.table", "iceberg")
     properties = iceberg_properties() if is_stored(folder.place) else {}
@@ -454,7 +455,7 @@ def _plan_files(scan: Any, folder: LakeFolder) -> list[Any]:  # noqa: ANN401 - o
     """Return pyiceberg's tasks for the snapshot that `scan` reads: each is a data file with its delete files.
 
     A delete file lists rows of the data file that are deleted. `folder` is the table's folder, for messages.
-    Raises: `UnsuitableTable` for equality deletes, and for files that are not Parquet.
+    Raises: `UnsuitableTable` if rows are deleted by their values (equality deletes), or a data file is not Parquet.
     """
     failed = False
     try:
@@ -527,10 +528,7 @@ def _iceberg_constants(
 
 
 def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
-    """Return `value`, a partition value from Iceberg's metadata, as an Arrow scalar of type `kind`.
-
-    The metadata states dates and times as integers, which are cast to `kind`.
-    """
+    """Return the partition `value` of Iceberg's metadata, an integer for dates and times, as a scalar of `kind`."""
     if (
         isinstance(value, int)
         and not isinstance(value, bool)

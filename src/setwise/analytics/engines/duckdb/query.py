@@ -172,19 +172,19 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return statement if self._codes is None else self._codes.decoded(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
-        """Decide whether this query numbers rows or groups them, and whether it replaces texts by their hashes.
+        """Choose between two SQL forms of this query (number or group rows), and whether hashes replace texts.
 
-        Numbering is chosen if few rows repeat a (user, item) pair; fewer, if the query also sums values of rows
-        (`summed`).
+        The result is the same in all cases; only the speed differs. Rows are numbered by window functions if few rows
+        repeat a (user, item) pair, and otherwise grouped by user and item. `summed` says that the query also sums
+        values of rows, for which numbering is slower, so that it is chosen only if even fewer rows repeat a pair.
         """
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)
         self._choose_codes()
 
     def _choose_codes(self) -> None:
-        """Decide whether this query replaces texts by hashes; set `_codes` to the hashes, or to None for texts.
+        """Decide whether this query sorts hashes in place of texts; set `_codes`, which is None if it sorts texts.
 
-        Without hashes, items are still ranked by the hashes of their texts, so that users keep the same items in both
-        cases.
+        Each user's items are ranked by the hashes of their texts in both cases, so that a user keeps the same items.
         """
         self._codes = None
         self._codes = self._text_codes()
@@ -192,10 +192,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
             self._dialect = DuckDBDialect(text_columns(self._aggregation, self._schema))
 
     def _text_codes(self) -> TextCodes | None:
-        """Return the hashes that replace texts while a SQL window function sorts rows, or None if texts are sorted.
+        """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
 
-        None if no window is needed, if no column is text, if the table is small or costly to read twice, or if two
-        texts have the same hash.
+        None means that the texts themselves are sorted: if users keep all items, so that no window function is needed,
+        if no column is text, if the table has at most 100,000 rows or is costly to read twice, or if two distinct texts
+        have the same hash.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
@@ -216,14 +217,15 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return codes if columns else None
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether `_choose_form` decided to number rows instead of grouping them, because few rows repeat."""
+        """Return whether `_choose_form` has chosen to number rows instead of grouping them by user and item."""
         return self._numbers_rows
 
     def _sample_rarely_repeats(self, *, summed: bool) -> bool:
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
-        How often rows repeat a pair is estimated from a sample of the users. False for tables that are small or costly
-        to read twice. If the query sums values of rows (`summed`), fewer repeated pairs are allowed.
+        How often rows repeat a pair is estimated from the rows of a sample of the users. The result is True for at most
+        2 rows per pair, or 4/3 if the query also sums values of rows (`summed`). False for tables of at most 100,000
+        rows, and for tables that are costly to read twice.
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

@@ -87,7 +87,8 @@ class PostgresqlEngine(Engine):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the tables that this engine reads; for a view, also of the tables below.
 
-        A prepared dataset stands for the table that it was prepared from. Empty for a join.
+        For a prepared dataset, they are the names for the table that it was prepared from. For a join the result is
+        empty.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
         if origin is None:
