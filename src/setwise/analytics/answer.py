@@ -206,10 +206,10 @@ class PrivateAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """What the numbers are, in as few sentences as say it: counted, left out, hidden, and the intervals' promise.
+        """A few sentences about the numbers: what they count, what they leave out, and what their intervals promise.
 
-        `measure`, `left_out` and `interval_note` have the whole. An answer that an earlier version stored has no short
-        form of `left_out`, which then stands here in full.
+        The sentences are short forms of `measure`, `left_out` and `interval_note`. An answer that an earlier version
+        stored has no short form of `left_out`; the summary then has its full text.
         """
         counted = "" if self.statistics else self.heading
         if self.brief:
@@ -371,10 +371,12 @@ class PrivateAnswer(Exportable):
         )
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the answer's items as columns by name: item, count, lower, upper, noisy.
+        """Return the answer's items as columns by name, each a list with one cell for each item.
 
-        Several group columns take the place of `item`, and several statistics take the place of `count`, each with its
-        own NAME_lower and NAME_upper. A missing interval is None at both ends.
+        If the answer has a single count per item, the columns are item, count, lower, upper (the ends of the interval)
+        and noisy (the count exactly as it was drawn). If it has statistics, each has the columns NAME, NAME_lower and
+        NAME_upper in place of the last four. Several group columns take the place of `item`. A missing interval is None
+        at both ends.
         """
         columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}
         if self.groups:

@@ -75,13 +75,15 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the `k` items that most users have, with their counts, highest first.
+        """Return the `k` items with the highest counts of users, rows or units, with their noisy counts, highest first.
 
-        `item` is the column, or the columns, whose values are the items. `per_item` is how much one user may add to one
-        item: a number of rows, or of units of the integer column `value`; without it every user counts once. `epsilon`
-        and `delta` are the budget of this question, and `contributions` is the most items that one user counts towards.
-        The other keyword arguments, `words`, are those of `Grouping` and `BudgetWords`. Asking again under the same
-        `key` returns the same answer at no cost; without a key every call is a new question.
+        `item` is the column, or the columns, whose values are the items. By default an item's count is its number of
+        users. With `per_item` it is the number of rows, of which at most `per_item` of each user count. With `value`, a
+        column of integers, it is the sum of the column, to which each user adds 0 to `per_item` (if left out, the
+        dataset's bound or 1). `epsilon` and `delta` are the budget of this question, and `contributions` is the most
+        items that one user counts towards. The other keyword arguments, `words`, are those of `Grouping` and
+        `BudgetWords`. Asking again under the same `key` returns the same answer at no cost; without a key every call is
+        a new question.
         """
         return self._ask("top-k", words, key, item=item, k=k, per_item=per_item, value=value)
 
@@ -94,10 +96,10 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return how many users, rows or units every item has; all arguments are as in `top_k`.
+        """Return the noisy count of every item: its users, its rows if `per_item` is given, or the sum of `value`.
 
-        It counts users, rows if `per_item` is given, or units of the column `value`. If the items are not public (no
-        `domain`), `contributions` must be given, and items with few users are left out.
+        All arguments are as in `top_k`. If the items are not public (no `domain`), `contributions` must be given, and
+        items with few users are left out.
         """
         return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 
@@ -109,7 +111,7 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[BudgetWords],
     ) -> PrivateAnswer:
-        """Return how many users the table has, or how many rows with at most `per_user` rows of each user.
+        """Return the number of users, or, if `per_user` is given, of rows, of which at most `per_user` of a user count.
 
         `where` keeps the rows that satisfy a condition; None keeps all rows. `words` state the budget (see
         `BudgetWords`). Asking again under the same `key` returns the same answer at no cost.
@@ -129,11 +131,13 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the sum of the column `value`, with each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`.
+        """Return the sum of the column `value`, where each user adds their own sum, clipped to `low` .. `high`.
 
-        With `item` it returns the sum of every item. Values that are not whole numbers are rounded to multiples of
-        `step`, which is a thousandth of high - low if left out. `bounds="auto"` finds the bounds privately with a tenth
-        of epsilon. `key` and the other keyword arguments, `words`, are those of `top_k`.
+        `clip` is short for the bounds 0 .. `clip`. With `item` the answer has one sum for each item, and a user's own
+        sum is taken and clipped in each item by itself. `bounds="auto"` finds the bounds privately with a tenth of
+        epsilon. Each user's own sum is rounded to a multiple of `step`. If `step` is left out, it is 1 for a column of
+        integers, and a thousandth of high - low for other columns. `key` and the other keyword arguments, `words`, are
+        those of `top_k`.
         """
         parameters: dict[str, Any] = {
             "value": value,
@@ -158,11 +162,12 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the mean of the column `value` over users, with each user's own mean clipped to `low` .. `high`.
+        """Return the mean over users of each user's own mean of the column `value`, clipped to `low` .. `high`.
 
         With `per_user` it is the mean over rows instead: each value is clipped, and at most `per_user` rows of a user
-        count. With `item` it returns the mean of every item. `step`, `bounds`, `key` and the other keyword arguments,
-        `words`, are as in `sum`.
+        count. With `item` the answer has one mean for each item. What a user adds is rounded to a multiple of `step`,
+        which is a thousandth of high - low if left out. `bounds`, `key` and the other keyword arguments, `words`, are
+        as in `sum`.
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
         parameters["bounds"] = bounds
@@ -181,11 +186,12 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the value of the column `value` below which the share `at` of users lie: a quantile.
+        """Return a quantile of the column `value`: the value below which the share `at` of the rows lies.
 
-        The quantile is picked from the grid from `low` to `high` in steps of `step`. `at` may be a list of shares,
-        which returns one quantile for each. With `item` it returns the quantiles of every item. `bounds`, `key` and the
-        other keyword arguments, `words`, are as in `sum`.
+        All users have equal weight, which is divided evenly among a user's rows. The quantile is picked from the grid
+        from `low` to `high` in steps of `step`. If `at` is a list of shares, the answer has one quantile for each
+        share. With `item` it has the quantiles of every item. `bounds`, `key` and the other keyword arguments, `words`,
+        are as in `sum`.
         """
         parameters: dict[str, Any] = {
             "value": value,
@@ -206,10 +212,11 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the number of distinct values in the column `value`, of which every user keeps at most `per_user`.
+        """Return the number of distinct values in the column `value`, where each user adds at most `per_user` values.
 
-        A user with more distinct values keeps a random choice of them; `per_user` is 10 if left out. With `item` it
-        returns the number for every item. `key` and the other keyword arguments, `words`, are as in `top_k`.
+        A user with more distinct values keeps a random choice of `per_user` (10 if left out); the number counts the
+        values that at least one user keeps. With `item` the answer has one number for each item, and `per_user` applies
+        in each item by itself. `key` and the other keyword arguments, `words`, are as in `top_k`.
         """
         return self._ask("distinct", words, key, item=item, value=value, per_user=per_user)
 
@@ -225,11 +232,12 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the variance of the column `value` over rows, with each value clipped to `low` .. `high`.
+        """Return the population variance of the column `value` over rows, with each value clipped to `low` .. `high`.
 
-        At most `per_user` rows of a user count in a group; without `per_user` every user weighs as much as one row.
-        With `item` it returns the variance of every item. `bounds`, `key` and the other keyword arguments, `words`, are
-        as in `sum`.
+        At most `per_user` rows of a user count; a user with more rows has the weight of `per_user` rows. Without
+        `per_user` every user has the weight of one row. With `item` the answer has one variance for each item, and
+        `per_user` applies in each item by itself. `bounds`, `key` and the other keyword arguments, `words`, are as in
+        `sum`.
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("variance", words, key, item=item, **parameters)

@@ -8,28 +8,30 @@ from fractions import Fraction
 class Measure:
     """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to `least` .. `most`.
 
-    What x is depends on the other fields. It is computed from the user's rows in the group:
+    The number x is computed from the user's rows in the group. Which number it is depends on the other fields:
 
-    - the number of rows, if `column` is None; the number of rows where the column is not null, with `counted`;
-    - otherwise the sum of the column, or its mean with `averaged`, or its least (-1) or greatest (1) value with
-      `extreme`;
+    - the number of rows, if `column` is None;
+    - the number of rows where the column is not null, with `counted`;
+    - the least (-1) or greatest (1) value of the column, with `extreme`;
+    - the mean of the column, with `averaged`; otherwise its sum;
     - the number of groups that the user has, with `groups`.
 
-    With `peak`, the user adds the greatest of these numbers over all their groups to each of the groups.
+    With `peak`, the user adds the greatest of these numbers over all their groups to each of the groups. With
+    `doubling`, the user adds the index of x among bins whose ends double (`DoublingBounds`). A user adds nothing if all
+    their values of the column are null or not numbers.
 
-    A user adds nothing if all their values of the column are null or not numbers. The engine returns the sum of these
-    numbers over users, or, with `in_cells`, how many users add each whole number. `doubling` replaces the number by the
-    index of x among bins whose ends double (`DoublingBounds`).
+    The engine returns for each group the sum of these numbers over users. With `in_cells` it returns instead, for each
+    whole number (a cell), how many users add that number.
 
-    With `rows`, every value is clipped by itself, and a user adds the mean of their values times the number of their
-    values, of which at most `rows` count; the engine then also returns that number of values instead of the number of
-    users. `squared` replaces a value by most * (2 y^2 - 1) with y = (value - origin) / (most * step) between -1 and 1,
-    so that the second moment has the same range as the first.
+    With `rows`, every value is clipped by itself. A user with n values adds (mean - origin) / step times n, or times
+    `rows` if n is greater; the engine then returns the sum of these factors in place of the number of users. `squared`
+    replaces a value by most * (2 y^2 - 1) with y = (value - origin) / (most * step) between -1 and 1, so that the
+    second moment has the same range as the first.
 
-    With `weight`, every row is put into a cell by itself, and the user divides `weight` units among the cells in
-    proportion to their rows, by largest remainders; the engine sums the units of each cell. With `distinct`, every user
-    keeps at most that many distinct values of the column in a group, chosen at random, and the engine counts the
-    distinct values that at least one user keeps.
+    With `weight`, the value of every row has a cell. The user divides `weight` units among the cells in proportion to
+    their rows, by largest remainders, and the engine sums the units of each cell. With `distinct`, every user keeps at
+    most that many distinct values of the column in a group, chosen at random, and the engine counts the distinct values
+    that at least one user keeps.
     """
 
     column: str | None = None

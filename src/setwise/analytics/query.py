@@ -155,9 +155,10 @@ class Query:
     ) -> "Query":
         """Return the query for the `k` items with the most users, the most rows, or the highest sum.
 
-        With `per_item` items are ranked by rows, and with `value` by the sum of that integer column; one user adds at
-        most `per_item` to an item. `item` is the column whose values are the items, or several columns, and `grouping`
-        are the keyword arguments of `Grouping`. If both `per_item` and `value` are None, items are ranked by users.
+        `item` is the column whose values are the items, or several columns. If `per_item` and `value` are None, items
+        are ranked by users. With `per_item` alone they are ranked by rows, of which at most `per_item` of each user
+        count. With `value` they are ranked by the sum of that integer column, to which one user adds 0 to `per_item`
+        (if that is None, the dataset's bound or 1). `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, k=k, statistics=statistics, **_checked("top-k", grouping))  # type: ignore[arg-type]
@@ -166,10 +167,12 @@ class Query:
     def histogram(
         cls, *, item: Columns, per_item: int | None = None, value: str | None = None, **grouping: Unpack[Grouping]
     ) -> "Query":
-        """Return the query for how many users each value of the column `item` has, or how many rows, or which sum.
+        """Return the query for the number of users of each value of `item`, or its number of rows, or its sum.
 
-        With `per_item` it counts rows, and with `value` it adds up that column; one user adds at most `per_item` to an
-        item. If both are None, it counts users. `grouping` are the keyword arguments of `Grouping`.
+        `item` is a column or several columns. If `per_item` and `value` are None, the query counts users. With
+        `per_item` alone it counts rows, of which at most `per_item` of each user count. With `value` it sums that
+        integer column, to which one user adds 0 to `per_item` (if that is None, the dataset's bound or 1). `grouping`
+        are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, statistics=statistics, **_checked("histogram", grouping))  # type: ignore[arg-type]
@@ -197,11 +200,12 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the sum of the column `value`, with each user's own sum clipped to bounds.
+        """Return the query for the sum of the column `value`, where each user adds their own sum, clipped to bounds.
 
-        The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`. A user's sum is
-        rounded to a multiple of `step`. With `item`, a column or several, there is one sum for each of its values.
-        `grouping` are the keyword arguments of `Grouping`. Arguments that are None count as left out.
+        The bounds are `low` .. `high`, or 0 .. `clip`, or are found privately with `bounds="auto"`. With `item`, a
+        column or several, there is one sum for each of its values, and a user's own sum is clipped for each value by
+        itself. A user's own sum is rounded to a multiple of `step`. `grouping` are the keyword arguments of `Grouping`.
+        Arguments that are None count as left out.
         Raises: `InvalidParameter` if no bounds are given, or both `clip` and `low` or `high`.
         """
         if clip is not None and (low is not None or high is not None):
@@ -228,9 +232,10 @@ class Query:
         """Return the query for the mean over users of each user's own mean of the column `value`.
 
         The users' means are clipped to `low` .. `high`, or to bounds that are found privately with `bounds="auto"`.
-        With `per_user` the mean is over clipped rows, of which at most `per_user` of each user count. Values are
-        rounded to multiples of `step`. With `item`, a column or several, there is one mean for each of its values.
-        `grouping` are the keyword arguments of `Grouping`. Arguments that are None count as left out.
+        With `per_user` it is the mean over rows instead: each value is clipped, and at most `per_user` rows of each
+        user count. What a user adds is rounded to a multiple of `step`. With `item`, a column or several, there is one
+        mean for each of its values. `grouping` are the keyword arguments of `Grouping`. Arguments that are None count
+        as left out.
         """
         mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)
         return cls(item=item, statistics=(mean,), **_checked("mean", grouping))  # type: ignore[arg-type]
@@ -248,12 +253,12 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for quantiles: the values below which the shares `at` of users lie.
+        """Return the query for quantiles of the column `value`: the values below which the shares `at` of the rows lie.
 
-        They are quantiles of the column `value`, picked from a grid from `low` to `high` in steps of `step`;
-        `bounds="auto"` finds the ends of the grid privately. With `item`, a column or several, there are quantiles for
-        each of its values. `grouping` are the keyword arguments of `Grouping`. Arguments that are None count as left
-        out.
+        All users have equal weight, which is divided evenly among a user's rows. A quantile is picked from a grid from
+        `low` to `high` in steps of `step`; `bounds="auto"` finds the ends of the grid privately. With `item`, a column
+        or several, there are quantiles for each of its values. `grouping` are the keyword arguments of `Grouping`.
+        Arguments that are None count as left out.
 
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
         ['1/4', '1/2']
@@ -277,9 +282,9 @@ class Query:
 
     @property
     def counted(self) -> Statistic | None:
-        """The statistic by which groups can be ranked, if it is the query's only one; None otherwise.
+        """The query's statistic if it has only one, and groups can be ranked by it; None otherwise.
 
-        Groups can be ranked by a statistic if users add whole numbers of 0 or more, as for counts.
+        Groups can be ranked by a statistic if users add whole numbers of 0 or more to a group, as for counts.
         """
         only = self.statistics[0]
         return only if len(self.statistics) == 1 and only.per_item is not None else None

@@ -550,13 +550,13 @@ class Session(Askable):
     def guarantee(self, delta: float, interaction: str | None = None) -> CertifiedBound:
         """Return the certified cost, as an epsilon at the overall `delta`, of all questions so far together.
 
-        `interaction` says what the analyst chose after seeing answers. By default (None) it is "adaptive" (the
-        questions and their budgets), which an odometer, a bound that may be read at any time, covers. An analyst who
-        fixed all uses (guarantees with parameters such as epsilon) before the first answer may claim "batch" (the
-        questions were fixed too), "ordered" (the order of the uses was fixed, the questions were not) or "setwise"
-        (neither the order nor the questions were fixed); these claims have lower bounds. The plain sum of the
-        questions' budgets holds in every case and is returned if it is lower. If an odometer is computed as well, each
-        of the two gets half of `delta`. With an account, the result is the account's own promise.
+        `interaction` says what the analyst chose after seeing answers. By default (None) it is "adaptive": the
+        questions and their budgets. The cost is then the sum of the questions' budgets or, if lower, an odometer (a
+        bound that may be read at any time); `_on_the_fly` says how the two share `delta`. An analyst who fixed all uses
+        (guarantees with parameters such as epsilon) before the first answer may claim "batch" (the questions were fixed
+        too), "ordered" (the order of the uses was fixed, the questions were not) or "setwise" (neither was fixed). The
+        cost is then the sum of the budgets or, if lower, the bound for that claim. With an account, the result is the
+        account's own promise.
         Raises: `InvalidParameter` if nothing was asked yet.
         """
         if self._account is not None:
@@ -572,10 +572,10 @@ class Session(Askable):
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
         """Return the lower of two certified epsilons of `uses` at `delta`: an odometer's, and the sum of the budgets.
 
-        An odometer is a bound that may be read at any time, and the budgets are the budgets of the questions asked so
-        far. Which of the two epsilons is lower depends on the answers, and each may fail with some probability, so each
-        gets half of delta. If the first question alone has more than a tenth of delta, the sum gets all of delta and
-        there is no odometer; this choice is made before the first answer, so it does not depend on answers.
+        An odometer is a bound that may be read at any time, and the budgets are those of the questions asked so far.
+        Which epsilon is lower depends on the answers, and each may fail with some probability, so each gets half of
+        `delta`. If the delta of the first question exceeds a tenth of `delta`, the sum gets all of `delta` and there is
+        no odometer; this does not depend on answers, because it is decided before the first answer.
         """
         first = self._state.one_off.totals[0][1]
         if 10 * first > delta:

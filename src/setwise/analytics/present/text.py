@@ -85,9 +85,10 @@ def brief_bounds_note(
     """Return one sentence with the bounds of `query` and the shares that they leave out; "" if it has no bound.
 
     It is the short form of `left_out_note` and `found_shares_notes`, for the lines below an answer. `user` is the name
-    of the column that tells users apart. The shares are those of bounds that were found privately: `left_out` for the
-    groups of a user, `rows` for the counts of rows in their order, and `clipped` by the name of a statistic. A share
-    that is not given, or whose interval says nothing, is not stated.
+    of the column that tells users apart. The other arguments are the noisy shares of bounds that a private search
+    found. `left_out` is the share that the contribution bound leaves out, and `rows` has the share of each bound on the
+    rows of a user, in the order of the statistics. `clipped` has the share of users whose values are clipped, by the
+    name of a statistic. A share that is not given, or whose interval is too wide to be useful, is not stated.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
@@ -129,7 +130,10 @@ def _share_interval(share: LeftOutShare | ClippedShare) -> str:
 
 
 def _groups_in_words(query: Query) -> str:
-    """Return the contribution bound with what it bounds, such as "5 values of dest"; the query must have both."""
+    """Return the contribution bound of `query` as a phrase, such as "5 values of dest" for the group column dest.
+
+    The query must have group columns and a contribution bound.
+    """
     groups, most = query.groups, query.contributions
     one = most == 1
     value = "value" if one else "values"

@@ -162,12 +162,12 @@ class UserWindow:
 class AddWindows:
     """A derivation step that adds columns computed by the window functions `windows` over the rows of one user.
 
-    `user` is the user column. Rows that are equal in the ORDER BY of a window are sorted further, by the values of all
-    columns that this step, a later step or the question reads, in alphabetical order of their names. So the result
-    depends only on the content of the user's rows, and not on the order in which an engine happens to sort them, which
-    depends on the rows of other users. Columns that are not compared are dropped. `ties` are the names, in lower case,
-    of all columns that the statement names; after SELECT *, only columns with these names are compared and kept. A name
-    that the table lacks is ignored.
+    `user` is the user column. Rows that are equal in the ORDER BY of a window (ties) are sorted further, by the values
+    of all columns that this step, a later step or the question reads, in alphabetical order of their names. So the
+    result depends only on the content of the user's rows. Without this rule it would depend on the order in which an
+    engine happens to sort ties, and so on the rows of other users. Columns by which ties are not sorted are dropped.
+    `ties` are the names, in lower case, of all columns that the statement names; after SELECT *, ties are sorted only
+    by columns with these names. A name that the table lacks is ignored.
     """
 
     user: str
@@ -424,11 +424,11 @@ def _window_text(window: UserWindow) -> str:
 def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
 
-    The flag is True if the column is used there only as a number, in arithmetic or as the argument of an aggregate, and
-    False if rows are filtered, grouped, sorted or joined by it. A column that a step only passes on under its own name
-    is left out, because its use in a later step is yielded. The user column is left out where it stands by itself in
-    PARTITION BY or ORDER BY of a window, in COUNT, or on both sides of a join condition, because it is the same in all
-    rows that these compare.
+    The flag is True if the column is used there only as a number, in arithmetic or as the argument of an aggregate. It
+    is False if rows are filtered, grouped, sorted or joined by the column, or if a step renames it. Left out is a
+    column that a step passes on under its own name, because its use in a later step is yielded. The user column is left
+    out where it stands by itself in PARTITION BY or ORDER BY of a window, in COUNT, or on both sides of a join
+    condition, because these compare only rows of one user.
     """
     for step in derivation.steps:
         if isinstance(step, JoinUserRows):
@@ -442,9 +442,9 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of a derivation step.
 
-    The flag is True if the value of the expression is used as a number: the argument of an aggregate, or the value of a
-    computed column (but not another column under a new name). Columns that the step passes on under their own names are
-    left out.
+    The flag is True if the value of the expression is used as a number: as the argument of an aggregate, or as the
+    value of a computed column. It is False for conditions and keys, and for a column that is only renamed. Columns that
+    the step passes on under their own names are left out.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -484,8 +484,9 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each occurrence of a column in `expression`.
 
-    The flag is True if the column is used as a number there: `is_number` says that the value of the whole expression is
-    used as a number, and only arithmetic and function calls stand between it and the column.
+    `is_number` says whether the value of the whole expression is used as a number. The flag is True if `is_number` is
+    True and the column stands by itself, or only inside arithmetic and function calls. It is False if the column stands
+    in a condition or CASE, for example.
     """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):

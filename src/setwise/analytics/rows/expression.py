@@ -58,9 +58,8 @@ class ArithmeticOperator(StrEnum):
 class Arithmetic:
     """The operation `operator` on the numbers `left` and `right`, in 64-bit floats.
 
-    It is null on overflow and on division by zero.
-
-    If both numbers are integers, a sum, difference, product or remainder is an integer too, and null from 2^53 on.
+    The result is null on overflow and on division by zero. If both numbers are integers, a sum, difference, product or
+    remainder is an integer too, and null if its absolute value is 2^53 or more. A quotient is always a float.
     """
 
     operator: ArithmeticOperator

@@ -129,9 +129,10 @@ class AggregateReader:
     """Converts aggregate calls of a SQL syntax tree into statistics of a query.
 
     `user` is the user column, and `rows` converts the arguments of calls to row expressions (values computed from each
-    row). `compute` takes a row expression and the alias of the result column, adds a computed column to the private
-    rows, and returns its name. `declared` has the catalog's bounds, which apply to calls that state no bounds. `schema`
-    describes the columns of the private rows, or is None if they are not known.
+    row). `compute` takes a row expression and the alias of the result column, adds a column with the expression's
+    values to the private rows, and returns the name of the added column. `declared` has the catalog's bounds, which
+    apply to calls that state no bounds. `schema` describes the columns of the private rows, or is None if they are not
+    known.
     """
 
     def __init__(
@@ -480,9 +481,10 @@ def _is(expression: RowExpression | None, number: int) -> bool:
 
 
 def _of_user(expression: RowExpression, user: str) -> "RowExpression | bool | None":
-    """Return how `expression`, the argument of COUNT(DISTINCT ..), refers to the user column `user`.
+    """Return how `expression`, the argument of COUNT(DISTINCT ..), refers to `user`, the user column.
 
-    Returns True for the column itself, the condition for CASE WHEN condition THEN user END, and None for anything else.
+    Returns True if the argument is the user column itself, so that all users are counted. Returns the condition if it
+    is CASE WHEN condition THEN user END, so that users with such a row are counted. Returns None for other arguments.
     """
     if expression == ColumnValue(user):
         return True

@@ -52,10 +52,11 @@ def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
 
 
 def private_first(select: exp.Expr, place: int) -> None:
-    """Swap the table in FROM of `select` with the private table of a JOIN, in place, so that FROM names that table.
+    """Swap the public table in FROM of `select` with the private table of a JOIN, in place, so that FROM names it.
 
-    `place` is the number of that JOIN, an inner join, counted from 1. The rows of the SELECT stay the same.
-    Raises: `InvalidParameter` if a LEFT JOIN stands before the private table.
+    `place` is the number of that JOIN, counted from 1. The swap keeps the rows of the SELECT, because all joins up to
+    that JOIN are inner joins.
+    Raises: `InvalidParameter` if one of these joins is a LEFT JOIN.
     """
     joins = select.args["joins"]
     if any(join.args.get("side") for join in joins[:place]):
@@ -67,11 +68,12 @@ def private_first(select: exp.Expr, place: int) -> None:
 
 
 def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
-    """Return a copy of an expression of the SELECT list with the aliases of earlier result columns replaced.
+    """Return a copy of `node`, an expression of the SELECT list, without references to earlier columns of that list.
 
-    Snowflake, Redshift and DuckDB allow them: n in SELECT COUNT(*) AS n, n * 2 AS twice. `earlier` maps these aliases,
-    in lower case, to their expressions. A name among `columns`, the columns of the rows, means that column; nothing is
-    replaced if the columns are not known.
+    In SELECT COUNT(*) AS n, n * 2 AS twice, the n of the second column becomes (COUNT(*)). Snowflake, Redshift and
+    DuckDB allow such references. `earlier` maps the aliases of the earlier columns, in lower case, to their
+    expressions. A name that is also among `columns`, the columns of the rows, means the column of the rows and stays.
+    If `columns` is None (not known), nothing is replaced.
     Raises: `InvalidParameter` if the result has more than `MOST_NODES` syntax nodes.
     """
     holder = exp.Paren(this=node.copy())
@@ -115,11 +117,11 @@ def inline_windows(select: exp.Expr) -> None:
 def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
     """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined tables, in place.
 
-    `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known;
-    in this list, a column that several tables have is called TABLE.COLUMN. A name that differs only in case from
-    exactly one column means that column, as in DuckDB and PostgreSQL. A name in double quotes that no column has is a
-    text constant if it is compared with a column, as in GoogleSQL.
-    Raises: `InvalidParameter` if several tables have the column, or if a qualifier is not an alias.
+    `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known.
+    If several tables have a column x, `columns` calls these columns TABLE.x, and a reference must be qualified. A name
+    that differs only in case from exactly one column means that column, as in DuckDB and PostgreSQL. A name in double
+    quotes that no column has is a text constant if it is compared with a column, as in GoogleSQL.
+    Raises: `InvalidParameter` for an unqualified x that several tables have, or a qualifier that is not an alias.
     """
     for node in list(own_nodes(select)):
         if type(node) is not exp.Column:
@@ -440,10 +442,11 @@ def _group(node: exp.Expr) -> Group | None:
 
 
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
-    """Return the group key that a cast to DATE, or to TIMESTAMP if `is_date` is False, stands for.
+    """Return the group key, periods of time, that a cast of `node` to DATE or TIMESTAMP stands for.
 
-    `node` is the syntax node inside the cast. A column that is cast to DATE has bins of a day. A cast of a period's
-    start, such as DATE_TRUNC(x, MONTH), has the bins of that period. None for any other cast.
+    `is_date` is True for DATE. CAST(x AS DATE) of a column x stands for days. A cast of a period's start, such as
+    DATE_TRUNC(x, MONTH), stands for these periods; but hours cast to DATE stand for days. Returns None for any other
+    cast, such as CAST(x AS TIMESTAMP) of a column.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None

@@ -22,8 +22,8 @@ class SelectSource:
     """The private rows that a SELECT reads: a `table`, the tables joined to it, and a `derivation` of rows from them.
 
     `joins` says which tables are joined, and by which columns. The derivation is a list of steps that keep some of the
-    rows or compute columns. `schema` describes the resulting columns,
-    and `columns` are their names; each is None if it is not known.
+    rows or compute columns. `schema` describes the resulting columns, and `columns` are their names; each is None if it
+    is not known.
     """
 
     table: str
@@ -60,7 +60,7 @@ class Core:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the statistics that need numbers read columns of numbers; True if the columns are not known."""
+        """Whether sums, means, quantiles and variances read only columns of numbers; True if no schema is known."""
         schema = self.source.schema
         names = {each.column for each in self.query.statistics if each.kind not in ("count", "distinct")}
         read = [] if schema is None else [each for each in schema.columns if each.name in names]

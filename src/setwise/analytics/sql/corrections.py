@@ -94,10 +94,10 @@ def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
 
 
 def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
-    """Return a SELECT, with the statement `tree` as its subquery, that counts users and averages their values.
+    """Return a new SELECT that counts the users of the statement `tree`, its subquery, and averages their values.
 
-    `tree` has one row for each user; it is changed in place. Returns None if it does not group by the user column
-    `user`.
+    `tree` must have one row for each user, and is changed in place. Returns None if `tree` does not group by the user
+    column `user`.
     """
     group = tree.args.get("group") if isinstance(tree, exp.Select) else None
     if group is None or all(each.name.lower() != user.lower() for each in group.expressions):
@@ -195,11 +195,12 @@ _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
 
 
 def _without_clauses(text: str, user: str) -> Iterator[str]:
-    """Yield texts that could replace a statement which could not be parsed.
+    """Yield texts that could replace the statement `text`, which cannot be parsed, if a shorter form of it can.
 
-    The first is the text without a clause such as WITH DIFFERENTIAL_PRIVACY OPTIONS (..), without ANALYZE, and without
-    the statements after the first. The others are corrections of that text; `user` is the user column. Yields nothing
-    if that text cannot be parsed, or equals the given text.
+    The shorter form lacks a clause such as WITH DIFFERENTIAL_PRIVACY OPTIONS (..), the word ANALYZE, PERCENT or WITH
+    TIES after TOP n, and all statements after the first. The first text yielded is the shorter form; the others are its
+    `corrections`. Yields nothing if the shorter form equals `text` or cannot be parsed either. `user` is the user
+    column.
     """
     shorter = _TOP.sub(r"\1", _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0]))).strip()
     if shorter == text.strip():
@@ -213,10 +214,14 @@ def _without_clauses(text: str, user: str) -> Iterator[str]:
 
 
 def _compare_users(select: exp.Expr, user: str) -> None:
-    """Change a SELECT in place so that its joins, windows and correlated conditions compare rows of the same user only.
+    """Change `select` in place so that it combines only rows of the same user; `user` is the user column.
 
-    An equality of the user column `user` is added to the conditions of joins of a table with itself or with a subquery.
-    In a subquery, the user column is also added to PARTITION BY of window functions and to a correlated condition.
+    - A join of the first table in FROM with itself, or with a subquery, gets the equality of the user columns of both
+      sides in its ON.
+    - If `select` is a subquery, the user column is added to PARTITION BY of the window functions in its SELECT list and
+      QUALIFY.
+    - If `select` is a subquery whose WHERE names the first table of the SELECT around it, this WHERE gets the equality
+      of the user columns of the two SELECTs.
     """
     source = select.args.get("from_")
     if source is None:
@@ -271,7 +276,11 @@ def _sql_text(tree: exp.Expr) -> Iterator[str]:
 
 
 def _rewrite_call(node: exp.Expr) -> None:
-    """Replace the function call `node`, if its function is refused, by the nearest accepted call, in place."""
+    """Replace the function call `node` in place by a similar call that is accepted, if its function is a refused one.
+
+    MIN, MAX and ANY_VALUE become quantiles, BOOL_OR and BOOL_AND become COUNTIF, and SUM(DISTINCT x) becomes SUM(x). A
+    date in an unsupported format becomes the date itself, and DATE_TRUNC loses its third argument, the time zone.
+    """
     function = str(node.this).upper()
     arguments = node.expressions
     if function in _QUANTILES and arguments:
@@ -300,10 +309,11 @@ def _is_format(function: str, arguments: list[exp.Expr]) -> bool:
 
 
 def _rewrite_select(select: exp.Expr, user: str) -> None:
-    """Change a refused SELECT in place: remove or replace the clauses that are not accepted over private rows.
+    """Remove or replace, in place, the clauses of `select` that are not accepted over private rows.
 
-    `user` is the user column. An outermost SELECT that would return rows of single users is changed so that it counts
-    users (`_count_users`).
+    QUALIFY, WINDOW and samples are removed, and RIGHT and FULL JOIN become LEFT JOIN. A subquery loses ORDER BY and
+    LIMIT. The outermost SELECT no longer groups by `user`, the user column; if it would return rows of single users, it
+    counts users instead (`_count_users`).
     """
     for name in ("laterals", "windows", "sample", "kind", "qualify"):
         select.set(name, None)

@@ -139,10 +139,10 @@ def _check_call(node: exp.Expr) -> None:
 
 
 def check_aggregate(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node` calls a function of columns that is no aggregate and not allowed in free SQL.
+    """Raise `InvalidParameter` if `node` calls an unknown function, such as STRING_AGG, with columns as arguments.
 
-    Without this check the message would be about the columns in the call's arguments, as if they only had to be
-    grouped.
+    A function is known if free SQL allows it. The error lists the aggregates of private rows. Without this check, the
+    error would ask for the columns in the call to be grouped, which would not help.
     """
     function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
     if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):
@@ -156,9 +156,9 @@ def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
     `tree` is the syntax tree of this part, and the keys of `public` are the names of the public tables that it reads.
-    If `tree` is one SELECT, or several united with UNION ALL, each result column with an interval gets two hidden
-    columns with the ends of the interval. So do the subqueries and common table expressions from which released columns
-    are taken. A statement with more than `_MOST_PRODUCTS` products and quotients gets no hidden columns.
+    If `tree` is one SELECT, or several united with UNION ALL, hidden columns are added for each result column that
+    depends on a statistic: whether noise may dominate the value and, if it has an interval, the two ends. Other
+    statements, and those with more than `_MOST_PRODUCTS` products and quotients, get no hidden columns.
     """
     columns = None
     selects = _united_selects(tree)

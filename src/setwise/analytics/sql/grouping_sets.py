@@ -107,7 +107,7 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
 
 
 def _named(written: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """Return the expression `node` with an alias that gives it the name of the result column `written`.
+    """Return `node` with an alias, so that its result column has the same name as the result column `written`.
 
     `written` is a column of the SELECT as the statement has it, and `node` the same column rewritten for one grouping
     set. `node` is returned unchanged if it has that name already.
@@ -118,10 +118,11 @@ def _named(written: exp.Expr, node: exp.Expr) -> exp.Expr:
 
 
 def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
-    """Return (expressions of ORDER BY that are not result columns, the ORDER BY with positions in place of columns).
+    """Return (hidden expressions, ORDER BY): the ORDER BY of `select` with columns named by their positions.
 
-    A position counts the result columns of `select` first, and then these expressions in the order of the list. The
-    ORDER BY is None if `select` has none.
+    The hidden expressions are those in ORDER BY that are no result column of `select`. Position 1 is the first result
+    column; the hidden expressions have the positions after the last result column, in the order of the list. The ORDER
+    BY is None if `select` has none.
     """
     order = select.args.get("order")
     if order is None:
@@ -241,8 +242,8 @@ def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Ex
     """Return `node`, an expression of a SELECT, as it is computed for one grouping set; `node` is changed in place.
 
     `columns` are all group columns of the GROUP BY, and `absent` those that this set leaves out. NULL replaces absent
-    columns, except inside aggregates. A number replaces each GROUPING(..): each of its bits says whether the argument
-    is absent, and the last argument has the lowest bit.
+    columns, except inside aggregates. A number replaces each GROUPING(..): it has one bit for each argument, 1 if the
+    argument is absent and 0 if not, and the last argument has the lowest bit.
     Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
     """
     if any(_same(node, column) for column in absent):

@@ -271,7 +271,7 @@ class _StatementReader:
     def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
         """Return `known` together with the common table expressions, by name, that the WITH clause of `node` defines.
 
-        In the syntax tree, expressions over released rows stay in the WITH clause; those over private rows are removed.
+        In the syntax tree, common table expressions over private rows are removed from WITH; the others stay.
         """
         names = dict(known)
         clause = node.args.get("with_")
@@ -427,10 +427,10 @@ class _StatementReader:
         results: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
-        """Return `select`, which reads no private rows itself, after converting the subqueries in its expressions.
+        """Return `select`, which reads no private rows, after converting its subqueries to SELECTs over released rows.
 
         `tables` are the nodes of its FROM and JOIN, `results` the table that each stands for (None after an error), and
-        `known` the common table expressions by name.
+        `known` the common table expressions by name. Converted here are the subqueries in expressions.
         """
         for node, result in zip(tables, results, strict=True):
             if isinstance(result, _Public):
@@ -451,10 +451,11 @@ class _StatementReader:
         return _Free(select)
 
     def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
-        """Return the private rows that a SELECT reads, with joined tables and subqueries about the same user.
+        """Return the private rows that `select` reads: those of its first table, with columns joined to them.
 
+        Joined are tables, per-user subqueries in JOIN, and subqueries in expressions about the user of the row.
         `tables` are the tables of FROM and JOIN (None after an error), and `known` the common table expressions by
-        name. Also removes qualifiers such as t. from the SELECT's column references, in place.
+        name. Also removes qualifiers such as t. from the column references of `select`, in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         base = tables[0]

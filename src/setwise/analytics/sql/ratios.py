@@ -18,10 +18,11 @@ def ratio_advice(
 ) -> list[str]:
     """Return sentences for the analyst about each ratio of two aggregate calls in `node`, a result column.
 
-    `alias` is the column's name, or None, and `user` the user column. `statistic_of` returns the statistic of an
-    aggregate call; its second argument names the column that holds the call's argument if that is an expression, as x *
-    y is. If bounds limit what one user adds to the numerator and to the denominator, the sentences say that the ratio
-    can be far from the exact ratio in the table. They suggest an AVG instead if the ratio is a mean or a share of rows.
+    If bounds limit what one user adds to both numbers of a ratio, the sentences say that the ratio can be far from the
+    exact ratio in the table. They suggest an AVG instead if the ratio is a mean or a share of rows. `alias` is the name
+    of the result column, or None, and `user` the user column. `statistic_of` takes an aggregate call and a name, and
+    returns the call's statistic; if the call's argument is an expression such as x * y, the name is given to the column
+    that holds its values.
     """
     advice = []
     for part, whole in _ratios(node):

@@ -1,9 +1,10 @@
 """Conditions on private rows that compare with released groups, as in the series limits of BI tools.
 
 `JOIN (SELECT x, COUNT(*) .. GROUP BY x ORDER BY 2 DESC LIMIT 10) t ON a.x = t.x` and `WHERE x IN (SELECT x .. LIMIT
-10)` keep the groups of the released top 10. If the SELECT around them groups by x, the same rows come out if all its
-groups are released and the others are left out afterwards. This module moves such conditions to HAVING, where they read
-released rows only, so that no question depends on an answer that was charged with it.
+10)` keep only rows whose x is in the released top 10. If the SELECT around such a condition groups by x, the condition
+can wait: all groups x are released, and those outside of the top 10 are dropped from the released rows. This module
+moves such conditions to HAVING, where they read released rows only, so that no private query depends on an answer that
+is charged together with it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +17,10 @@ from setwise.analytics.sql.grouping_sets import has_grouping_sets, resolve_group
 
 @dataclass(frozen=True, slots=True)
 class ReleasedColumns:
-    """The names of all columns of released (noisy) rows, and the names of the columns that hold their group keys.
+    """The columns of a table of released (noisy) rows: `names` are all columns, and `keys` those that hold group keys.
 
-    No two rows have the same `keys`. `keys` is empty if a group key is not among the columns, or if it is not known
-    which columns hold group keys.
+    If `keys` is not empty, it has all group keys, so no two rows have equal values in these columns. It is empty if a
+    group key is not among `names`, or if it is not known which columns hold group keys.
     """
 
     names: tuple[str, ...]

@@ -345,9 +345,10 @@ class CoreBuilder:
         return node
 
     def _ambiguous_alias(self) -> str:
-        """Return a clause for GROUP BY month if `month` is a column and also names something else that is selected.
+        """Return a clause for an error message if a name in GROUP BY is a column of the table and also an alias.
 
-        The clause is part of an error message; it is "" if no group has such a name.
+        In SELECT f(x) AS month .. GROUP BY month, the table's own column month is grouped, and the clause says so.
+        Returns "" if no group column has the alias of another expression.
         """
         for group in self._groups:
             if group.node.name in self._aliases and self._aliases[group.node.name] != group.node:

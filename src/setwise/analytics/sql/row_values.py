@@ -363,7 +363,7 @@ class RowReader:
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
-        """Return the row expression of the part `name`, such as YEAR, of the date, time or difference `argument`."""
+        """Return the row expression for the part `name`, such as YEAR, of a date, a time, or a difference of times."""
         field = FIELDS.get(name.upper())
         if field is None:
             raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(FIELDS)}")
@@ -373,9 +373,9 @@ class RowReader:
         return TimePart(field, self._moment(argument))
 
     def _interval_part(self, field: TimeField, node: exp.Expr) -> RowExpression:
-        """Return the row expression of the EPOCH (seconds) or DAY (whole days) of `node`, a time difference.
+        """Return the row expression for a part of `node`, the difference of two times.
 
-        `field` says which of the two.
+        `field` is EPOCH (the difference in seconds) or DAY (in complete days); other fields are refused.
         """
         end, start = self._moment(node.this), self._moment(node.args["expression"])
         if field is TimeField.EPOCH:
@@ -438,12 +438,12 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression of a call of `function`, such as DATEDIFF: the periods between two dates or times.
+        """Return the row expression for a call of `function`, such as DATEDIFF: the number of periods between times.
 
-        The order of `arguments` tells the dialect: DATEDIFF('month', start, end) is written in DuckDB, Snowflake and
-        Redshift, DATE_DIFF(end, start, MONTH) in GoogleSQL, and DATEDIFF(end, start), in days, in MySQL.
-        DATE_DIFF('week', start, end) counts whole weeks between the two days, as DuckDB and Trino do; DATEDIFF counts
-        Mondays, as Snowflake and Redshift do.
+        `arguments` are (unit, start, end), as in DuckDB and Snowflake, or (end, start, unit), as in GoogleSQL, or (end,
+        start) of DATEDIFF, as in MySQL; the unit is then a day. TIMESTAMPDIFF and TIMESTAMP_DIFF count complete
+        periods. The other functions count how often a new period begins: DATEDIFF('week', ..) counts Mondays. Only
+        DATE_DIFF('week', start, end) counts complete weeks, from day to day, as DuckDB and Trino do.
         """
         if len(arguments) == 3 and unit_name(arguments[0]):
             unit, start, end = unit_name(arguments[0]), arguments[1], arguments[2]
@@ -465,7 +465,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression of a call such as DATE_ADD(x, INTERVAL 1 DAY), `function`, with its `arguments`."""
+        """Return the row expression for a call that moves a date or time, such as DATE_ADD(x, INTERVAL 1 DAY)."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])
@@ -586,7 +586,7 @@ def _literal_time(node: exp.Expr) -> date | datetime | None:
 
 
 def _months_later(moment: date | datetime, months: int) -> date | datetime:
-    """Return the date or time `moment` moved by `months` months, or the last day of the new month if it is too short.
+    """Return `moment` moved by `months` months; the day becomes the last day of the new month if that month is shorter.
 
     Raises: `InvalidParameter` if the year is out of range.
     """

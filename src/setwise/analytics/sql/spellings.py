@@ -98,9 +98,10 @@ def _ratio_to_report(node: exp.Expr) -> exp.Expr:
 
 
 def _power(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of `node`, POWER(x, n) over the columns of a row: a product of n factors x.
+    """Return the product x * x * .. of n factors if `node` is POWER(x, n) over the columns of a row.
 
-    Other calls, such as POWER of an aggregate, are returned unchanged.
+    n must be a constant whole number from 1 to `_LARGEST_POWER`. Other calls, and POWER of an aggregate, are returned
+    unchanged.
     """
     if len(node.expressions) != 2 or has_aggregate(node):
         return node
@@ -144,10 +145,10 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of `node`: DATE_TRUNC('hour', x) for TIME_BUCKET('1 hour', x).
+    """Return DATE_TRUNC('hour', x) if `node` is TIME_BUCKET('1 hour', x) or DATE_BIN('1 hour', x, start at midnight).
 
-    DATE_BIN('1 hour', x, a midnight) has the same plain form. Buckets of several hours are returned unchanged, because
-    a computed time is no group key.
+    A width of one day becomes DATE_TRUNC('day', x); TIME_BUCKET may also be one week, month, quarter or year wide.
+    Calls with any other width, such as 2 hours, are returned unchanged, because group keys have no bins of that width.
     """
     arguments = node.expressions
     is_bin = _name(node) == "DATE_BIN"
@@ -176,9 +177,10 @@ def _is_midnight(node: exp.Expr) -> bool:
 
 
 def _months_since_zero(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of `node`, DATEADD(month, DATEDIFF(month, 0, x), 0): DATE_TRUNC('month', x).
+    """Return DATE_TRUNC('u', x) if `node` is DATEADD(u, DATEDIFF(u, 0, x), 0) with one unit u of time, such as month.
 
-    SQL Server truncates dates in this way, and also to other units than months. Other calls are returned unchanged.
+    SQL Server statements truncate the date x to its unit u in this way. u may be any unit; whether DATE_TRUNC supports
+    u is checked later. Every other call of DATEADD is returned unchanged.
     """
     if len(node.expressions) != 3 or _name(node.expressions[1]) != "DATEDIFF":
         return node
@@ -230,9 +232,10 @@ def _bins(node: exp.Expr) -> exp.Expr:
 
 
 def _compared_times(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of the comparison `node`, a - b > INTERVAL ..: a > b + INTERVAL ..
+    """Return a > b + INTERVAL .. if `node` is a - b > INTERVAL .., or another comparison of a time difference.
 
-    Only times can be compared, and not intervals. Other comparisons are returned unchanged.
+    The difference of two times may stand on either side of the comparison. It is replaced because engines compare times
+    here, and not intervals. Other comparisons are returned unchanged.
     """
     left, right = node.this.unnest(), node.args["expression"].unnest()
     if type(left) is exp.Sub and type(right) is exp.Interval:

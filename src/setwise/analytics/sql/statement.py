@@ -87,7 +87,8 @@ class Statement:
     def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
         """Return the budget arguments `words` (epsilon, delta, within) together with the options of the OPTIONS clause.
 
-        Private groups need a delta: if epsilon or `within` is given without a delta, the result has the given `delta`.
+        If neither of the two states a delta, but one states epsilon or `within`, and the statement has private groups,
+        which need a delta, the result has the default `delta`.
         Raises: `InvalidParameter` if an argument is given in both places.
         """
         options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]

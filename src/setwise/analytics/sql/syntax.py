@@ -98,9 +98,9 @@ def table_names(text: str) -> tuple[str, ...]:
 
 
 def _described(error: str | None) -> str:
-    """Return the syntax error `error` in words that do not mention classes of sqlglot, whose description it is.
+    """Return a text for people about a syntax error; `error` is sqlglot's description, or None if it gives none.
 
-    None means that sqlglot gives no description.
+    The text does not mention names of sqlglot's classes, which say nothing to an analyst.
     """
     if error is None:
         return "it is not SQL"

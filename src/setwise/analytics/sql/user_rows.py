@@ -1,8 +1,9 @@
 """Joins of each private row with other rows of the same user: per-user subqueries in JOIN, EXISTS, IN and expressions.
 
-A subquery in a condition that is correlated on the user column, `user IN (SELECT user ..)` and EXISTS compute a value
-from the rows of one user. Each is rewritten as a SELECT with one row per user (and per further key), to which the rows
-of the outer SELECT are joined on the user column. So every row still belongs to one user.
+Two kinds of subqueries in expressions compute a value from the rows of one user: `user IN (SELECT user ..)`, and EXISTS
+or a scalar subquery whose WHERE compares its user column with that of the outer row. Each is rewritten as a SELECT with
+one row per user (and per further key), to which the rows of the outer SELECT are joined on the user column. So every
+row still belongs to one user.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -287,8 +288,8 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
     """Return the subquery `node` in rewritten form if it is about the user of each row; None if it is not.
 
     `node` is one of `subqueries_of`, `scope` has the names of the SELECT around it, and `user` is the user column.
-    Raises: `InvalidParameter` if the subquery is correlated, but not on the user column, or not only by comparisons of
-    columns.
+    Raises: `InvalidParameter` if the subquery names columns of the SELECT around it, but does not compare the user
+    columns, or uses these columns for more than comparisons in its WHERE. Also for EXISTS without such a comparison.
     """
     inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"].this
     if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
@@ -484,9 +485,9 @@ def _existence(
 
     `inner` is the SELECT of the subquery, and `user` the user column. `keys` are the pairs (outer, inner) that its
     WHERE compares for equality, and `matched` those that IN compares. `inequality` is one further comparison (class,
-    outer side, inner side), or None: some row of the subquery satisfies it exactly if the row with the lowest or the
-    one with the highest value does.
-    Raises: `InvalidParameter` for HAVING without GROUP BY.
+    outer side, inner side) of the WHERE, or None. The rewritten SELECT has the lowest and highest inner side of each
+    user: x < inner holds for some row exactly if it holds for the highest inner value, and x > inner for the lowest.
+    Raises: `InvalidParameter` for HAVING without GROUP BY, or an inequality together with GROUP BY or aggregates.
     """
     aggregated = any(has_aggregate(each) for each in inner.expressions)
     if inner.args.get("group") is not None or aggregated:

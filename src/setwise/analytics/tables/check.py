@@ -70,10 +70,12 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the options `declared`, with separator and file format added if the file's name does not imply them.
+    """Return the options `declared` with the separator and file format that a reader cannot tell from the file's name.
 
-    `separator` is the separator between cells, declared or guessed. `ending` is the file name ending of the compression
-    that the file has, such as ".gz", or "" for none.
+    `separator` is the separator between cells, declared or guessed; it is added unless it is the usual one of the
+    format, such as a comma for .csv. `ending` is the file name ending of the compression that the file has, such as
+    ".gz", or "" for none. A format such as "csv.gz" is added if the name of the file shows another format or
+    compression.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -90,10 +92,11 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
     """Return the options `declared`, completed by the number of lines to skip and by the source of the column names.
 
-    If the first full row is a usable header (one line of distinct names), the lines above it are skipped and it names
-    the columns. Otherwise every line above the first row of values is skipped, and column names are suggested. If
-    `declared` has column names, nothing is guessed. `rows` are the records of a sample of the file, each with the
-    number of the file's line at which the record ends.
+    `rows` are the records of a sample of the file, each with the number of the file's line at which the record ends.
+    The first full row is the first record with as many cells as most records, not counting a title (one filled cell).
+    If it is a usable header (one line of distinct names), the lines above it are skipped and it names the columns.
+    Otherwise every line above the first row of values is skipped, and column names are suggested. If `declared` has
+    column names, nothing is guessed.
     """
     if declared.columns is not None:
         return replace(declared, header=False)

@@ -195,10 +195,11 @@ def _blanks_note(name: str, sample: Sequence[str]) -> str:
 
 
 def _unconverted(count: "CellCount", sample: Sequence[str], csv: CsvOptions, files: Sequence[TableFile]) -> str:
-    """Return a sentence: how many cells of a column cannot be read as its kind, and which option would read them.
+    """Return a sentence: how many cells of a column cannot be read as its kind, and what the data holder can do.
 
-    `count` has the numbers of cells. The option is guessed from `sample`, cells of the column; `csv` are today's
-    options. `files` are the files of the table, the first of which stands in a command that mends it.
+    `count` has the numbers of cells. The sentence names an option that reads the cells; it is guessed from `sample`,
+    cells of the column, and `csv`, the options that are used now. If no option reads them because of signs such as $,
+    it has a command that removes the signs from the first of `files`, the files of the table.
     """
     lost = (
         f"{count.filled - count.readable:,} of {count.filled:,} cells of {count.name!r} are not "
