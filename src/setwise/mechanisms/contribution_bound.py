@@ -70,9 +70,10 @@ table."""
 class LeftOutShare:
     """The share of the (user, group) pairs, or of the rows, that a contribution bound leaves out, with its interval.
 
-    `share` is the estimate, and `lower` and `upper` are the ends of its interval; all are between 0 and 1. Only the
-    first `of_first` groups of each user count, or only the first `of_first` rows of each user in the group where the
-    user has most rows.
+    `share` is the estimate, and `lower` and `upper` are the ends of its 95% interval; all are between 0 and 1. It is a
+    share of the first `of_first` groups of each user. For a bound on rows it is a share of the first `of_first` rows of
+    each user in the group where the user has most rows. Groups or rows of a user beyond `of_first` are in neither the
+    numerator nor the denominator.
     """
 
     share: float
@@ -81,18 +82,19 @@ class LeftOutShare:
     of_first: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON object: the estimated share left out, its interval, and how many groups or rows count.
+        """Return a JSON object with the estimated "share" left out, its "interval" [lower, upper] and "of_first".
 
-        The number of groups or of rows per user is under "of_first".
+        "of_first" is the number of groups, or of rows, per user to which the share refers.
         """
         return {"share": self.share, "interval": [self.lower, self.upper], "of_first": self.of_first}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundContributions:
-    """A contribution bound that a private search chose: `bound` is the most groups, or rows in a group, of one user.
+    """A contribution bound that a private search chose, and the share that it leaves out.
 
-    `left_out` is the share of the (user, group) pairs, or of the rows, that the bound leaves out.
+    `bound` is how many groups of one user count, or how many rows of one user count in a group. `left_out` is the share
+    of the (user, group) pairs, or of the rows, that the bound leaves out.
     """
 
     bound: int
@@ -103,17 +105,17 @@ class FoundContributions:
 class ContributionSearch:
     """A private search for a contribution bound, from noisy numbers of users in bins by their number of groups.
 
-    The bins have their ends at 1, 2, 4, 8, ... groups. A user whose number of groups g lies between two ends is divided
-    between both bins, so that the average of the two ends is g. The number of (user, group) pairs, and of pairs beyond
-    a bound that is an end, are then exact sums over the bins, and only noise makes them uncertain. `most` is the
-    largest bound that may be chosen; the ends from there on are `most`, 2 `most`, 4 `most`, ..., so that `most` is an
-    end too. `least` is the smallest bound that may be chosen, and a user with more than `counted` groups counts as one
-    with `counted` groups.
+    The search chooses a bound between `least` and `most` groups per user. A user with more than `counted` groups is
+    taken to have `counted` groups. The upper ends of the bins are 1, 2, 4, 8, ... groups below `most`, and then `most`,
+    2 `most`, 4 `most`, ..., so that `most` is an end too. A user whose number of groups g lies between two ends is
+    divided between the two bins, in parts whose weighted average of the two ends is g. The number of (user, group)
+    pairs, and the number of pairs beyond a bound that is an end, are then exact sums over the bins, and only noise
+    makes them uncertain.
 
     A user adds 1 to all bins together. Every bin gets Laplace noise of `scale` users, so the search is one pure DP use
     of epsilon 1 / scale.
 
-    `row_search` makes the same search for a bound on a user's rows in a group; it counts a user's rows in the group
+    `row_search` returns the same search for a bound on a user's rows in a group; it counts a user's rows in the group
     where the user has most rows, instead of the user's groups.
 
     >>> ContributionSearch(scale=Fraction(10), most=5).ends
@@ -192,12 +194,11 @@ class ContributionSearch:
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
         """Return the index of the last bin that is taken to have users; `noisy` has the noisy number of users per bin.
 
-        A bin is a range of numbers of groups (or rows) per user. The search starts at the last bin whose number stands
-        out from the noise. If none does, it starts at the bin with the highest noisy number: among bins of at most 8
-        groups, or among all bins that may be chosen if rows are counted. It then goes on to later bins, the farthest
-        first, that stand out under a lower threshold, alone or together with the next bin: users who all have 400 rows
-        are divided between the bins that end at 256 and 512. `noise_at` maps a contribution bound to the error that
-        noise adds to the answer with that bound.
+        A bin is a range of numbers of groups (or rows) per user. The search starts at the last bin whose noisy number
+        is above a threshold that noise alone rarely exceeds. If no number is above it, the search starts at the bin
+        with the highest noisy number: among bins of at most 8 groups, or, if rows are counted, among all bins up to the
+        largest bound. It then moves on, as long as `_next_occupied` finds a later bin under a lower threshold.
+        `noise_at` maps a contribution bound to the error that noise adds to the answer with that bound.
         """
         threshold = self._noise.radius(1 - _MISTAKEN / len(self.ends)) / UNITS
         standing = np.flatnonzero(noisy > threshold)
@@ -212,8 +213,9 @@ class ContributionSearch:
 
         `noisy` has the noisy number of users in each bin, and `noise_at` maps a contribution bound to the error that
         noise adds to the answer with that bound. A bin is taken to have users if its noisy number is larger than noise
-        alone explains, or if the sum of its number and that of the next bin is; in the second case the fuller bin of
-        the two is returned. Each of the two tests gets half of the allowed probability of a mistake.
+        alone explains. The sum of two neighbouring bins is tested too, because users who all have 400 rows are divided
+        between the bins that end at 256 and 512; the fuller of the two bins is then returned. Each of the two tests
+        gets half of the allowed probability of a mistake (`_mistaken`).
         """
         seen = float(np.maximum(noisy[: last + 1], 0.0) @ np.array(self.ends[: last + 1]))
         scale = self._noise.scale
@@ -238,12 +240,12 @@ class ContributionSearch:
         return (_MISTAKEN_CHEAP if cheap else _MISTAKEN_ROWS) * Fraction(1, 2 ** (distance - 1))
 
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
-        """Return the estimated share of the pairs beyond `bound`, counting the first `of_first` groups of each user.
+        """Return the share of (user, group) pairs that `bound` leaves out of the first `of_first` groups of each user.
 
-        A pair is a user with one of their groups, and `noisy` has the noisy number of users in each bin. The interval
-        of the result holds every share p that the noise can explain. For the true p, (left-out pairs) - p * (all pairs)
-        is 0 in the exact numbers, so in the noisy ones it is a sum of noise alone; p is kept if that sum stays within
-        its radius. The probability that the interval misses is divided among all combinations of `bound` and
+        `noisy` has the noisy number of users in each bin. The interval of the result contains every share p that the
+        noise can explain. For the true p, (left-out pairs) - p * (all pairs) is 0 in the exact numbers, so in the noisy
+        numbers it is a sum of noise alone. A p belongs to the interval if this sum is at most a radius that the noise
+        rarely exceeds. The probability that the interval misses is divided among all combinations of `bound` and
         `of_first`, because the same noise chose both.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
@@ -269,10 +271,10 @@ class ContributionSearch:
 
 @lru_cache(maxsize=1024)
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
-    """Return two radii, in users: for the noise of one bin, and for the summed noise of two bins.
+    """Return two radii, in users: one for the Laplace noise of one bin, and one for the summed noise of two bins.
 
-    Each noise is larger than its radius, in absolute value, with probability at most `chance` / 2. `scale` is the
-    Laplace noise scale of one bin in units of 1 / `UNITS` users.
+    The noise of one bin, and the sum of two, each exceed their radius in absolute value with probability at most
+    `chance` / 2. `scale` is the noise scale of one bin in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.

@@ -145,10 +145,11 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The number that a bin's noisy count must exceed if an occupied bin holds values of about the same size.
+        """The number that the noisy count of a bin near the outermost occupied bin must exceed to count as occupied.
 
-        Of either sign, it is for the `_NEAR` bins with the largest absolute values up to those of the outermost
-        occupied bin. It is lower than `threshold`, because such bins are more likely to have values.
+        If b is the absolute index of the outermost occupied bin, the bins near it have the absolute indices b - `_NEAR`
+        + 1 to b, of either sign. This number is lower than `threshold`, because these bins are more likely to have
+        values.
         """
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
@@ -183,12 +184,13 @@ class DoublingBounds:
         return FoundRange(low=low, high=high, scale=float(self._noise.scale), noisy=tuple(noisy.tolist()))
 
     def _occupied(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the numbers, -60 to 60, of the first and the last bin that count as occupied (as having values).
+        """Return the indices, -60 to 60, of the first and the last bin that count as occupied (as having values).
 
-        `noisy` has the noisy number of values in each bin. A bin counts as occupied if its number is above `threshold`;
-        if no number is, the bin with the highest number does. Bins that hold values of about the same size then need
-        only `near_threshold`. Last, the search goes outwards from the first and the last occupied bin, as long as the
-        next number is above `neighbour_threshold`.
+        `noisy` has the noisy number of values in each bin. First, a bin counts as occupied if its noisy number is above
+        `threshold`; if no number is, the bin with the highest number counts as occupied. Second, bins with values of
+        about the same size, of either sign, count as occupied if their number is above `near_threshold`. Last, the
+        range is extended outwards from the first and from the last occupied bin, as long as the next bin's number is
+        above `neighbour_threshold`.
         """
         standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
         occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()

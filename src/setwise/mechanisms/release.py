@@ -77,10 +77,11 @@ class Item:
 class Release:
     """The result of one run of a mechanism.
 
-    `items` are the released labels, highest first. `spent` are the mechanism uses that the run cost. `complete` says
-    whether everything asked for was found. `noise` is the noise of the counts, or None without counts. `selection` says
-    how noisy counts chose the items; it is None if the items were fixed before their noise was drawn. `least` is the
-    smallest exact count that a listed item can have.
+    `items` are the released labels, highest first. `spent` are the mechanism uses that the run cost. `complete` is
+    False if a top k found fewer than k labels above its threshold, or if a limit on the number of labels may have left
+    out labels. `noise` is the noise of the counts, or None without counts. `selection` says how noisy counts chose the
+    items; it is None if the items were fixed before their noise was drawn. `least` is the smallest exact count that a
+    listed item can have.
 
     Raises: `InvalidParameter` if there are noisy counts without `noise`, or more items than candidates.
     """
@@ -121,13 +122,14 @@ class Release:
     def intervals(self, confidence: Fraction = CONFIDENCE) -> tuple[Interval | None, ...]:
         """Return a confidence interval for each item's exact count, or None for items without a count.
 
-        Each interval extends from the noisy count up by the radius of the noise, and down to the end that `lower_ends`
-        computes. That end allows for a threshold, and for listing only the highest noisy counts. If the reported count
-        lies outside, the interval is extended to it.
+        The upper end of an interval is the noisy count plus the radius of the noise. The lower end comes from
+        `lower_ends`, which allows for a threshold, and for listing only the highest noisy counts. If the reported count
+        lies outside of the interval, the interval is extended to contain it.
 
         Theorem: docs/intervals.md, Theorem 1.
-        Ensures: of a list's intervals at most the share 1 - confidence miss, on average. If the noisy counts decided
-        nothing, or only a threshold did, every interval holds with that confidence (given that its item is listed).
+        Ensures: of a list's intervals at most the share 1 - confidence miss, on average. If the items were fixed before
+        their noise was drawn, or only a threshold chose them, every interval holds with probability `confidence` (given
+        that its item is listed).
         """
         confidence = probability("confidence", confidence)
         if self.noise is None or not self.items:
@@ -155,12 +157,12 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 class ErrorEstimate:
     """The expected error of a release, known from the parameters and the exact law of the noise before data is read.
 
-    `expected_error` is E|noise| of a count. `radius` is how far the confidence interval of a count extends below the
-    noisy count, if that is far above any threshold. Above the noisy count the interval extends as far, or less far if
-    only the highest counts of a known domain are released. A label whose count exceeds its rivals (or 0, for a fixed
-    threshold) by `detectable` is released with probability `confidence`. With that probability no picked label's count
-    is more than `shortfall` below the best label not picked yet. All are in units of a count, and None if the mechanism
-    has no such number.
+    `expected_error` is E|noise| of a count. The next three numbers hold with probability `confidence`. `radius` is how
+    far the confidence interval of a count extends below the noisy count, if the noisy count is far above any threshold.
+    Above the noisy count the interval extends as far, or less far if only the highest counts of a known domain are
+    released. `detectable` is by how much the count of a label must exceed its rivals (or 0, if the threshold is fixed)
+    for the label to be released. `shortfall` is by how much at most the count of a picked label is below the highest
+    count of a label not picked yet. All four are in units of a count, and None if the mechanism has no such number.
     """
 
     confidence: Fraction

@@ -198,11 +198,12 @@ class NoisyMean(NoisySums):
         return [ratio.estimate(total, count) for total, count in zip(sums, counts, strict=True)]
 
     def interval_reach(self, number: int, confidence: Fraction) -> float:
-        """Return an upper bound on the distance from a mean to the ends of its interval.
+        """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
 
         `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. Let
-        explained(theta) bound the noise in the sum minus theta * number. An end theta of the interval satisfies number
-        * |theta - mean| = explained(theta), and explained is largest at the largest theta.
+        explained(theta) bound the noise in (noisy sum) - theta * number. An end theta of the interval satisfies number
+        * |theta - mean| = explained(theta). So the bound is explained(reach) / number, because explained is largest at
+        the largest mean, `reach`.
         """
         return self.ratio(confidence).explained(float(self.reach)) / number
 
@@ -350,8 +351,9 @@ class UsersFound(StatisticRelease):
 class OneQuantile(StatisticRelease):
     """One of several quantiles of the same values, which are all picked together.
 
-    `quantiles` describes them, and `number` is the index of this one among them. All of them are charged once, as the
-    cost of the first: `leader` is the index of that first quantile among all statistics of the query.
+    `quantiles` is the mechanism that picks all of them, and `number` is the index of this quantile among them. Their
+    cost is charged once, to the first of them; `leader` is the index of that first quantile among all statistics of the
+    query.
     """
 
     by_picks: ClassVar[bool] = True
@@ -361,10 +363,10 @@ class OneQuantile(StatisticRelease):
     leader: int
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the privacy cost for one group: a bounded-range guarantee for each level at which cells are picked.
+        """Return the privacy cost, for one group, of all quantiles picked together: one bounded-range use per level.
 
-        One level picks one quantile in each slice (the values between two earlier picks), so several quantiles take few
-        levels.
+        A level picks one quantile in each slice (the values between two earlier picks), so m quantiles take
+        floor(log2(m)) + 1 levels.
         """
         return (self.quantiles.guarantee,) * self.quantiles.levels
 
@@ -410,9 +412,10 @@ class OneQuantile(StatisticRelease):
         return replace(self, quantiles=replace(self.quantiles, epsilon=pick))
 
     def check_among(self, statistics: Sequence[StatisticRelease]) -> None:
-        """Raise `InvalidParameter` unless `statistics` has the quantile that is charged for all these quantiles.
+        """Raise `InvalidParameter` unless `statistics` has the quantile to which the cost of this quantile is charged.
 
-        That statistic must have the index `leader` and be a quantile of the same values.
+        That quantile is the entry with the index `leader`. It must be a quantile of the same values, picked together
+        with this quantile.
         """
         if self.leader in range(len(statistics)):
             leader = statistics[self.leader]
@@ -449,8 +452,9 @@ class GroupRelease:
     """The result of releasing statistics of groups.
 
     `labels` are the groups, and `estimates` has for each group one estimate per statistic. `spent` are the mechanism
-    uses that the release cost, and `complete` says whether all groups asked for were found. `users` has for each group
-    the noisy number of users by which it was found, or None if the group is public.
+    uses that the release cost. `complete` is True if the groups are public; otherwise it is that of the release which
+    found the groups (`Release.complete`). `users` has for each group the noisy number of users by which it was found,
+    or None if the group is public.
     """
 
     labels: tuple[Label, ...]

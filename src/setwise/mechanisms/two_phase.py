@@ -193,9 +193,10 @@ class TwoPhaseTopK:
 
     @property
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise distribution of each count if the discovery finds as many labels as it may release.
+        """The noise distribution of each count if `discovery` finds as many labels as it may release.
 
-        If it finds fewer, the counts may share a smaller part of their Gaussian noise.
+        If `discovery` finds fewer labels, the Gaussian noise of the counts may share a smaller part. Laplace noise does
+        not depend on the number of labels.
         """
         match self.counts:
             case LaplaceCounts():

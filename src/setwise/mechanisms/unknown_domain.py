@@ -157,10 +157,11 @@ class UnknownLaplace:
 
     @property
     def margin(self) -> int:
-        """Distance of the threshold above the largest count of a label that only one of two neighbouring tables has.
+        """Distance, in units of a count, from the largest count of a one-sided label up to the threshold.
 
-        It is in units of a count. The probability that any such label exceeds the threshold is at most delta. With a
-        limit, both the count and the threshold have noise, so the distance bounds the difference of two noises.
+        A one-sided label is a label that only one of two neighbouring tables has. The probability that the noisy count
+        of any one-sided label exceeds the threshold is at most `delta`. With a `limit`, both the count and the
+        threshold have noise, so the distance bounds the difference of two noises.
         """
         if self.limit is None:
             return fixed_margin(self.noise.scale, self.contributions, self.delta)
@@ -168,18 +169,19 @@ class UnknownLaplace:
 
     @property
     def cutoff(self) -> int:
-        """The number that a noisy count must exceed for its label to be released.
+        """The number per_item + margin, which a noisy count must exceed for its label to be released without a `limit`.
 
-        With a `limit`, the number is instead relative to the data: only the `limit` labels with the highest counts can
-        be released, and the threshold (before its noise) is `cutoff` above the next count.
+        With a `limit`, only the `limit` labels with the highest exact counts can be released. Let the next count be the
+        highest exact count after these (0 if there is none). Before its noise, the threshold is then `cutoff` units of
+        a count above the next count.
         """
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        With a `limit` it is one (epsilon, delta)-DP use. Otherwise it is a Laplace use for each contribution of a user,
-        and a use that only fails outright, with probability `delta`.
+        With a `limit` it is one (epsilon, delta)-DP use. Without a limit it is `contributions` Laplace uses, and a use
+        that only fails outright, with probability `delta`.
         """
         delta = float_above(self.delta)
         if self.limit is not None:
@@ -261,7 +263,7 @@ class TruncatedGaussian:
         return self.threshold.cutoff(self.bound, self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release: a truncated Gaussian use for each of the contributions."""
+        """Return the privacy cost of one release: `contributions` uses of the truncated Gaussian."""
         step = TruncatedDiscreteGaussian(sigma=float(self.deviation), bound=self.bound, sensitivity=self.per_item)
         return (Use(step, self.contributions),)
 
@@ -349,8 +351,8 @@ class UnknownGaussian:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        They are a Gaussian use for each contribution of a user, and a use that only fails outright, with probability
-        `delta`.
+        They are `contributions` Gaussian uses of parameter `sigma`, and a use that only fails outright, with
+        probability `delta`.
         """
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
@@ -425,8 +427,9 @@ class UnknownGumbel:
     def offset(self) -> int:
         """Distance of the threshold above the count of rank limit + 1: tau + (tau/epsilon) ln(M/delta), rounded up.
 
-        tau is per_item and M is `changeable`. A label that only one of two neighbouring tables can show has at most
-        that count plus tau. It exceeds the threshold with probability 1/(1 + exp(rate (offset - tau))) < delta/M.
+        tau is per_item and M is `changeable`. A label that only one of two neighbouring tables can show has a count of
+        at most tau plus the count of rank limit + 1. Its noisy count exceeds the noisy threshold with probability 1/(1
+        + exp(rate (offset - tau))) < delta/M.
         """
         gap = _log_odds(self.changeable / self.delta) / self.rate
         return self.per_item + ceil_divide(gap.numerator, gap.denominator)
@@ -453,8 +456,8 @@ class UnknownGumbel:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, and the count from which a label is found, from parameters alone.
 
-        `confidence` is the probability with which the ranking is within that error, and with which such a label is
-        found.
+        `shortfall` is the error of the ranking, and `detectable` is by how much a label's count must exceed the count
+        of rank limit + 1 for the label to be found. Each holds with probability `confidence`.
         """
         confidence = probability("confidence", confidence)
         rate = float(self.rate)

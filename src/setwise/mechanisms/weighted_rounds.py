@@ -134,12 +134,13 @@ class GroupWeights:
 class Discovery:
     """The numbers and groups that the rounds of discovery have released so far; everything here is public.
 
-    `labels` are the groups found, `found` has the number of groups that each round found, and `uses` the number of
-    planned mechanism uses that each round spent. `users` and `groups_per_user` are noisy numbers from the survey before
-    the first round (None until then). `part` is the part of the planned uses' privacy cost that the rounds spend; it is
-    decided after the survey, and the other part is left to counts. `freed` estimates which share of the weight of all
-    users was on the groups that the last round found. In the next round users can give this weight to their other
-    groups.
+    `labels` are the groups found, and `found` has the number of groups that each round found. The rounds spend three
+    planned Gaussian uses, and `uses` has the number of these uses that each round spent. `users` (a noisy number of
+    users) and `groups_per_user` (a user's estimated number of groups) come from the survey before the first round, and
+    are None until then. `part`, from 0 to 1, is the fraction of the planned cost, as mu squared, that the rounds spend.
+    It is chosen after the survey, and the remaining fraction is left to the counts of the groups. `freed` estimates
+    which share of the weight of all users was on the groups that the last round found. In the next round users can give
+    this weight to their other groups.
     """
 
     labels: tuple[Label, ...] = ()
@@ -163,17 +164,17 @@ class WeightedRounds:
     In a round every user divides a weight of l2 norm 1 among their groups that are not found yet. A group is found if
     its sum of weights, plus Gaussian noise, exceeds a threshold (`round_threshold`).
 
-    All rounds together cost at most one Gaussian release, whose noise scale is `sigma` times the l2 norm of one user's
-    weights, and an outright failure (a group of one user alone is shown) of probability `delta`. `contributions` is the
-    contribution bound of the numbers that are released afterwards, and the number of groups of a user that `preview`
-    assumes. If counts with Gaussian noise follow, the rounds may leave a part of their cost to these counts (`_part`);
-    `finding` is then the planned cost of the rounds as a share of the cost of rounds and counts. It is None if the
-    rounds spend their whole cost.
+    The survey and all rounds together cost at most one Gaussian use of parameter `sigma`, that is 1 / sigma^2 as mu
+    squared, and an outright failure (a group of one user alone is shown) of probability `delta`. Before the first round
+    a survey estimates the number of users and their number of groups, for a hundredth of the mu squared. The other 99
+    hundredths are planned as three Gaussian uses, whose mu squared have the ratio 1 : 4 : 16. A round spends either the
+    next of these uses alone, or all remaining uses at once, with the noise scale and the failure probability that they
+    add up to. The numbers released so far decide between the two (`_uses_of_next_round`).
 
-    Before the first round a survey releases a noisy number of users and of their weights, for a hundredth of the cost.
-    The other part of the cost is planned as three Gaussian uses with costs in the ratio 1 : 4 : 16. A round spends
-    either the next of these uses alone, or all that remain at once, with the noise scale and the failure probability
-    that they add up to. The numbers released so far decide between the two (`_uses_of_next_round`).
+    `contributions` is the contribution bound of the numbers that are released afterwards, and the number of groups of a
+    user that `preview` assumes. If counts with Gaussian noise follow, the rounds may leave a part of their mu squared
+    to these counts (`_part`). `finding` is then the planned mu squared of the rounds divided by that of rounds and
+    counts together. It is None if the rounds spend their whole cost.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
@@ -199,47 +200,63 @@ class WeightedRounds:
 
     @property
     def survey_sigma(self) -> Fraction:
-        """Noise scale of the survey before the rounds, divided by the l2 norm of one user's share in its sums."""
+        """The parameter sigma of the Gaussian use that the survey before the rounds costs.
+
+        It is the noise scale of the survey divided by the l2 norm of what one user adds to the survey's sums.
+        """
         return float_root_above(self.sigma**2 / _SURVEY)
 
     @property
     def sigmas(self) -> tuple[Fraction, ...]:
-        """The noise scales of the three planned uses of the rounds, divided by the l2 norm of one user's weights."""
+        """The parameters sigma of the three Gaussian uses that are planned for the rounds, largest sigma first.
+
+        A sigma is a noise scale divided by the l2 norm of one user's weights. As mu squared, which is 1 / sigma^2, the
+        three uses cost in the ratio 1 : 4 : 16.
+        """
         whole = sum(_SHAPES) / (1 - _SURVEY)
         return tuple(float_root_above(self.sigma**2 * whole / shape) for shape in _SHAPES)
 
     def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
-        """Return the noise scales of the three planned uses if the rounds spend only `part` of their privacy cost.
+        """Return the parameters sigma of the rounds' three Gaussian uses if only a part of the planned cost is spent.
 
-        `part` is between 0 and 1; the scales are divided by the l2 norm of one user's weights.
+        The cost of a Gaussian use is mu squared, which is 1 / sigma^2. `part`, above 0 and at most 1, is the fraction
+        of the planned mu squared that the rounds spend. So each planned sigma (see `sigmas`) is divided by sqrt(part).
+        A sigma is a noise scale divided by the l2 norm of one user's weights.
         """
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
-        """Return the privacy cost, as mu squared, that is left to counts if rounds spend only `part` of their cost.
+        """Return the privacy cost, as mu squared, that the rounds leave to counts.
 
-        It is the sum of 1 / sigma^2 over the planned noise scales, minus the same sum over the larger ones that are
-        drawn.
+        `part` is the fraction of the planned mu squared that the rounds spend. The result is the sum of 1 / sigma^2
+        over the planned `sigmas`, minus the same sum over the larger sigmas of `sigmas_for(part)`.
         """
         pairs = zip(self.sigmas, self.sigmas_for(part), strict=True)
         return sum((1 / (planned * planned) - 1 / (drawn * drawn) for planned, drawn in pairs), Fraction(0))
 
     @property
     def failures(self) -> tuple[Fraction, ...]:
-        """The failure probabilities of the three uses that rounds spend: a third of delta each."""
+        """The failure probability of each of the three uses that are planned for the rounds: a third of `delta` each.
+
+        A use fails if a group of one user alone is shown.
+        """
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of the survey and all rounds together, as mechanism uses, whatever rounds find."""
+        """Return the privacy cost, as mechanism uses, of the survey and all rounds together.
+
+        It is the cost at most: it does not depend on the groups that the rounds find, or on how many rounds are run.
+        """
         gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
         failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
         return (*gaussians, failure)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the discovery: how many users a group needs to be found in a single round.
+        """Return the expected error of the discovery: in `detectable`, how many users a group needs to be found.
 
-        Users are assumed to have `contributions` groups each, and `confidence` is the probability of being found.
-        Smaller groups are found where users have fewer groups, and where earlier rounds find many of their groups.
+        It is for a single round that spends the whole cost, with users who have `contributions` groups each. A group of
+        so many users is found with probability `confidence`. A group may need fewer users if users have fewer groups,
+        or if an earlier round finds many of their groups.
         """
         confidence = probability("confidence", confidence)
         sigma, delta = combined_sigma(self.sigmas), sum(self.failures, Fraction(0))
@@ -250,7 +267,8 @@ class WeightedRounds:
     def run_round(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Run the next round: draw noise, and return `before` with the groups that the round found added.
 
-        `before` is what earlier rounds released, and `exact` has the exact sums over the groups that are not found yet.
+        `before` has the numbers and groups that earlier rounds released, and `exact` the exact sums of weights over the
+        groups that are not found yet. If `before` has no survey, the survey is released first.
 
         Raises: `InvalidParameter` if no round is left, or if `exact` holds a group that was found before.
         """
@@ -293,10 +311,11 @@ class WeightedRounds:
         return replace(surveyed, part=self._part(surveyed))
 
     def _part(self, state: Discovery) -> Fraction:
-        """Return the part, from 0 to 1, of the rounds' planned privacy cost that they spend; counts get the other part.
+        """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
-        The survey's numbers in `state` decide: the fewer groups users have on average, the less the rounds spend. The
-        part is 1 if no counts follow, or if there are so few users that noise hides their number.
+        The counts that follow get the remaining fraction. The survey's numbers in `state` decide: the fewer groups
+        users have on average, the less the rounds spend. The fraction is 1 if no counts follow, or if there are so few
+        users that the survey's noise hides their number.
         """
         if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
             return Fraction(1)
@@ -313,12 +332,12 @@ class WeightedRounds:
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
 
     def kept_contributions(self, state: Discovery) -> int:
-        """Return the contribution bound for counting the groups that were found: `contributions`, or less.
+        """Return the contribution bound, in groups per user, for counting the groups that were found.
 
-        It is less if users have few groups: about twice a user's average number of groups. That average is the one
-        which the survey in `state` estimates, raised by three standard deviations of the survey's noise. The result
-        depends on released numbers alone. It is `contributions` if there are so few users that noise hides their
-        number, or if there was no survey.
+        It is about twice a user's average number of groups, and at most `contributions`. The average is the estimate of
+        the survey in `state`, raised by three standard deviations of the survey's noise. The result is `contributions`
+        if there was no survey, or if there are so few users that the survey's noise hides their number. It depends on
+        released numbers alone.
         """
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
             return self.contributions
@@ -337,9 +356,9 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining planned uses the next round spends: one of them, or all.
 
-        A round that spends only one use leaves the others to a further round. That pays off if it finds so many groups
-        that their users have clearly more weight for their other groups in the further round. Whether it will is
-        guessed from the released numbers in `state`.
+        If the round spends one use, the other uses are left to a further round. In the further round, users give the
+        weight of the groups found so far to their other groups. So a further round pays off only if the groups found so
+        far have much of the weight. That is estimated from the released numbers in `state`.
         """
         remaining = len(_SHAPES) - sum(state.uses)
         if state.uses:
@@ -355,10 +374,10 @@ class WeightedRounds:
 class DiscoveredCounts:
     """A mechanism that finds groups with `rounds` and then counts the groups found with Gaussian noise.
 
-    Every user keeps at most `contributions` of the groups that were found, and adds at most `per_item` to each; groups
-    that were not found take no place among these. The noise has standard deviation at most per_item * `sigma`. If users
-    have few groups on average, a smaller bound than `contributions` is used, unless `keeps_bound` is True. A bound that
-    a private search found must stay: the search has weighed the noise of counts against the (user, group) pairs left
+    A user counts towards at most `contributions` of the groups found, and adds at most `per_item` to each. Groups that
+    were not found do not use up this bound. The noise has standard deviation at most per_item * `sigma`. If users have
+    few groups on average, a bound below `contributions` is used, unless `keeps_bound` is True. `keeps_bound` is for a
+    bound that a private search found: the search chose it from the noise of the counts and the (user, group) pairs left
     out, and the answer states which share of the pairs this bound leaves out.
     """
 
@@ -377,7 +396,8 @@ class DiscoveredCounts:
     def kept_contributions(self, discovery: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups in `discovery`.
 
-        It is `contributions` with `keeps_bound`, and else at most that, by `WeightedRounds.kept_contributions`.
+        If `keeps_bound` is True, it is `contributions`. Otherwise it is the smaller one of `contributions` and the
+        result of `WeightedRounds.kept_contributions`.
         """
         if self.keeps_bound:
             return self.contributions
@@ -386,10 +406,10 @@ class DiscoveredCounts:
     def over(self, discovery: Discovery) -> KnownGaussian:
         """Return the mechanism that counts the groups in `discovery`, of which there must be at least one.
 
-        A user counts towards at most F groups: the number of groups found, or the bound of `kept_contributions` if that
-        is smaller. The F uses cost as much as was planned for counting (`contributions` uses of `sigma`), plus the part
-        of the rounds' cost that the rounds left. So the noise scale is below `sigma` if F is less than `contributions`,
-        or if the rounds left a part of their cost.
+        A user counts towards at most F groups: the number of groups found, or `kept_contributions` if that is smaller.
+        All F Gaussian uses together cost, as mu squared, contributions / sigma^2, which was planned for counting, plus
+        the mu squared that the rounds left (`WeightedRounds.unspent`). So the parameter of each use is below `sigma` if
+        F is less than `contributions`, or if the rounds left a part of their cost.
         """
         changed = min(self.kept_contributions(discovery), len(discovery.labels))
         unspent = self.rounds.unspent(discovery.part)
@@ -401,15 +421,18 @@ class DiscoveredCounts:
 
     @property
     def noise(self) -> RoundedGaussianNoise:
-        """The Gaussian noise on a count when it is largest, of standard deviation per_item * sigma.
+        """The largest noise that a count can get: Gaussian, of standard deviation per_item * sigma.
 
-        This is the noise if at least `contributions` groups are found and the rounds spend their whole cost; otherwise
-        it is smaller.
+        A count gets this noise if at least `contributions` groups are found and the rounds spend their whole cost.
+        Otherwise its noise is smaller.
         """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of a release at most: the uses of the rounds, and a Gaussian use per contribution."""
+        """Return the privacy cost of a release at most, as mechanism uses.
+
+        They are the uses of the rounds, and for the counts `contributions` Gaussian uses of parameter `sigma`.
+        """
         counts = Use(Gaussian(sigma=float(binary(self.sigma))), self.contributions)
         return (*self.rounds.guarantees(), counts)
 
@@ -424,10 +447,10 @@ class DiscoveredCounts:
 
 
 def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
-    """Return a noise scale of one Gaussian release that costs at most as much as Gaussian uses of all `sigmas`.
+    """Return the parameter of one Gaussian release that costs at most as much as Gaussian uses of all the `sigmas`.
 
-    The least such scale has 1 / scale^2 equal to the sum of 1 / sigma^2; it is rounded up. A single scale is returned
-    as it is.
+    The cost is mu squared, which is 1 / sigma^2. So the result is 1 / sqrt(sum of 1 / sigma^2), rounded up to a float.
+    If there is only one sigma, that sigma is returned without rounding.
     """
     if len(sigmas) == 1:
         return sigmas[0]

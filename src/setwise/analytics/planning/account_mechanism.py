@@ -42,8 +42,8 @@ class AccountMechanism:
     """The `mechanism` of a question that an account's registered uses pay for, and its `name` in the answer.
 
     `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered and charges). It has a
-    pair only where the two are written differently: discrete Laplace noise is charged as `pure:E`, because it satisfies
-    pure DP with epsilon E.
+    pair only if the two guarantees are written differently. For example, discrete Laplace noise is charged as `pure:E`,
+    because it satisfies pure DP with epsilon E.
     """
 
     mechanism: HistogramMechanism | GroupStatistics
@@ -93,13 +93,15 @@ def statistics_from_draws(
 ) -> AccountMechanism:
     """Return the mechanism that releases several statistics per group, paid with an account's registered guarantees.
 
-    `draws` names the registered guarantees that pay: `draws.counts` pays once for each count, for each sum, and for
-    each of the two parts of a mean. `draws.discover` pays once for a quantile; for several quantiles of the same values
-    it pays once for each level of the bisection that separates them. `bounds` are the query's contribution bounds, and
-    `wanted` has one release per statistic, whose noise is still to be chosen. If the group keys are not public, the
-    groups are found by their numbers of users: by picks (exponential mechanisms) if the query asks for a top k, and
-    otherwise by noisy counts above a threshold, which then also answer a count of users. `status` is the account's
-    status, which has the delta of that threshold if `draws` states none.
+    `bounds` are the query's contribution bounds, and `wanted` has one release per statistic, whose noise is still to be
+    chosen. `draws` names the registered guarantees that pay. `draws.counts` pays once for each noisy number: one for a
+    count or a sum, two for a mean, and three for a variance. `draws.discover` pays once for a quantile; for several
+    quantiles of the same values it pays once for each level of the bisection that separates them.
+
+    If the group keys are private, the groups are found by their numbers of users. A top k finds them by picks of the
+    exponential mechanism. Any other query finds them by noisy counts above a threshold, and these counts also answer a
+    count of users. The delta of the threshold comes from `draws`, or, if `draws` states none, from `status`, the status
+    of the account.
     """
     group_discovery = _discovery_from_draws(bounds, draws, status)
     account_names: dict[Guarantee, Guarantee] = {} if group_discovery is None else dict(group_discovery.account_names)

@@ -69,8 +69,9 @@ class FoundBounds:
     `bounds` has one pair (low, high) of clipping bounds for each of `Search.measures`, and `ranges` the same bounds
     with the noisy numbers from which they were chosen. `contributions` is the contribution bound (groups per user), and
     `left_out` the noisy share of (user, group) pairs that it leaves out. Both are None if the query states its
-    contribution bound. `rows` has for each of `Search.row_measures` the most rows of a user that count in a group, and
-    the share of rows that this bound leaves out, where only the group in which a user has the most rows is looked at.
+    contribution bound. `rows` has, for each of `Search.row_measures`, the most rows of a user that count in a group,
+    and the share of rows that this bound leaves out. That share is only about the group in which a user has the most
+    rows.
     """
 
     bounds: tuple[tuple[Fraction, Fraction], ...] = ()
@@ -84,12 +85,12 @@ class FoundBounds:
 class Search:
     """The search for the open bounds of `query`: clipping bounds of its statistics, and its contribution bound.
 
-    `remaining` is the (epsilon, delta) of the answer after the search. The whole of it is charged beforehand as one
-    use, so that any plan within it is paid for, no matter which bounds are found. `bounds` is the mechanism that finds
-    clipping bounds. `groups` finds the contribution bound, and is None if the query states that bound. `rows` finds
-    bounds on a user's rows in a group. `measures` are the numbers of each user from which clipping bounds are found;
-    statistics of the same numbers share these bounds. `row_measures` are the numbers of rows whose bounds are found:
-    all rows, or the rows that have a value in a column.
+    `remaining` is the (epsilon, delta) budget of the answer after the search. It is charged beforehand as one use, so
+    that any plan within it is paid for, no matter which bounds are found. `bounds` is the mechanism that finds clipping
+    bounds, and `measures` are the numbers of each user from which it finds them; statistics of the same numbers share
+    their bounds. `groups` is the mechanism that finds the contribution bound, and is None if the query states that
+    bound. `rows` is the mechanism that finds how many rows of a user count in a group. `row_measures` are the numbers
+    of rows to which it is applied: of all rows, or of the rows that have a value in a column.
     """
 
     query: Query
@@ -125,11 +126,11 @@ class Search:
         return replace(whole, value=None, per_item=1, contributions=1, measures=tuple(measures), pooled=True)
 
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
-        """Choose bounds from exact counts in `table`, add noise to the choice, and return the noisy bounds.
+        """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
-        `table` has, for each number whose bounds are open, the number of users in each bin of that number, as
-        `aggregation` requests them. A bound on a user's rows is at most `steps` rows. `randomness` is the source of the
-        noise.
+        `table` has, for each number whose bounds are open, how many users are in each bin of that number, as
+        `aggregation` requests them. A bound on a user's rows in a group is at most `steps` rows. `randomness` is the
+        source of the noise.
         """
         ranges = tuple(
             self.bounds.release(table.cells_of(number, EVERYTHING, 2 * DOUBLINGS + 1), randomness)
@@ -156,12 +157,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate by how many rows the answer's noise grows if a user may have one more row in each group.
+        """Estimate by how many rows the noise of one group grows if a user may have one more row in each group.
 
-        The estimate is compared with the rows that a bound leaves out, which are known only for the group where a user
-        has the most rows. `contributions` is the most groups that a user counts towards. Over all groups of a user,
-        between 1 and `contributions` times as many rows are left out; the middle of the two factors is assumed, and the
-        noise of all groups is divided by it, so that both numbers are about one group.
+        `contributions` is the most groups that a user counts towards. The search compares this noise with the rows that
+        a bound leaves out, which are known only for the group where a user has the most rows. So the noise of all
+        groups is divided by an equivalent number of groups. Over all groups of a user, a bound leaves out between 1 and
+        `contributions` times as many rows as in that group; the middle of the two factors is taken.
         """
         groups = (1 + min(contributions, self._groups_asked)) / 2
         return self._noise_at(contributions) / groups
@@ -256,9 +257,9 @@ def budgeted_query(query: Query, steps: int) -> Query:
 
     This query is planned before the charge: if its cost fits the budget, so does the cost of the query with any found
     bounds. Its contribution bound is the largest that can be found. After the search, the larger bound of a sum is at
-    most `steps` rounding steps, and a count of rows includes at most `steps` rows of a user. Here both are
-    `_STEPS_MARGIN` times as many, so that the noise of any mechanism that is planned after the search can be sampled.
-    Means and quantiles have a fixed number of steps between low and high, so their cost does not depend on the bounds.
+    most `steps` rounding steps, and a count of rows includes at most `steps` rows of a user. In the returned query both
+    are `_STEPS_MARGIN` * `steps`. So noise can be sampled for any mechanism that is planned after the search. Means and
+    quantiles have a fixed number of steps between low and high, so their cost does not depend on the bounds.
     """
     statistics = tuple(
         _costliest(statistic, _STEPS_MARGIN * steps) if statistic.is_auto else statistic
@@ -405,10 +406,10 @@ class SearchMemory:
 def _bounded(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
     """Return `statistic` with the bounds `low` and `high` that a search found.
 
-    A sum also gets its rounding step. For a column of integers the step is 1, so that the sum is exact, unless the
-    larger absolute bound would then be more than `steps` steps; the step is then that bound divided by `steps`. For
-    other columns, or if the larger absolute bound is below 1, the step is that bound divided by `COARSE_STEPS`. A count
-    of rows includes at most `steps` rows of each user. `schema` has the kind of the column.
+    A count of rows includes at most `steps` rows of each user. A sum also gets its rounding step, which depends on the
+    larger absolute value M of the two bounds and on the kind of the column in `schema`. For a column of integers and M
+    of at least 1, the step is 1, so that the sum is exact, or M / `steps` if that is larger. Otherwise the step is M /
+    `COARSE_STEPS`.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(low, min(high, Fraction(steps)))

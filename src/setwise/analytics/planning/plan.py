@@ -55,12 +55,14 @@ if TYPE_CHECKING:
 class Plan:
     """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
 
-    `mechanism` is its name, and `error` the expected error. `uses` are the mechanism uses that the question can spend
-    at most. `epsilon` is a bracket of the epsilon of these uses at `delta`; the upper end is promised, if the analyst
-    chooses only what `interaction` allows. `method` and `statement` name the computation of epsilon and the theorem
-    behind it. `why` says in a sentence between which mechanisms the planner chose. If an account pays for a question
-    that states an epsilon, `delta` is the account's, and `alone` is the (epsilon, delta) of the uses at the question's
-    own delta; otherwise `alone` is None.
+    `mechanism` is the name of the mechanism, and `why` a sentence that compares it with the other mechanisms. `error`
+    is the expected error. `uses` are the mechanism uses that the question can spend at most.
+
+    `epsilon` is a bracket (lower and upper end) of the epsilon of these uses at `delta`. The upper end is the promise.
+    It holds for an analyst who, after seeing answers, decides only what `interaction` allows. `method` names the
+    computation of epsilon, and `statement` the theorem behind it. If an account pays, `delta` is the delta of the
+    account; otherwise it is the delta of the question. If an account pays for a question that states an epsilon,
+    `alone` is the (epsilon, delta) of the uses at the delta of the question; otherwise `alone` is None.
     """
 
     mechanism: str
@@ -185,9 +187,9 @@ class ExecutablePlan:
     def over(self, discovery: Discovery) -> "ExecutablePlan":
         """Return the plan that releases counts or statistics of the groups in `discovery`, found by the `rounds`.
 
-        These groups are public by now, because the rounds have released them. If the rounds estimated that users have
-        few groups, the contribution bound of counts is lowered to about twice the average number of groups of a user,
-        also in the returned query. A bound that a private search found is not lowered.
+        These groups are public by now, because the rounds have released them. For counts, the contribution bound of the
+        returned plan may be lower: about twice the average number of groups of a user that the rounds estimated. A
+        bound that a private search found is not lowered, nor is the bound of statistics.
         Raises: `InvalidParameter` if the plan has no rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
@@ -385,9 +387,9 @@ def _promise(
 ) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
     """Return (cost, delta, alone) of the mechanism uses `uses` of a question with the budget `total`.
 
-    The cost is a certified epsilon of these uses at `delta`, which is the account's delta, or that of `total` if no
-    account pays (`status` is None). `alone` is the (epsilon, delta) of the same uses at the delta of `total`; None if
-    no account pays, because it would equal the cost.
+    `delta` is the delta of the account that pays, or the delta of `total` if no account pays (`status` is None). The
+    cost is a certified epsilon of the uses at this `delta`. `alone` is the (epsilon, delta) of the same uses at the
+    delta of `total`; None if no account pays, because it would equal the cost.
     """
     question_delta = float_below(total.delta)
     if status is None:
@@ -405,9 +407,9 @@ def promise_of(
 ) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
     """Return (cost, delta, alone) of `uses`, the mechanism uses of several queries together.
 
-    The cost is a certified epsilon of these uses at `delta`, which is the account's delta, or that of `budget` if no
-    account pays (`status` is None). `alone` is the (epsilon, delta) of the uses at the delta of `budget`; None unless
-    an account pays and `budget` is a `Total`.
+    `delta` is the delta of the account that pays, or the delta of `budget` if no account pays (`status` is None). The
+    cost is a certified epsilon of the uses at this `delta`. `alone` is the (epsilon, delta) of the uses at the delta of
+    `budget`; None unless an account pays and `budget` is a `Total`.
     Raises: `InvalidParameter` if `budget` names registered uses and no account pays.
     """
     if isinstance(budget, Total):

@@ -34,7 +34,10 @@ them."""
 
 
 class WeightedQuery(Protocol):
-    """A query with a weight; the epsilons of queries that are priced together are in proportion to their weights."""
+    """A query with a weight, for pricing several queries together.
+
+    Each query's epsilon is proportional to its weight.
+    """
 
     @property
     def query(self) -> Query:
@@ -101,10 +104,10 @@ _TOO_LITTLE = "these questions cannot keep epsilon = {epsilon:g} at delta = {del
 
 @dataclass(frozen=True, slots=True)
 class _BudgetCandidate:
-    """One candidate in the search for the largest budgets of several queries: a budget (`totals`) and a plan for each.
+    """One candidate in the search for the largest budgets of several queries: a budget and a plan for each query.
 
-    Each query's epsilon is `scale` times its weight. `plans` are in the order of the queries. `source` makes the
-    candidates of the same search for other scales.
+    The epsilon of each query's budget is `scale` times the query's weight. `totals` has the budgets and `plans` the
+    plans, both in the order of the queries. `source` makes the candidates of the same search for other scales.
     """
 
     source: "_BudgetCandidates"
@@ -206,9 +209,9 @@ class _EqualShare:
 class JointPlan:
     """The plans of several SELECTs of one statement, in order, and `plan`, the plan of the statement as a whole.
 
-    `plan` has the merged mechanism uses of all `parts`, and the certified cost of all of them together. `budgets` has
-    for each part the budget that is written into its request: the statement's own, or, if the statement states an
-    accuracy, the budget that reaches it.
+    `parts` are the plans of the SELECTs. `plan` has the merged mechanism uses of all `parts`, and the certified cost of
+    all of them together. `budgets` has for each SELECT the budget that is written into its request. It is the budget of
+    the statement, or, if the statement states an accuracy, the budget with which the SELECT reaches the accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]

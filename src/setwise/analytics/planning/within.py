@@ -54,9 +54,9 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 def widest_radius(executable: ExecutablePlan) -> Fraction:
     """Return the half-width of the widest interval that the plan `executable` promises, in units of the statistic.
 
-    The half-width covers the noise only: where noisy counts select the groups, the lower end of an interval may be
-    farther away. For a mean the result is the half-width in a group of `SOME_USERS` users; for a quantile it is by how
-    many users the rank of the released value may be off.
+    The half-width covers the noise only. If noisy counts select the groups, the lower end of an interval may be farther
+    away than this half-width. For a mean the result is the half-width in a group of `SOME_USERS` users. For a quantile
+    it is by how many users the rank of the released value may be off.
 
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """

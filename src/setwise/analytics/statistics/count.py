@@ -24,11 +24,11 @@ statistic, and a bound beyond a million means that the search found nothing."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Statistic):
-    """The number of users in a group, or the number of its rows, of which at most `most` of each user count.
+    """The number of users in a group, or the number of its rows with at most `most` rows of each user.
 
-    It counts users if `most` is 1 or None, and `bounds` is None. With a `column`, only rows where the column is not
-    null count, and only users who have such a row. `bounds` = "auto" counts rows, and a private search finds `most`.
-    The class attributes are those of `Statistic`.
+    It counts users if `most` is 1 or None and `bounds` is None. It counts rows if `most` is above 1, or if `bounds` is
+    "auto"; a private search then finds `most`. With a `column`, only rows count in which the column is not null, and
+    only users who have such a row. The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "count"
@@ -73,8 +73,8 @@ class Count(Statistic):
         """Return the measure (a number of each user) from which a search finds the bound on a user's rows in a group.
 
         The measure is the user's number of rows in the group where they have the most rows. The engine counts how many
-        users have each number. In that group a bound leaves out at least as many rows of the user as in any other
-        group.
+        users have each number of rows. That group is taken because a bound leaves out at least as many of the user's
+        rows there as in any other group.
         """
         from setwise.mechanisms.contribution_bound import MOST_ROWS
 

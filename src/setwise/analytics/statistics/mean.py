@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Mean(BoundedStatistic):
-    """The mean over users of each user's own mean of the column in a group, clipped to `low` .. `high`.
+    """The mean of a column in a group: over users, or, if `per_user` is given, over rows.
 
-    If `per_user` is not None, it is the mean over rows, each clipped. A user with more than `per_user` rows in a group
-    then has the weight of `per_user` rows that all have the user's own mean; a random choice of `per_user` rows gives
-    the same on average. `clip` holds the bounds and the rounding step, and is None until a search has found the bounds.
-    The class attributes are those of `Statistic`.
+    Over users, it is the mean of each user's own mean of the column, clipped to `low` .. `high`, so that every user
+    counts once. Over rows, each row's value is clipped to `low` .. `high`. A user with more than `per_user` rows in the
+    group then counts as `per_user` rows, each with the mean of the user's clipped values; on average this equals a
+    random choice of `per_user` of the rows. `clip` holds the bounds and the rounding step, and is None until a search
+    has found the bounds. The class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "mean"
@@ -79,8 +80,9 @@ class Mean(BoundedStatistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measure of a mean, that is the whole number that a user adds to a group.
 
-        It is the user's own mean minus the middle between the bounds, in rounding steps. With `per_user` it is
-        multiplied by the user's number of rows, but at most by `per_user`.
+        Without `per_user` it is the user's own mean minus the middle between the bounds, in rounding steps. With
+        `per_user` the mean is that of the user's clipped values, and the number is multiplied by the user's number of
+        rows, but at most by `per_user`.
         """
         return (
             Measure(

@@ -60,10 +60,10 @@ ROWS = "max_rows_contributed"
 class SqlFunction:
     """How SQL writes a statistic of a column as a function, such as AVG.
 
-    `bounds` is the name of the argument with the clipping bounds, and `missing` the text of the error if it is missing.
-    `takes_share` is True for functions such as PERCENTILE_CONT(column, share). `share` is the fixed share of a function
-    that stands for one quantile, such as PRIVATE_MAX, else None. `takes_rows` is True for statistics over rows: they
-    accept the named argument `ROWS`, the most rows of a user that count.
+    `bounds` is the name of the function's argument with the clipping bounds, and `missing` the text of the error if a
+    statement leaves this argument out. `takes_share` is True for functions such as PERCENTILE_CONT(column, share).
+    `share` is the fixed share of a function that stands for one quantile, such as PRIVATE_MAX, else None. `takes_rows`
+    is True for statistics over rows: they accept the named argument `ROWS`, the most rows of a user that count.
     """
 
     bounds: str
@@ -366,10 +366,11 @@ class ClipBounds:
 def read_bounds(
     low: Number | None, high: Number | None, step: Number | None, bounds: str | None, *, from_zero: bool = False
 ) -> ClipBounds | None:
-    """Return the clipping bounds and rounding step that the parameters state.
+    """Return the clipping bounds and the rounding step that the parameters `low`, `high`, `step` and `bounds` state.
 
-    None if `bounds` is "auto", which leaves `low`, `high` and `step` to a private search. A `step` may be at most high
-    - low, or for sums (`from_zero`) at most the larger absolute bound.
+    None if `bounds` is "auto", which leaves `low`, `high` and `step` to a private search; none of the three may then be
+    given. A `step` of None is chosen later. A given `step` may be at most high - low, or, if `from_zero` (for sums), at
+    most the larger absolute value of the two bounds.
     Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """
     if bounds == AUTO:

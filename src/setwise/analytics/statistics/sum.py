@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Sum(BoundedStatistic):
     """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
 
-    `low` is 0 if left out. `high`, if left out, is the bound that the dataset declares, or 1. `bounds` = "auto" leaves
-    both to a private search. Each user's sum is rounded to a multiple of `step`; if `step` is left out, it is 1 for a
-    column of integers, and a thousandth of high - low for other columns. `clip` holds the bounds and the step, and is
-    None until a search has found them; `has_high` says whether `high` was given. The class attributes are those of
-    `Statistic`.
+    If `low` is left out, it is 0. If `high` is left out, it is the bound that the dataset declares, or 1 if there is
+    none. `bounds` = "auto" leaves both to a private search. Each user's own sum is rounded to a multiple of `step`. If
+    `step` is left out, it is 1 for a column of integers, and a thousandth of high - low for other columns. `clip` holds
+    the bounds and the step, and is None until a search has found them; `has_high` says whether `high` was given. The
+    class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "sum"
@@ -71,15 +71,19 @@ class Sum(BoundedStatistic):
 
     @property
     def high(self) -> Fraction | None:
-        """The upper clipping bound of a user's own sum; None if it was left out, or until a search has found it."""
+        """The upper clipping bound of a user's own sum, in units of the column.
+
+        None if the question left `high` out, or if a search is still to find it.
+        """
         return None if self.clip is None or not self.has_high else self.clip.high
 
     @property
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by the sum; None otherwise.
 
-        Groups can be ranked if users add whole numbers of 0 or more. If a private search found the bounds, it is None
-        regardless of their values, so that the columns of the answer do not depend on these values.
+        Groups can be ranked if users add whole numbers of 0 or more: `low` is 0, `high` is whole and the step is 1. The
+        result is None for bounds that a private search found, whatever their values, so that the columns of the answer
+        do not depend on these values.
         """
         clip = self.clip
         if clip is None or clip.found or clip.low != 0 or clip.high.denominator != 1 or clip.known_step != 1:
@@ -94,9 +98,10 @@ class Sum(BoundedStatistic):
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
     def filled(self, per_item: int | None) -> Statistic:
-        """Return the sum with the dataset's upper bound `per_item`, unless the sum has bounds or a step of its own.
+        """Return the sum with the dataset's bound `per_item` as `high`, if the dataset has one and the sum may take it.
 
-        `per_item` is None if the dataset has no bound.
+        The sum takes it unless it has a `high`, a `low` other than 0 or a `step` of its own, or leaves its bounds to a
+        search. `per_item` is None if the dataset has no bound.
         """
         if self.clip is None or self.has_high or self.clip.low != 0 or self.clip.step is not None:
             return self

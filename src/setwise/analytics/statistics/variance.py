@@ -45,11 +45,11 @@ _SQL_FUNCTION = SqlFunction(
 class Variance(BoundedStatistic):
     """The variance of a column over rows, each clipped to `low` .. `high`, with at most `per_user` rows of each user.
 
-    A user with more rows in a group has the weight of `per_user` rows; a random choice of `per_user` of the rows gives
-    the same on average. If `per_user` is None, every user has the weight of one row. It is the population variance of
-    the rows that count, which is 1 - 1/n times the sample variance of n rows. `clip` holds the bounds, and is None
-    until a search has found them. `noun` is the name of the statistic for people; the other class attributes are those
-    of `Statistic`.
+    A user with more than `per_user` rows in a group keeps all values, but counts with the weight of `per_user` rows; on
+    average this equals a random choice of `per_user` of the rows. If `per_user` is None, every user has the weight of
+    one row. The result is the population variance of the rows that count, which is 1 - 1/n times the sample variance of
+    n rows. `clip` holds the bounds, and is None until a search has found them. `noun` is the name of the statistic for
+    people; the other class attributes are those of `Statistic`.
     """
 
     kind: ClassVar[str] = "variance"
@@ -100,10 +100,10 @@ class Variance(BoundedStatistic):
         return self.clipped.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the two measures that the engine sums over users: y, and 2 y^2 - 1, which has the same range as y.
+        """Return the two measures that the engine sums over users: of y, and of 2 y^2 - 1, whose range is the same.
 
-        y is the value of a row, scaled to -1 at the lower and 1 at the upper bound. A user adds the average over their
-        rows, times the number of rows, but at most times `per_user`.
+        y is the clipped value of a row, scaled to -1 at the lower and 1 at the upper bound. For each of the two, a user
+        adds its average over the user's rows, times the number of these rows, but at most times `per_user` (1 if None).
         """
         return tuple(
             Measure(

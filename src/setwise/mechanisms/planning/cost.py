@@ -65,17 +65,18 @@ def certified_price(
 
 
 def searched_price(uses: Iterable[Use], delta: float) -> float:
-    """Return a certified upper bound on the epsilon of `uses`, in any adaptive order, at `delta`.
+    """Return a certified upper bound on the epsilon of all `uses` together, in any adaptive order, at `delta`.
 
-    It is quicker than `certified_price`, which may be lower but is never higher.
+    It is quicker to compute than `certified_price`. The result is never below that of `certified_price`, and may be
+    above it.
     """
     return _search_price(merged(uses), delta).upper
 
 
 def estimated_price(uses: Iterable[Use], delta: float) -> float:
-    """Return approximately the epsilon of `uses`, in any adaptive order, at `delta`, which may be 0.
+    """Return approximately the epsilon of all `uses` together, in any adaptive order, at `delta`, which may be 0.
 
-    It is quick, but no promise.
+    It is quick to compute, but it is not certified: the true epsilon may be higher.
     """
     return estimated_epsilon(merged(uses), delta)
 

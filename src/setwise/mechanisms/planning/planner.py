@@ -160,9 +160,10 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
 
 
 def _check(bounds: Bounds, total: Total) -> None:
-    """Raise `InvalidParameter` if the query cannot be answered by any mechanism.
+    """Raise `InvalidParameter` if a budget or a bound is missing without which no mechanism can answer the query.
 
-    Private labels need a positive delta in the budget `total`, and either a contribution bound or a `k` in `bounds`.
+    Private labels need a positive delta in the budget `total`. A contribution bound, a public domain or a `k` is needed
+    in `bounds`.
     """
     is_unbounded = bounds.changeable is None and bounds.k is None
     if bounds.domain is None and total.delta == 0:
@@ -240,9 +241,9 @@ def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -
     """Return the expected error of `mechanism` for a query with these `bounds`, from parameters alone.
 
     `confidence` is the probability with which an interval holds and a ranking is right. The result is
-    `mechanism.preview`, except for a noisy histogram of which only the top k are shown. For that, the shortfall is by
-    how much a label's count must exceed another to be ranked above it. Over a known domain, the radius of intervals is
-    also larger, because the highest noisy counts were selected.
+    `mechanism.preview(confidence)`, unless the query is a top k and the mechanism is a noisy histogram, of which only
+    the k highest counts are shown. In that case `shortfall` is by how much a label's count must exceed another count to
+    be ranked above it. Over a known domain `radius` is then also larger, because the highest noisy counts are selected.
     """
     preview = mechanism.preview(confidence)
     match mechanism:
@@ -275,7 +276,8 @@ def _merit(preview: ErrorEstimate, total: Total) -> float:
 def reach_of(preview: ErrorEstimate) -> int:
     """Return by how much a label's count must exceed its rivals, or a threshold, for the label to be released reliably.
 
-    `preview` is the expected error of the release. The result is in units of a count.
+    The result is in units of a count. It is the larger one of `detectable` and `shortfall` in `preview`, the expected
+    error of the release.
     """
     return max(preview.detectable or 0, preview.shortfall or 0)
 

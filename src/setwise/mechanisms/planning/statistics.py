@@ -169,8 +169,9 @@ class _UnscaledPlan:
     def off(self, scale: float) -> float:
         """Return the error of this plan at noise scale `scale` as one number to compare plans by: smaller is better.
 
-        It is the sum of the logarithms of all errors: the lead that a group needs to be found, the errors of counts,
-        sums and means, and the rank errors of quantiles. A constant that all plans share is left out.
+        It is the sum of the logarithms of all errors: the lead that a group's count needs for the group to be found,
+        the errors of counts, sums and means, and the rank errors of quantiles. A summand that is the same for all plans
+        is left out.
         """
         total = 0.0
         if self.found is not None:

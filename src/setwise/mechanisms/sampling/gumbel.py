@@ -37,11 +37,14 @@ def float_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return certain lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
 
-    `shortfalls` are rate * (score - highest score), and `words` the leading 64 bits of uniform numbers V. With E =
-    -ln(1 - V), a noisy score changes by dV / ((1 - V) E) if V changes by dV. The middle of a word's interval is within
-    2^-65 of V, and its float is off by at most 2^-53 V (below `_NEAR_ONE`) or 2^-53 (1 - V) (above). A relative error
-    of 2^-50 is assumed for each float operation, many times its true error, and 2^-46 for the logarithm of a run's
-    weight. For V very close to 0 or 1 a bound is loose or infinite.
+    `shortfalls` are rate * (score - highest score), or, for a candidate that stands for a run of scores, that plus the
+    logarithm of the run's weight (`Runs`). `words` are the leading 64 bits of uniform numbers V.
+
+    A key was computed for the middle of all V that start with the word, which is within 2^-65 of the true V. Its float
+    is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V changes by dV, a noisy score
+    changes by dV / ((1 - V) E), with E = -ln(1 - V). Each float operation is taken to have a relative error of 2^-50,
+    which is many times its true error, and the logarithm of a run's weight to have one of 2^-46. For V very close to 0
+    or 1 a bound is loose or infinite.
     """
     near_one = words >= _NEAR_ONE
     below = (words + 0.5) * 2.0**-64
@@ -69,9 +72,9 @@ def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
 class Runs:
     """Candidates of a Gumbel draw that each stand for a run of evenly falling scores, and are picked as a whole.
 
-    Run i has lengths[i] scores, each slopes[i] below the one before. Its first score is the score of candidate i in the
-    draw. The run is picked in proportion to the sum of the weights of its scores: exp(rate * first score) times the sum
-    of exp(-rate * slope * j) over j below its length.
+    Run i has lengths[i] scores, each slopes[i] below the score before it. Its first score is the score of candidate i
+    in the draw. The weight of a run is the sum of exp(-rate * slope * j) over j below its length. The run is picked
+    with a probability proportional to exp(rate * first score) times this weight.
     """
 
     slopes: NDArray[np.int64]
@@ -80,8 +83,8 @@ class Runs:
     def float_logarithms(self, rate: float) -> NDArray[np.float64]:
         """Return the logarithm of each run's weight as a float, with an error of a few units in the last place.
 
-        A run stands for evenly falling scores, and its weight is the sum of exp(-rate * slope * j) over the places j of
-        its scores. If rate * slope has a relative error e, the logarithm changes by at most e, so errors do not grow.
+        The weight of a run of evenly falling scores is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the
+        run's length. If rate * slope has a relative error e, the logarithm changes by at most e, so errors do not grow.
         """
         falls = self.slopes * rate
         with np.errstate(invalid="ignore"):
@@ -91,7 +94,7 @@ class Runs:
     def logarithm(self, index: int, rate: Fraction, precision: int) -> FixedInterval:
         """Return certified bounds on the logarithm of the weight of the run with this `index`, at `precision` bits.
 
-        The weight is the sum of exp(-rate * slope * j) over the places j of the run.
+        The weight is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the run's length.
         """
         fall, length = rate * int(self.slopes[index]), int(self.lengths[index])
         if fall == 0:

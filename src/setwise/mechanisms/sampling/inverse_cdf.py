@@ -160,11 +160,12 @@ Law: TypeAlias = TwoSided | OneSided | RoundedGaussian
 class CutPoints:
     """The distribution function F of an integer law as a table: `floors[i]` is floor(F(smallest + i) 2^width).
 
-    `width` is the number of bits of the random words that are looked up in it. Every entry is certified, and entries do
-    not decrease.
+    `width` is the number of bits of the random words that are looked up in the table. Every entry is certified, and
+    entries do not decrease.
 
-    Ensures: for every x outside the table with 0 < F(x) < 1, floor(F(x) 2^width) is 0 or 2^width - 1, and an entry of
-    the table has the same value.
+    Ensures: the table leaves out only values x of the far tails, for which F(x) is 0 or 1, or floor(F(x) 2^width) is 0
+    or 2^width - 1. In the second case the table has another entry of that value, so that a word that does not decide
+    its draw always equals an entry.
     """
 
     smallest: int
@@ -222,8 +223,8 @@ def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
 def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
     """Return the table of a distribution function without its far tails; its entries are `floors`, from `smallest` on.
 
-    In the tails all entries are 0 or 2^width - 1. One entry of each value is kept, and a random word equal to it is
-    looked up in the table for longer words.
+    In the far tails all entries are 0 or 2^width - 1. Of each of these two values one entry is kept. A random word that
+    equals it does not decide the draw, which is then looked up in the table for longer words.
     """
     start = max(0, bisect_right(floors, 0) - 1)
     end = min(len(floors), bisect_left(floors, (1 << width) - 1) + 1)
