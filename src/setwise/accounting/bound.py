@@ -32,10 +32,10 @@ class Bound:
     lower ends of the bound's brackets; the lower ends of other bounds carry no information.
 
     Bounds are evaluated one after another until a bracket is narrow enough. The width at which to stop, relative to the
-    bracket's upper end, is `enough` unless it is None; otherwise it is `Effort.width` for a `preliminary` bound (a
-    quick one, which a better one follows) and `Effort.enough` for any other bound. `registered`, which only some bounds
-    of privacy filters have, is the pair (method, statement) that results name in place of `method` and `statement` if
-    all parameters of the uses are fixed in advance.
+    bracket's upper end, is `enough`. If `enough` is None, the width is `Effort.width` for a `preliminary` bound (a
+    quick bound that a better bound follows), and `Effort.enough` for any other bound. `registered`, which only some
+    bounds of privacy filters have, is the pair (method, statement) that results name in place of `method` and
+    `statement` if all parameters of the uses are fixed in advance.
     """
 
     method: str
@@ -115,10 +115,10 @@ def from_curve(
     """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
 
     Its bracket for the epsilon at a delta is found by inverting `curve`, and is at most `largest`, the largest privacy
-    loss given no outright failure. `failure` is a bracket for the probability of outright failure; a smaller delta is
-    refused with `Unattainable`. If `tight` is True, some analyst attains the lower ends of the brackets. `guess` maps a
-    delta to an estimate of its epsilon, where the inversion starts, which saves evaluations of a slow curve; None
-    starts at epsilon = 1.
+    loss given no outright failure. `failure` is a bracket for the probability of outright failure. The bound raises
+    `Unattainable` if it is asked for the epsilon at a delta below this probability. If `tight` is True, some analyst
+    attains the lower ends of the brackets. `guess` maps a delta to an estimate of its epsilon, where the inversion
+    starts, which saves evaluations of a slow curve; None starts at epsilon = 1.
     """
 
     def answer(target: Target, _: float | None) -> Bracket:
@@ -140,11 +140,11 @@ def evaluate_bounds(
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
     `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated in turn until the
-    intersection is narrow enough, relative to its upper end. Narrow enough means at most `width`. If `width` is None,
-    the last evaluated bound decides: at most its `enough`, or if that is None, `effort.width` for a preliminary bound
-    and `effort.enough` for any other.
+    intersection is narrow enough, relative to its upper end. Narrow enough means a relative width of at most `width`.
+    If `width` is None, the bound evaluated last decides the limit: its own `enough` if it has one, otherwise
+    `effort.width` if it is preliminary, and otherwise `effort.enough`.
 
-    Raises: `Unattainable`, as the first bound did, if every bound refuses the target.
+    Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """
     results: list[tuple[Bracket, Bound]] = []
     refusals: list[Unattainable] = []
@@ -166,7 +166,7 @@ def evaluate_bounds(
 def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
     """Return the intersection of the brackets in `results`, pairs of a bracket and the bound that gave it.
 
-    The lower ends of bounds that are not tight are ignored, because no analyst is known to attain them.
+    The lower end of a bound counts only if the bound is `tight`, because no analyst is known to attain the others.
     """
     upper = min(bracket.upper for bracket, _ in results)
     return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in results if bound.tight)])), upper)
@@ -200,10 +200,11 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return a bound that brackets the optimal delta and epsilon of the uses of `kinds` with fixed dominating pairs.
 
-    The bound holds whatever the analyst may decide on the fly: such uses act on privacy profiles as linear operators,
-    and linear operators of this kind commute, so the order does not matter. At most `most_atoms` different privacy
-    losses are enumerated; None allows as many as take about a second. If there are more, they are rounded to a lattice,
-    which adds at most the share `tolerance` of the variance of the total loss; None takes the default.
+    The bound holds for batch, ordered, set-wise and adaptive analysts alike, because such uses act on privacy profiles
+    as linear operators that commute. So their order does not matter. At most `most_atoms` different privacy losses are
+    enumerated; None allows as many as take about a second. If there are more, losses are rounded to a lattice; the
+    rounding adds to the variance of the total loss at most the share `tolerance` of this variance. A `tolerance` of
+    None takes the default.
     """
     from setwise.accounting.methods.exact import MOST_ATOMS, exact_linear, nearly_no_noise
 

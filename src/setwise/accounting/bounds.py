@@ -93,8 +93,8 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
     """Yield bounds that bracket the optimal delta or epsilon of uses that all have dominating pairs or bounded range.
 
     `kinds` are the classified uses, `interaction` says what the analyst may choose on the fly, and `effort` how narrow
-    a bracket must be. The bound is exact if there is a closed form; otherwise bounds are computed numerically, quick
-    ones first.
+    a bracket must be. If there is a closed form, it is the only bound. Otherwise bounds are computed numerically, quick
+    bounds first.
     """
     merged = _merged_integer_gaussians(kinds, interaction, effort)
     if merged is not None:
@@ -128,8 +128,8 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
     """Yield numerical bounds that bracket the optimal delta or epsilon under `interaction`: batch, ordered or set-wise.
 
     They cover bounded-range uses next to uses with fixed dominating pairs, all in `kinds`. Ordered and set-wise optima
-    are computed by recursion on a grid of epsilons, batches also by branch and bound. `effort` says how narrow a
-    bracket must be.
+    are computed by recursion on a grid of epsilons. Batches are bounded by such a recursion and by branch and bound.
+    `effort` says how narrow a bracket must be.
     """
     match interaction:
         case Interaction.ORDERED:
@@ -143,10 +143,12 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
     """Return the bound in which Gaussians replace many integer Gaussian mechanisms with different noise.
 
-    For the upper end, one Gaussian replaces them, with enough mu squared (sensitivity / sigma, squared) to dominate the
-    integer mechanisms in any order. For the lower end, each is replaced by a Gaussian with a little more noise.
-    `interaction` and `effort` are those of the whole composition. Returns None if `kinds` has at most
-    `CONFIG.most_integer_gaussians` kinds of integer Gaussians, or if the mu squared exceeds `LARGEST_WALLET`.
+    For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
+    it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
+    Gaussian with a little more noise. The other uses in `kinds` stay as they are. `interaction` says what the analyst
+    may choose on the fly, and `effort` how narrow a bracket must be. Returns None if `kinds` has at most
+    `CONFIG.most_integer_gaussians` different integer Gaussians, or if the mu squared of the one Gaussian exceeds
+    `LARGEST_WALLET`.
     """
     merged = [(known, count) for known, count in kinds.linear if isinstance(known, DiscreteGaussian)]
     if len(merged) <= CONFIG.most_integer_gaussians:
@@ -233,15 +235,18 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     `kinds` are the classified uses. The bounds are for a search, for example for the noise that meets a budget, which
     evaluates bounds many times. For the upper end of the first bound, one Gaussian replaces all bounded-range uses,
     which takes milliseconds. The upper end of the second is computed on a grid. The lower end of both is attained by an
-    analyst who does not adapt to earlier answers and uses the worst randomized responses. The grid computes lower
-    values of its own only if that lower end is not enough, which halves the work. The second bound is evaluated only if
-    the bracket of the first is wider than `effort.one_gaussian`, relative to its upper end.
+    analyst who does not adapt to earlier answers and uses the worst randomized responses. If `target` is an epsilon and
+    that lower end makes the bracket narrow enough, the grid computes no lower values, which halves the work. The second
+    bound is evaluated only if the bracket of the first is wider than `effort.one_gaussian`, relative to its upper end.
     """
     above = _all_in_one_gaussian(kinds)
 
     @cache
     def reached(target: Target) -> float:
-        """Return a lower bound on the delta or epsilon that `target` asks for: that of known randomized responses."""
+        """Return a lower bound on the delta or epsilon that `target` asks for; 0 if none is known.
+
+        It is the delta or epsilon of randomized responses that satisfy the bounded-range guarantees of the uses.
+        """
         return max((bound.answer(target, None).lower for bound in _worst_responses(kinds, target)), default=0.0)
 
     def by_one_gaussian(target: Target, width: float | None) -> Bracket:
@@ -282,11 +287,14 @@ def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarante
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
     """Return the bound in which one Gaussian replaces the bounded-range uses of small epsilon in `kinds`.
 
-    The Gaussian dominates these uses in any order, so this gives the upper end. The lower end is the delta (or epsilon)
-    of known mechanisms with the same guarantees, used as a batch (chosen up front). If `interaction` is set-wise (the
-    analyst chooses the order), the lower end may be raised to that of an analyst who first uses randomized responses
-    for the small epsilons, and then the bounded-range mechanisms of large epsilon in ascending order. `effort` says how
-    narrow a bracket must be.
+    The Gaussian dominates these uses in any order. So the upper end of the bracket is the delta or epsilon, whichever
+    the target asks for, of the composition with this Gaussian. The lower end is the delta or epsilon of known
+    mechanisms that satisfy the same guarantees and are chosen up front (a batch).
+
+    If `interaction` is set-wise (the analyst chooses the order), there may be a second lower bound, and the larger
+    lower bound is taken. The second lower bound is the delta or epsilon of an analyst who first uses randomized
+    responses in place of the bounded-range uses of small epsilon, and then the bounded-range uses of large epsilon, in
+    ascending order of epsilon. `effort` says how narrow a bracket must be.
     """
     from setwise.accounting.methods import gaussian_majorant
     from setwise.accounting.wallet import gaussian_of
@@ -296,7 +304,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on linear uses followed by the bounded-range uses in `stages`.
 
-        Linear uses have fixed dominating pairs: here those of the whole composition, and in addition those in `others`.
+        Linear uses are uses with fixed dominating pairs: all linear uses of the composition, and the uses in `others`.
         Each stage is a tuple of (epsilon, count) groups, which are used in any order within the stage.
         """
         merged = replace(classify([*linear, *others]), failed=kinds.failed)
@@ -336,7 +344,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
         `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
         bounded-range uses into small epsilons (replaced by one Gaussian) and large ones (on a grid). If the bracket is
-        wide, a further split with more uses on the grid is tried, but not for a batch.
+        wide, one more split with more uses on the grid is tried. This is not done for a batch, which has a tighter
+        bound of its own, nor if `effort.pricing` is False.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -436,7 +445,8 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     """Return the optimal delta, as a function of epsilon, of all uses of `kinds` chosen as a batch up front.
 
     The closed form needs bounded-range uses of a single epsilon; all other uses must be pure DP, and their epsilons
-    must be multiples of half that epsilon. None if there is no closed form, or if it has too many terms.
+    must be multiples of half that epsilon. The result is None if these conditions do not hold, or if the closed form
+    has too many terms.
     """
     from setwise.accounting.methods.closed_forms import BatchBoundedRange, shared_offset
 
@@ -453,8 +463,8 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs, the classified uses `kinds`.
 
-    They are for batches without a closed form: several bounded-range epsilons, or other losses that are not multiples
-    of one unit. `effort` says how narrow a bracket must be.
+    They are for batches without a closed form. Such a batch has several bounded-range epsilons, or its other uses have
+    losses that are not multiples of one unit. `effort` says how narrow a bracket must be.
     """
     from setwise.accounting.methods import batch_mixture
 
@@ -485,8 +495,8 @@ def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statem
 def _only_for_width(bound: Bound) -> Bound:
     """Return `bound` changed so that it raises `Unattainable` unless the caller asks for a width of the bracket.
 
-    The bound is slow and usually wider than the bounds evaluated before it, so it is worth its time only if the caller
-    wants a narrower bracket than they gave.
+    `bound` is slow, and its brackets are usually wider than the brackets of the bounds evaluated before it. So it is
+    worth its time only if the caller asks for a narrower bracket.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -581,9 +591,9 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield a lower bound in which bounded-range uses are the randomized responses that are worst at `target`.
 
     `kinds` are the classified uses, and `target` asks for a delta or an epsilon. A randomized response has the losses t
-    and t - epsilon. Its t is the worst one if delta falls with the overall epsilon x like exp(-tilt x), where the tilt
-    is the estimated rate at which delta falls near `target`. Yields nothing if some use has neither a dominating pair
-    nor bounded range.
+    and t - epsilon. The tilt is the estimated rate at which log delta falls with the overall epsilon x near `target`.
+    Each t is the one that is worst if delta falls like exp(-tilt x). Yields nothing if some use has neither a
+    dominating pair nor bounded range.
     """
     if not kinds.ranges or kinds.classes:
         return
@@ -601,13 +611,15 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield lower bounds in which the uses of one zCDP guarantee have the worst privacy losses with two values.
+    """Yield lower bounds in which the uses of one zCDP guarantee have the worst privacy loss with two values.
 
-    That guarantee is the zCDP guarantee in `kinds` with the largest count times rho; other guarantees without a
-    dominating pair are replaced by known examples. The two values are chosen so that delta at one overall epsilon x is
-    largest. If `target` asks for the delta at an epsilon, x is that epsilon. If it asks for the epsilon at a delta,
-    several x are tried: first the epsilon that zCDP promises at this delta, then each time the epsilon that the last
-    two values reached.
+    This guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
+    dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at some overall
+    epsilon x is largest. If `target` asks for the delta at an epsilon, x is this epsilon. If `target` asks for the
+    epsilon at a delta, there are several rounds, with one bound each. In the first round x is the epsilon that zCDP
+    promises at this delta; in each later round x is the epsilon at this delta of the loss found in the round before.
+    Nothing is yielded if `kinds` has no zCDP guarantee, if some use in `kinds` has bounded range, if the parameters of
+    the guarantee are out of range, or if the search would take too long.
     """
     from setwise.accounting.methods.concentrated_laws import best_high
 

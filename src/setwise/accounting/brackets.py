@@ -281,8 +281,9 @@ def crossing(
     """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
 
     With `keep_left` the point is just left of the crossing (height > 0), otherwise just right (height <= 0). The search
-    ends when the crossing is known to the relative accuracy `near` or to a few floats, or when the height at the point
-    is within `CONFIG.close` of 0.
+    narrows an interval that contains the crossing. It ends when the length of the interval is at most `near` times its
+    right end, or a few units in the last place of the right end, or when the height at the point is within
+    `CONFIG.close` of 0. If `keep_left` and the height is still positive at `right`, `right` is returned.
     """
     f_left, f_right = height(left), height(right)
     if keep_left and f_right > 0.0:
@@ -365,11 +366,11 @@ class Effort:
     """How narrow a certified bracket should be, and how much work may be spent on it.
 
     Widths are relative to the upper end. `width` is the width that computations on a grid aim for if the caller asks
-    for no width. Once a bracket is no wider than `enough`, no further bound for the same interaction is computed to
-    tighten it. `progress` is called with the share of work done. If `pricing` is False, an upper bound for
-    bounded-range uses of many different epsilons, which takes seconds, is left out. `one_gaussian` is for many
-    bounded-range uses of one epsilon: if the quick bound by one Gaussian has a bracket no wider than this, the grid is
-    skipped; 0 never skips it. `tolerance` is the variance that rounding losses to a lattice may add, as a share of the
+    for no width. Bounds for one interaction are computed until the bracket is no wider than `enough`. `progress` is
+    called with the share of work done. If `pricing` is False, an upper bound for bounded-range uses of many different
+    epsilons, which takes seconds, is left out. `one_gaussian` is a width for many bounded-range uses of one epsilon: if
+    the quick bound by one Gaussian has a bracket no wider than `one_gaussian`, no bound is computed on a grid; with 0
+    the grid is always used. `tolerance` is the variance that rounding losses to a lattice may add, as a share of the
     variance of the total loss; None takes the default.
     """
 
@@ -413,8 +414,8 @@ class CertifiedBound:
     def to_dict(self, *, epsilon: float | None = None, delta: float | None = None) -> "CompositionRecord":
         """Return the composition as a JSON object with brackets of epsilon and delta, the method and its proof.
 
-        Give exactly one of `epsilon` and `delta`, the number that the caller fixed; its bracket has equal ends. The
-        bracket of the other one is this bound.
+        Give exactly one of `epsilon` and `delta`: the number that the caller fixed. In the JSON object, both ends of
+        its bracket are this number. The bracket of the other number is [`lower`, `upper`] of this bound.
         """
         bracket: BracketRecord = {"lower": self.lower, "upper": self.upper}
         return {

@@ -103,10 +103,12 @@ class _Target:
     certified: dict[float, CertifiedBound] = field(default_factory=dict)
 
     def excess(self, value: float) -> tuple[float, float]:
-        """Return log(certified delta / wanted delta) at `value` of the free parameter, and the width of its bracket.
+        """Return log(d / wanted delta) at `value` of the free parameter, and how uncertain this number is.
 
-        The width is the logarithm of the ratio of the upper to the lower end of the delta bracket. The first number is
-        at most 0 if `value` meets the target, and `CONFIG.out_of_reach` if the composition is refused.
+        [c, d] is the certified bracket for the delta of the planned uses. The first number is at most 0 if `value`
+        meets the target. The second number is log(d / c), the width of the bracket on the logarithmic scale. If no
+        bound on delta can be computed, the result is (`CONFIG.out_of_reach`, 0), so that `value` counts as violating
+        the target.
         """
         try:
             bound = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
@@ -199,11 +201,13 @@ def _search(
     """Return a point between `worst` and `best` whose delta just meets the wanted delta; None if even `best` does not.
 
     A point is the logarithm of a plan's free parameter or, if `spacing` is 1, a number of uses. `excess` maps a point
-    to log(delta / wanted delta), which is at most 0 at a good point, and to the width of the bracket of that number.
-    The search starts at `start`, near which the excess changes by about `rate` per unit. It ends at a good point p if a
-    better point cannot be told from p: because the excess of p is within the width of its bracket from 0, or because a
-    bad point is at most `spacing` away. For numbers of uses, the first condition is that the bracket is narrow enough
-    to show that one more use would be too much.
+    to two numbers: log(delta / wanted delta), which is at most 0 at a good point, and the width of the bracket of this
+    logarithm. The search starts at `start`, near which the excess changes by about `rate` per unit.
+
+    The search returns a good point p if a bad point is at most `spacing` away. It also ends at p if further steps could
+    not show that a better point exists. For logarithms this is so if the excess of p is no further below 0 than the
+    width of its bracket. For numbers of uses it is so if the bracket is narrow enough to show that one more use would
+    be too much.
     """
     whole = spacing == 1.0
     left, right = min(worst, best), max(worst, best)

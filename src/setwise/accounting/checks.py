@@ -62,7 +62,7 @@ def check_number(name: str, value: object) -> float:
 
 
 def check_within(name: str, value: object, smallest: float, largest: float) -> float:
-    """Return `value` as a float; raise `InvalidParameter` unless it lies between `smallest` and `largest`.
+    """Return `value` as a float; raise `InvalidParameter` unless it lies in [`smallest`, `largest`].
 
     `name` is the parameter's name for the error message.
     """
@@ -75,7 +75,9 @@ def check_within(name: str, value: object, smallest: float, largest: float) -> f
 
 
 def limit_text(limit: float) -> str:
-    """Return a limit as text with six significant digits, or with all digits if six would state another limit.
+    """Return `limit` as text: with six significant digits if they agree with it to nine digits, else with all digits.
+
+    The text of a limit that was widened a little for rounding errors is then the round number that people know.
 
     >>> limit_text(500 * (1 + 1e-12)), limit_text(246913.578)
     ('500', '246913.578')

@@ -35,15 +35,17 @@ class ClassifiedUses:
         return any_fails(self.failed)
 
     def pure_epsilons(self) -> list[float] | None:
-        """Return the distinct epsilons of the uses with fixed dominating pairs; None if one of these is not pure DP."""
+        """Return the distinct epsilons of the uses in `linear` if all of these uses are pure DP, and None otherwise."""
         epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
         return epsilons if len(epsilons) == len(self.linear) else None
 
 
 def classify(uses: Sequence[Use]) -> ClassifiedUses:
-    """Return `uses` sorted into linear, bounded-range and other uses, with equal ones and all Gaussians merged.
+    """Return `uses` sorted into linear, bounded-range and other uses.
 
-    Probabilities of outright failure are split off. Linear uses are those with a fixed dominating pair.
+    Linear uses are uses with a fixed dominating pair. Equal linear uses, and bounded-range uses of equal epsilon, have
+    their counts added up, and all Gaussian uses become one equivalent Gaussian. Probabilities of outright failure are
+    listed separately, in `failed`.
     """
     linear: dict[KnownNoise, int] = {}
     ranges: dict[float, int] = {}

@@ -117,9 +117,9 @@ class Composition:
     def quick_epsilon(self, delta: float) -> CertifiedBound:
         """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
 
-        It is not tightened by bounds for other interactions (what else an analyst might decide on the fly), which takes
-        time and could only lower its upper end; `compared_epsilon` does that. With hundreds of equal bounded-range
-        uses, its upper end may exceed that of `epsilon(delta)` by up to the share `_ONE_GAUSSIAN`.
+        To save time, the bracket is not tightened by bounds for other interactions; `compared_epsilon` does that. An
+        interaction is what the analyst may decide on the fly. With hundreds of equal bounded-range uses, the upper end
+        may exceed the upper end of `epsilon(delta)` by up to the share `_ONE_GAUSSIAN`.
         """
         effort = Effort(progress=self.progress, one_gaussian=_ONE_GAUSSIAN, tolerance=_SEARCH_TOLERANCE)
         return self._best(Target("epsilon", check_delta(delta)), None, effort)
@@ -137,9 +137,9 @@ class Composition:
         """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide on the fly. The upper end for a stronger interaction, and the
-        lower end for a weaker one, hold for this composition too. The upper end of the result exceeds the upper end of
-        `epsilon(delta)` by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one Gaussian, and
-        otherwise by at most 0.005%.
+        lower end for a weaker one, hold for this composition too. The upper end of the result is close to the upper end
+        of `epsilon(delta)`: it exceeds that by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one
+        Gaussian, and by at most 0.005% otherwise.
         """
         return self._tighten(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
@@ -163,10 +163,10 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
 
-        The optimal delta (or epsilon) of a set of uses is at least that of each subset. But each computed upper end
-        exceeds its optimum by the error of its own grid, so without this step a further use that adds less than that
-        error could lower the upper end. The subsets leave out the smallest kinds of uses (see
-        `_sets_without_small_kinds`). `target` says which delta or epsilon `bound` is about.
+        `target` asks for a delta or an epsilon. Its optimum for a set of uses is at least its optimum for each subset.
+        But every computed upper end exceeds its optimum by a grid error. If a further use adds less than this error,
+        the upper end of the larger set could be below the upper end of the subset; this step prevents that. The subsets
+        leave out the smallest kinds of uses (see `_sets_without_small_kinds`).
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -189,8 +189,8 @@ class Composition:
         is used if it is quick to compute. `target` says which delta or epsilon is bounded, and `effort` how much work
         may be done.
 
-        The lower end of `bound` is lowered to that of a stronger interaction if it is above it, so that results never
-        show a weaker analyst learning more than a stronger one.
+        The lower end of `bound` is also lowered to the lower end of each stronger interaction up to set-wise, if that
+        is smaller. Otherwise results could show that a weaker analyst learns more than a stronger one.
         """
         if bound.width <= _EXACT * bound.upper:
             return bound
@@ -232,10 +232,12 @@ class Composition:
     ) -> CertifiedBound:
         """Return `weaker`, the bound of this composition, with its upper end lowered to that of a stronger interaction.
 
-        A stronger interaction, `other`, lets the analyst decide more on the fly, so its upper end holds for this
-        composition too; it is used if it is smaller. The lower end of `weaker` is lowered to that of `other` if it was
-        above, so that results never show a weaker analyst learning more. `weaker` is returned unchanged if `target` (a
-        delta or an epsilon) has no bound under `other`. `effort` says how narrow the bracket under `other` must be.
+        The stronger interaction `other` lets the analyst decide more on the fly, so its upper end holds for this
+        composition too; it is used if it is smaller. If the lower end under `other` is smaller than the lower end of
+        `weaker`, it is used too, so that results never show a weaker analyst learning more. (The lower end stays if
+        `other` is adaptive or some use has neither a dominating pair nor bounded range, because the lower end under
+        `other` then says little.) `weaker` is returned unchanged if `target` (a delta or an epsilon) has no bound under
+        `other`. `effort` says how narrow the bracket under `other` must be.
         """
         try:
             stronger, bound = self._certify(other, target, None, effort)
@@ -274,7 +276,7 @@ class Composition:
         """Return the bound for `target` under this composition's interaction, not compared with other interactions.
 
         `target` asks for a delta or an epsilon. If the bracket is wider than `effort.enough`, its lower end is raised
-        to the delta (or epsilon) of known mechanisms with the same guarantees.
+        to the delta or epsilon, whichever `target` asks for, of known mechanisms with the same guarantees.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
@@ -292,11 +294,12 @@ class Composition:
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
-        """Return a lower bound on the delta or epsilon of `target` from the uses that are neither zCDP nor CDP.
+        """Return a lower bound on the delta or epsilon of `target` from the uses whose optimum is known.
 
-        For these uses the optimum is known. Fewer uses reveal less, so the lower end of their bracket is a lower bound
-        for all uses. The result is 0 if all uses are zCDP or CDP, or if none is. `effort` says how narrow the bracket
-        must be.
+        These are the uses with a dominating pair or bounded range. Leaving uses out reveals less, so the lower end of
+        the bracket for these uses is a lower bound for all uses. `effort` says how narrow the bracket must be. The
+        result is 0 if there are no such uses, if the bracket cannot be computed, or if all uses are such uses (the
+        caller then has their bracket already).
         """
         known = tuple(use for use in self.uses if not _classify((use,)).classes)
         if not known or len(known) == len(self.uses):
@@ -325,10 +328,10 @@ class Composition:
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
     """Yield `uses` without the smallest kind of use, then without the two smallest kinds, and so on.
 
-    A kind is all uses with the same guarantee. The size of a kind is the sum of the rho in the zCDP of its uses (plus
-    xi, if positive); kinds of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are
-    yielded, and the kinds left out have together at most the share `_SMALL_SHARE` of the sum of all sizes. Uses that do
-    nothing but fail with some probability stay in every set.
+    A kind is all uses with the same guarantee. Every guarantee implies (xi, rho)-zCDP for some xi and rho. The size of
+    a kind is its number of uses times rho + max(xi, 0). Kinds of equal size are ordered by the text of the guarantee.
+    At most `_MOST_PARTS` sets are yielded, and the kinds left out have together at most the share `_SMALL_SHARE` of the
+    sum of all sizes. Uses that reveal nothing unless they fail outright have no size and stay in every set.
     """
     sizes: dict[Guarantee, float] = {}
     for use in uses:

@@ -12,7 +12,7 @@ from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, Pure
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
-    """Return an upper bound on log delta at `epsilon` for (xi, rho)-zCDP, from the Renyi divergence of one order.
+    """Return log delta, rounded up, where delta is what (xi, rho)-zCDP implies at `epsilon` by one Renyi order.
 
     The order is alpha = 1 + `order_less_one`.
     """
@@ -41,9 +41,9 @@ def best_order(xi: float, rho: float, epsilon: float) -> float:
 
 
 def optimised_delta(xi: float, rho: float, epsilon: float) -> Bracket:
-    """Return [0, delta] with the smallest delta that (xi, rho)-zCDP implies at `epsilon`.
+    """Return the bracket [0, d], where d is the smallest delta that (xi, rho)-zCDP implies at `epsilon`.
 
-    It is the smallest over the orders alpha > 1 of the Renyi divergence, rounded up.
+    Every order alpha > 1 of the Renyi divergence implies a delta; d is the smallest of them, rounded up.
 
     Theorem: CanonneKaSt20, AsoodehLiCaKoSa20.
     """

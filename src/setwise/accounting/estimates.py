@@ -2,9 +2,10 @@
 
 The tail of the total privacy loss is estimated at its saddle point: delta is about exp(K(s) - s epsilon) divided by a
 factor of order one, where K(s) = log E[exp(s loss)] is the cumulant of the loss and K'(s) = epsilon. A bounded-range
-use has no fixed loss; the analyst is assumed to choose the loss with the largest K(s), and to gain by adapting about as
-much as by half a use. The estimate is within half a percent of the certified epsilon for most sets of uses, and within
-nine percent if a few bounded-range uses are nearly at their largest loss.
+use has no fixed loss; the analyst is assumed to choose the loss with the largest K(s). Adapting to earlier answers is
+assumed to have the effect of about half a further use. The estimate is within half a percent of the certified epsilon
+for most sets of uses, and within nine percent if there are only a few bounded-range uses and the epsilon is close to
+the sum of their largest losses.
 """
 
 import math

@@ -35,7 +35,7 @@ class Spent:
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, d], where d bounds the delta at `epsilon` of any interaction whose totals stay within these sums.
+        """Return [0, d], where d bounds the delta at `epsilon` of every interaction with at most these totals.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
@@ -65,9 +65,9 @@ def filter_parameters(uses: Sequence[Use]) -> Spent:
 class ZcdpFilter:
     """An overall (epsilon, delta) budget for uses whose parameters are chosen on the fly, accounted by zCDP.
 
-    The share `failure_share` of delta is set aside for outright failures (events in which everything may be revealed),
-    which approximate mechanisms have. At the other part of delta, the sum of the rhos of all uses must imply at most
-    epsilon.
+    Approximate mechanisms can fail outright (an event in which everything may be revealed). The sum of the failure
+    probabilities may be at most `failure_share` times delta. The sum of the rho of all uses must be so small that zCDP
+    implies (epsilon, (1 - `failure_share`) delta)-DP.
 
     >>> round(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget, 5)
     0.02294
@@ -84,9 +84,9 @@ class ZcdpFilter:
 
     @property
     def rho_budget(self) -> float:
-        """The largest sum of rho, rounded down, for which zCDP implies the filter's epsilon at a part of its delta.
+        """The largest sum of rho, rounded down, for which zCDP implies (epsilon, (1 - `failure_share`) delta)-DP.
 
-        That part is the share 1 - `failure_share`; the other share is set aside for outright failures.
+        The share `failure_share` of delta is set aside for outright failures.
         """
         delta = self.delta * (1.0 - self.failure_share)
         low, high = 0.0, self.epsilon
@@ -107,11 +107,12 @@ class ZcdpOdometer:
     """An upper bound on the privacy loss of all uses so far; with probability 1 - delta it holds at all times at once.
 
     Parameters of uses may be chosen on the fly; `spent` holds the sum of their rho. The bound is the smallest of
-    several linear functions of that sum, each of which is tightest at one level of rho and has a share of `delta`. The
-    levels are fixed in advance: without `most_rho` they double from `first_rho` on. With `most_rho`, the sum at which a
-    filter stops, they halve from `most_rho` downwards, and the levels near it have the largest shares. The share
-    `failure_share` of delta is set aside for outright failures (events in which everything may be revealed). Once their
-    probabilities exceed this share, nothing is promised.
+    several linear functions of this sum. Each function is tightest at one value of the sum, its level, and has a share
+    of `delta`. The levels are fixed in advance. If `most_rho` is None, the levels are `first_rho`, twice `first_rho`,
+    and so on. Otherwise `most_rho` is the sum at which a filter stops, and the levels are `most_rho`, half of it, and
+    so on. The first levels have the largest shares. The share `failure_share` of delta is set aside for outright
+    failures (events in which everything may be revealed). Once their probabilities exceed this share, nothing is
+    promised.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02

@@ -53,8 +53,9 @@ class Guarantee(ABC):
 
     A subclass describes one kind of guarantee; its fields are the parameters, in the order in which the notation writes
     them. `kind` and `example` say how the kind is written, as in "pure:0.1x25", and `words` how it is shown to people.
-    `calibrates` says whether a search may look for its noise or its epsilon, and `price_varies` whether its price in a
-    wallet is computed with functions that platforms round differently.
+    `calibrates` is "noise" or "epsilon" if a search may look for the smallest noise or the largest epsilon of the kind
+    that meets a budget, and None otherwise. `price_varies` says whether the price in a wallet is computed with
+    functions that platforms round differently.
     """
 
     __slots__ = ()
@@ -130,7 +131,7 @@ class Guarantee(ABC):
         """Return the price of one use that leaves `remaining` in a Gaussian wallet.
 
         A Gaussian wallet is a budget of mu squared, from which uses are paid; price and balance are in mu squared. The
-        less remains, the dearer a use may be. The probability of outright failure is not included. Infinite if no
+        price may be higher if less remains. The probability of outright failure is not included. Infinite if no
         dominating pair is known.
         """
         pure = self.pure()
@@ -145,7 +146,7 @@ class Guarantee(ABC):
         return self, 0.0
 
     def worst_known_example(self) -> "Guarantee | None":
-        """Return known noise that satisfies this guarantee and reveals as much as any known example; None without one.
+        """Return known noise that satisfies this guarantee and reveals much of what it allows; None if none is known.
 
         The delta of this noise is a lower bound on the delta that the guarantee alone can promise.
         """

@@ -64,8 +64,8 @@ class Menu:
     """A menu of mechanism uses, each with a cost in whole units, and a budget of units for uses chosen on the fly.
 
     `items` are the guarantees on the menu, each with the cost of one use. The chosen uses, in any order and number, are
-    together (`epsilon`, `delta`)-DP as long as their costs add up to at most `budget`. The query of a use must be fixed
-    by the time the use is charged.
+    together (`epsilon`, `delta`)-DP as long as their costs add up to at most `budget`. The analyst must fix the query
+    of a use before the use is charged.
 
     >>> menu = Menu.for_promise([PureDP(epsilon=0.1)], epsilon=2.0, delta=1e-6)
     >>> menu.most_uses(PureDP(epsilon=0.1))
@@ -135,7 +135,7 @@ def _menu_item(guarantee: Guarantee) -> MenuItem:
 
 
 def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
-    """Return whether every mechanism that satisfies `guarantee` also satisfies that of the menu `item`.
+    """Return whether every mechanism that satisfies `guarantee` also satisfies the guarantee of the menu `item`.
 
     If so, a use of `guarantee` may be charged the cost of the item.
 
@@ -221,8 +221,9 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
     """Return the operator that puts one use of the menu `item` before the uses of a privacy profile.
 
-    Its input is the profile (delta as a function of epsilon) of the later uses, its output that of all of them; both
-    are on a grid of epsilons with this `step`. The epsilon of the item is rounded up to a multiple of the step.
+    The operator takes the profile (delta as a function of epsilon) of the later uses, and returns the profile of the
+    item followed by the later uses. Both profiles are on a grid of epsilons with this `step`. The epsilon of the item
+    is rounded up to a multiple of the step.
     """
     cells = cells_up(item.epsilon, step)
     return (

@@ -46,8 +46,8 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
     """Return the bound that composes the Gaussian uses in `kinds` exactly and all other uses by zCDP.
 
-    None if there are no Gaussian uses, or if every other use has a dominating pair or bounded range, so that better
-    bounds exist.
+    Returns None if there are no Gaussian uses. Also returns None if every use has a dominating pair or bounded range,
+    because better bounds exist then.
     """
     from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
 
@@ -89,8 +89,9 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
 def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield the bounds of privacy filters, which also hold if the parameters of uses are chosen on the fly.
 
-    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it. Each
-    bound is that of a filter whose budget is exactly the sum over the uses in `kinds`.
+    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it. The
+    bounds here assume a budget that is exactly the sum that the uses in `kinds` need. A filter with this budget admits
+    all these uses, and its promise is the bound.
     """
     uses = kinds.uses
     from setwise.accounting.filters import filter_parameters

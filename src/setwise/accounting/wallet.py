@@ -38,9 +38,9 @@ class Wallet:
 
     `size` is the mu squared from which uses are paid: all uses together are no worse than one Gaussian mechanism of
     this mu squared. Probabilities of outright failure (an event in which everything may be revealed) may add up to
-    `failure_limit`. A use that `size` cannot pay for is still admitted as long as the largest losses of all uses, added
-    up as in basic composition, are at most `loss_limit`. The object holds the limits; the ledger keeps what remains of
-    them.
+    `failure_limit`. A use that `size` cannot pay for is still admitted if the sum of the largest privacy losses of all
+    uses, itself included, is at most `loss_limit` (basic composition). The object holds the limits; the ledger keeps
+    what remains of them.
 
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.size, 4), wallet.failure_limit
@@ -56,7 +56,7 @@ class Wallet:
         """Return a Gaussian wallet, a budget of mu^2 = `size`, from which nothing has been spent.
 
         `failure_limit` bounds the sum of failure probabilities. A use that the wallet cannot pay for is still admitted
-        as long as the largest losses of all uses add up to at most `loss_limit`.
+        if the largest privacy losses of all uses, itself included, add up to at most `loss_limit`.
 
         Raises: `InvalidParameter` unless `size` is positive and finite.
         """

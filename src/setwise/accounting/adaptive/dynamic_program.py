@@ -41,10 +41,10 @@ only."""
 class DrawConfig:
     """Constants of the dynamic program that maximises delta over the adaptive orders of bounded-range mechanisms.
 
-    A draw is one use of a bounded-range mechanism, chosen by the analyst from those that remain. An operator turns the
-    privacy profile (delta as a function of epsilon) of later mechanisms into that of a draw followed by them. Work is
-    the number of grid points of a profile times the number of times that an operator is applied. The constants limit
-    this work; the text below each of them says how.
+    A draw is one use of a bounded-range mechanism, chosen by the analyst from those that remain. An operator takes the
+    privacy profile (delta as a function of epsilon) of some mechanisms, and returns the profile of one draw followed by
+    these mechanisms. Work is the number of grid points of a profile times the number of times that an operator is
+    applied. The constants limit this work; the text below each of them says how.
     """
 
     most_states: int = 1_500
@@ -115,9 +115,9 @@ class DrawOrders:
     def steps(self) -> int:
         """Upper bound on how often the dynamic program over adaptive orders applies an operator to a privacy profile.
 
-        An operator turns the profile of later mechanisms into that of one more use followed by them, so this number
-        measures the work of the program. It is the number of states times the number of groups, or the number of uses
-        if there is only one group.
+        An operator takes the profile of some mechanisms and returns the profile of one use followed by these
+        mechanisms. So the number of applications measures the work of the program. With one group it is the number of
+        uses. With several groups it is the number of states (see `DrawOrders`) times the number of groups.
         """
         if self.prices:
             return self.total * len(self.groups)
@@ -184,8 +184,8 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
     """Return whether the exact largest delta over all adaptive orders of `groups` takes at most about `most_work`.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and the unit of work is one grid point in one application
-    of an operator. False also if the epsilons differ too much for one grid, or if there are too many vectors of
-    remaining counts, because then only an upper bound can be computed.
+    of an operator. The result is also False if the epsilons differ too much for one grid, or if there are too many
+    vectors of remaining counts. In these two cases only an upper bound on the largest delta can be computed.
     """
     epsilons = [epsilon for epsilon, _ in groups]
     if len(groups) > 1 and (
@@ -201,7 +201,8 @@ def quick_when_priced(groups: Sequence[Group]) -> bool:
 
     `groups` are bounded-range mechanisms as (epsilon, count). To save states, the bound may round epsilons up, and may
     keep only a weighted sum of the remaining counts (a sum of prices, see `DrawOrders`). Quick means that the estimated
-    work is at most `CONFIG.quick_priced_work` grid points.
+    work is at most `CONFIG.quick_priced_work`, where the unit of work is one grid point in one application of an
+    operator.
     """
     return grid_work(groups, CONFIG.most_priced_steps) <= CONFIG.quick_priced_work
 
@@ -260,13 +261,14 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return `groups` with a price for one use of each group, and a number that says how loose these prices are.
+    """Return `groups` with a price for one use of each group, and a bound that is smaller for better prices.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). With prices, the dynamic program allows any uses whose
-    prices add up to the total price of `groups`. The number is an upper bound on log E[exp(`tilt` L)], where L is the
-    total privacy loss of such uses; of the prices tried, which are positive integers, those with the smallest number
-    are returned. It is infinite if every choice of prices takes more than `CONFIG.most_priced_steps` operator
-    applications. A single group needs no prices.
+    `groups` are bounded-range mechanisms as (epsilon, count), and prices are positive integers. With prices, the
+    dynamic program allows every sequence of uses whose prices add up to the total price of `groups`. Let L be the total
+    privacy loss of such a sequence. The second result is an upper bound on log E[exp(`tilt` L)] over all these
+    sequences. Several choices of prices are tried, and the choice with the smallest bound is returned. If every choice
+    takes more than `CONFIG.most_priced_steps` operator applications, the returned groups are empty and the bound is
+    infinite. A single group gets no prices, because its uses have only one order.
     """
     gains = [draw_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
@@ -284,7 +286,7 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
 
 
 def draw_gain(epsilon: float, tilt: float) -> float:
-    """Return log E[exp(tilt L)], where L is the loss of the worst epsilon-bounded-range mechanism.
+    """Return log E[exp(tilt L)], where L is the privacy loss of the worst epsilon-bounded-range mechanism.
 
     Worst means that E[exp(tilt L)] is largest. If the privacy profile of later mechanisms falls with the overall
     epsilon x like exp(-tilt x), one use of an epsilon-bounded-range mechanism before them multiplies the profile by at
@@ -296,12 +298,12 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return the step of a grid of epsilons: at most the smallest of `epsilons` divided by `cells`.
+    """Return the step of a grid of epsilons: at most about the smallest of `epsilons` divided by `cells`.
 
-    The step may be up to `CONFIG.finer` times smaller than that. If some step in this range divides all `epsilons`, it
-    is returned. Otherwise the step is one for which rounding the epsilons up to multiples of it changes them little. If
-    rounding errors alone keep an epsilon from being a multiple of the step, the step is raised so that the computed
-    multiple is not below that epsilon.
+    The step may be up to `CONFIG.finer` times smaller than this quotient. If some step in this range divides all
+    `epsilons`, such a step is returned. Otherwise the step is chosen so that rounding each of `epsilons` up to a
+    multiple of the step changes it little. An epsilon that is a multiple of the step up to rounding errors must not be
+    understated; so the step is raised by a few units of rounding until the computed multiple is at least this epsilon.
     """
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
@@ -344,8 +346,10 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
 
     `draws` are the bounded-range mechanisms with the states of the dynamic program over orders, and `after` is the
     profile of the mechanisms used last. `band` says how many grid points a profile needs. `apply(operator, profile,
-    size)` returns the profile of one more mechanism followed by those of `profile`, with both bounds or only the upper
-    one. `progress` is called with 1.0 about once per use.
+    size)` returns, at `size` grid points, the profile of one more mechanism followed by the mechanisms of `profile`;
+    the caller chooses an `apply` that computes lower and upper bounds, or upper bounds only. With prices (see
+    `DrawOrders`) `apply` is not called, and only upper bounds are computed. `progress` is called with 1.0 about once
+    per use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -371,10 +375,11 @@ def _on_grid(epsilon: float, step: float) -> float:
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
     """Return the operator that puts an `epsilon`-bounded-range mechanism before the mechanisms of a privacy profile.
 
-    Its input is the profile of the mechanisms that follow, its output that of all of them; both are on a grid of
-    epsilons with this `step`. For the upper bound, the mechanism's epsilon is rounded up to a multiple of the step. For
-    the lower bound, the mechanism keeps its epsilon, and a profile that has to be read between grid points is read at
-    the next grid point on the right, where it is lower.
+    The operator takes the profile of the mechanisms that follow, and returns the profile of the bounded-range mechanism
+    and the mechanisms that follow. Both profiles are on a grid of epsilons with this `step`. For the upper bound, the
+    mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon,
+    and a profile that has to be read between grid points is read at the next grid point on the right, where it is
+    lower.
     """
     return BoundedRangeStep(epsilon, cells_up(epsilon, step), step)
 
@@ -383,8 +388,8 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     """Return the privacy profile of all uses of one group of equal bounded-range mechanisms, followed by `after`.
 
     `group` is (epsilon, count), `after` the profile of the mechanisms that follow, and `band` says how many grid points
-    a profile needs. `apply(operator, profile, size)` returns the profile of one more mechanism followed by those of
-    `profile`, and `progress` is called with 1.0 after each use.
+    a profile needs. `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism
+    followed by the mechanisms of `profile`, and `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -410,10 +415,10 @@ def _over_all_orders(
     """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `band` says how many grid points a profile needs. The
-    maximum is over exactly the possible orders. The computation goes backwards: after n rounds it holds, for every
-    vector of remaining counts that add up to n, the profile of these n uses followed by `after`. `apply(operator,
-    profile, size)` returns the profile of one more mechanism followed by those of `profile`, and `progress` is called
-    with 1.0 after each round.
+    profile is the largest over the possible orders, and no impossible order is allowed. The computation goes backwards:
+    after n rounds it holds, for every vector of remaining counts that add up to n, the profile of these n uses followed
+    by `after`. `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism
+    followed by the mechanisms of `profile`, and `progress` is called with 1.0 after each round.
     """
     operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)

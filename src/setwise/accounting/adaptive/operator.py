@@ -119,7 +119,7 @@ def nothing_to_come(step: float) -> Profile:
 class Band:
     """Decides how many grid points a privacy profile needs so that the final delta, at the epsilon `end`, is accurate.
 
-    The final profile is that of all mechanisms. Profiles of the mechanisms used last are computed on the way to it, on
+    The final profile is that of all mechanisms. On the way to it, profiles of only the last mechanisms are computed, on
     a grid of epsilons with this `step`. Beyond its last grid point a profile counts as constant, and this constant must
     be well below the final delta. `depth` is about -log of that delta, and `variance` is the variance of the privacy
     loss of all mechanisms. If `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0.
@@ -194,8 +194,9 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
     Tests compare `BoundedRangeStep` with this slow definition: the maximum of q_t f(x - t) + (1 - q_t) f(x + epsilon -
     t) over `points` + 1 values of t from 0 to epsilon. Here f is the privacy profile of the mechanisms that follow, and
     q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t. `read` returns f at an array of
-    epsilons. If `read` returns the upper bounds of a `Profile`, the result is a relative (epsilon / points)^2 or so
-    below the upper value of `BoundedRangeStep`; if it returns the lower bounds, the result is at least the lower value.
+    epsilons. If `read` returns the upper bounds of a `Profile`, the result is below the upper value of
+    `BoundedRangeStep` by a share of about (epsilon / points)^2; if it returns the lower bounds, the result is at least
+    the lower value.
     """
     t = np.linspace(0.0, epsilon, points + 1)
     keep = np.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -325,11 +326,11 @@ class BoundedRangeStep:
         return f
 
     def _upper(self, values: Floats, size: int) -> tuple[Floats, "Choices"]:
-        """Return upper bounds on the new privacy profile at `size` grid points, and the t that come near them.
+        """Return upper bounds on the new privacy profile at `size` grid points, and values of t for `_lower`.
 
         `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
         that of one bounded-range mechanism followed by these; at each grid point it is a supremum over the mechanism's
-        parameter t in [0, epsilon]. The lower bound tries only the t of the second result.
+        parameter t in [0, epsilon]. The second result has the t that come near it, for `_lower` to try.
         """
         cells = self.cells
         f = self._extend(values, size, float(values[-1]))
@@ -393,12 +394,12 @@ class BoundedRangeStep:
         supremum over t is attained in a cell p with t in [w_p, w_p + h], or at the edge of two cells where w jumps up
         by more than h. A block of cells whose w varies little is smooth. A triple (j, first, last) says that the smooth
         cells first, ..., last - 1 are tried with t in [j h, (j+1) h]: every cell of a block with every j that one of
-        them needs. A j too many does not overstate, because chords continued beyond their cell lie below f. An edge at
-        t = j' h is covered, because the cell after it is tried with j = j' - 1, and its maximum over all v is at least
-        the value at the edge. Cells of other blocks are rough: each is tried with three j from floor(w_p / h) on, and
-        edges where w rises by more than half a step with all j' between. The tail are the last cells, which read the
-        profile beyond the end of the grid, where it counts as constant and has a kink; their edges are tried with every
-        j'.
+        them needs. Trying too many j overstates nothing, because chords continued beyond their cell lie below f. An
+        edge at t = j' h is covered, because the cell after it is tried with j = j' - 1, and its maximum over all v is
+        at least the value at the edge. Cells of other blocks are rough: each is tried with three j from floor(w_p / h)
+        on, and edges where w rises by more than half a step with all j' between. The tail are the last cells, which
+        read the profile beyond the end of the grid, where it counts as constant and has a kink; their edges are tried
+        with every j'.
         """
         tail = omega.size - self.cells - 1
         block = CONFIG.block * self.cells
@@ -437,10 +438,10 @@ class BoundedRangeStep:
         """Raise the upper bounds `out` on the new privacy profile near the end of the grid.
 
         The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. Cells
-        from the index `tail` on are evaluated: each cell at the values of t near its own best one, and its left grid
-        point at every t. `terms` and `omega` are the constants of each cell. All values form one square table, so that
-        the work is a few array operations. Other t are not tried, because continuing chords of f that far would magnify
-        rounding errors where f is flat, as it is near the end of a grid.
+        from the index `tail` on are evaluated: each cell at the t near the best t of the cell, and its left grid point
+        at every t. `terms` and `omega` are the constants of each cell. All values form one square table, so that the
+        work is a few array operations. A cell is not evaluated at other t, because continuing its chord that far would
+        magnify rounding errors where f is flat, as near the end of a grid.
         """
         cells = self.cells
         square = terms.root[tail:, None] * self._root

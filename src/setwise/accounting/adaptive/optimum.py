@@ -90,9 +90,9 @@ class Optimum:
     A stage is a set of mechanism uses, which the analyst may use in any order; all uses of a stage have fixed
     dominating pairs, or all have bounded range. `failure` is a bracket for the probability that some mechanism fails
     outright (reveals everything). `effort` holds the default relative width of brackets and the progress callback.
-    `floor` is a known lower bound on the epsilon that the method `epsilon` will return, or None. With a `floor`, only
-    upper bounds are computed at first; lower bounds follow only if the bracket from `floor` to the upper bound is too
-    wide.
+    `floor` is a known lower bound on the epsilon that the method `epsilon` will return, or None. With a `floor`, the
+    first run computes only an upper bound. If the bracket from `floor` to this upper bound is too wide, further runs
+    compute lower bounds too.
 
     Requires: at least one bounded-range stage.
     Theorem: docs/optimal-composition.md; the paper's recursion for adaptive composition of unequal parameters
@@ -192,14 +192,14 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return the delta of an analyst who does not adapt, as a function of epsilon; None if it takes too long.
+        """Return the delta of an analyst who does not adapt, as a function of epsilon; None for other stages (below).
 
         The delta is a lower bound on the optimal delta, and a good one with many bounded-range uses, because adapting
         to earlier answers then gains little. The analyst uses randomized response with the same parameter t for all
         bounded-range mechanisms. A few t are tried, near the one that would be worst if privacy profiles fell with the
-        overall epsilon x like exp(-`tilt` x), and the t with the largest delta is taken. The function exists only if
-        there are at least `CONFIG.many_uses` bounded-range uses of one epsilon, all in the last stage, after at most
-        one stage of fixed dominating pairs whose losses can be enumerated.
+        overall epsilon x like exp(-`tilt` x), and the t with the largest delta is taken. The result is None unless the
+        last stage has at least `CONFIG.many_uses` bounded-range uses, all of one epsilon, and is the only stage or
+        follows a single stage of fixed dominating pairs whose losses can be enumerated.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
@@ -268,11 +268,11 @@ class Optimum:
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
-        """Return whether the upper bound is a maximum over the real orders of the bounded-range uses, and no others.
+        """Return whether the upper bound is a maximum over the possible orders of the bounded-range uses only.
 
-        It is not if some epsilon is rounded up, or if the states of the dynamic program are sums of prices (see
-        `DrawOrders`) instead of vectors of remaining counts. `tilt` is the rate at which privacy profiles are expected
-        to fall with the overall epsilon; prices are chosen for this rate.
+        Otherwise the upper bound is looser. This happens if some epsilon is rounded up, or if the states of the dynamic
+        program are sums of prices (see `DrawOrders`) instead of vectors of remaining counts. `tilt` is the rate at
+        which privacy profiles are expected to fall with the overall epsilon; prices are chosen for this rate.
         """
         return all(
             self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
@@ -353,10 +353,10 @@ class Optimum:
 
         `end` is the epsilon at which the result will be read, or infinity for all epsilons. `tilt` is the exponent of
         the weight exp(tilt L) that losses L get in convolutions. `parts` maps the groups (epsilon, count) of a
-        bounded-range stage to a list of `DrawOrders`, which the analyst uses one after another, in the reverse order of
-        the list. `apply(operator, profile, size)` returns the profile of one more mechanism followed by those of
-        `profile`. If the first stage has fixed dominating pairs, its loss distribution is kept beside the profile of
-        the later stages, because the whole is only read at single epsilons.
+        bounded-range stage to a list of `DrawOrders`; the analyst uses the last entry of the list first.
+        `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
+        the mechanisms of `profile`. If the first stage has fixed dominating pairs, its loss distribution is kept beside
+        the profile of the later stages, because delta is then computed only at the epsilons at which it is read.
         """
         variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
@@ -392,8 +392,7 @@ class _GridSolution:
 
     `upper` and `lower` are loss distributions of a first stage of fixed dominating pairs, for an upper and a lower
     bound on delta. If the first stage has bounded range, they have only the loss 0. `rest` is the privacy profile of
-    all stages that `upper` and `lower` do not cover, and `failure` is the bracket for the probability of outright
-    failure.
+    all other stages, and `failure` is the bracket for the probability of outright failure.
     """
 
     upper: Atoms

@@ -1,20 +1,20 @@
 """State machine that chooses ever finer grids until the bracket for an optimal delta or epsilon is narrow enough.
 
-No proof depends on it: a run on any grid gives a certified bracket, and the brackets of all runs are intersected. The
-last run decides the next:
+A run computes a certified bracket on one grid of epsilons. No proof depends on the choice of grids, because the
+brackets of all runs are intersected. A tilt is a number by which each privacy loss L gets the weight exp(tilt L) in
+sums; a tilt that does not suit lets rounding errors spoil the losses of the first stage. A run has stalled if it hardly
+narrowed the bracket. The last run decides the next:
 
     after a run                                       next run
     the bracket is as narrow as wanted                none: done
     no finite upper end: the grid was too short       same step, `lengthen` times as long
     the run computed no lower values                  same grid, with lower values
-    far too wide or stalled, untried tilts remain     same grid under less tilt: rounding spoilt the first stage
-    all tilts were tried                              finer grid under the tilt with the narrowest bracket
+    far too wide or stalled, untried tilts remain     same grid with a smaller tilt
+    all tilts were tried                              finer grid with the tilt that gave the narrowest bracket
     narrower than before                              as many cells as needed: the width falls with their square
     stalled, and the caller asked for a width         twice as many cells, `most_stalled` times in a row
-    stalled otherwise                                 none: the width is the rounding of unequal parameters
+    stalled otherwise                                 none: finer grids do not undo the rounding of unequal epsilons
     `most_runs` or the allowed work is reached        none
-
-A tilt is a weight exp(tilt L) on each privacy loss L, and a run has stalled if it hardly narrowed the bracket.
 """
 
 import math
@@ -82,8 +82,8 @@ class Trial:
     """Parameters of one run, on one grid of epsilons, of the recursion that computes the optimal delta.
 
     `cells` is the number of grid cells across the smallest epsilon of a mechanism, and `stretch` the length of the grid
-    relative to the default. `tilt_share` is the share of the full exponential tilt, the weight exp(tilt L) of each loss
-    L, that the run uses. With `upper_only` no lower values are computed, because a lower bound is already known.
+    relative to the default. The run gives each loss L the weight exp(tilt L), where the tilt is `tilt_share` times the
+    full tilt. With `upper_only` no lower values are computed, because a lower bound is already known.
     """
 
     cells: int
@@ -98,10 +98,10 @@ class Refinement:
 
     `best` is the intersection of all brackets so far. `wanted` is the width aimed for, relative to the upper end;
     `asked` is True if the caller asked for it, and False if it is a default. `exact` says that the upper bound is a
-    maximum over the real orders of the uses, so that a finer grid always helps. A tilt weights each privacy loss L by
-    exp(tilt L), and a run uses a share of the full tilt: `shares_left` are the shares not tried yet, and `share_widths`
-    maps the shares tried on the present grid to the relative widths of their brackets. `stalled_runs` is the number of
-    latest runs in a row that hardly narrowed the bracket.
+    maximum over the possible orders of the uses only, so that a finer grid always helps. A tilt weights each privacy
+    loss L by exp(tilt L), and a run uses a share of the full tilt: `shares_left` are the shares not tried yet, and
+    `share_widths` maps the shares tried on the present grid to the relative widths of their brackets. `stalled_runs` is
+    the number of latest runs in a row that hardly narrowed the bracket.
     """
 
     wanted: float
@@ -171,10 +171,10 @@ def refine(
 
     `width` is the width, relative to the upper end, that the caller asked for; None aims for the width `aim` and
     accepts a wider bracket. `work` maps a number of grid cells across the smallest epsilon to the estimated work of a
-    run. `exact` says that the upper bound is a maximum over the real orders of the uses, so that a finer grid always
-    helps. `tilted` says that the accuracy depends on the tilt (the weight exp(tilt L) on losses L), so that smaller
-    tilts are tried too. The relative width of the bracket of one run is about `sharpness` divided by its squared number
-    of cells. `floor` is a known lower bound on the result, or None.
+    run. `exact` says that the upper bound is a maximum over the possible orders of the uses only, so that a finer grid
+    always helps. `tilted` says that the accuracy depends on the tilt (the weight exp(tilt L) on losses L), so that
+    smaller tilts are tried too. The relative width of the bracket of one run is about `sharpness` divided by its
+    squared number of cells. `floor` is a known lower bound on the result, or None.
 
     Raises: `Unattainable` if `width` cannot be reached within the allowed work, or no run has a finite upper end.
     """

@@ -141,11 +141,11 @@ def losses(
     """Return two distributions of the privacy loss of a linear stage, for an upper and for a lower bound on delta.
 
     A linear stage consists of mechanisms with fixed dominating pairs. If it has at most `most` different losses, both
-    distributions are the exact one. Otherwise losses are rounded to a lattice, which adds at most the share `tolerance`
-    of the variance of the loss. Losses L are weighted by exp(`tilt` L) while they are convolved, so that probabilities
-    of losses that are likely under this weight are the most accurate. `grid` is the step of the grid on which privacy
-    profiles are stored, or None; if possible the lattice step divides it or is a multiple of it, so that profiles need
-    not be read between grid points.
+    distributions are the exact one. Otherwise losses are rounded to a lattice; the rounding adds to the variance of the
+    stage's loss at most the share `tolerance` of this variance. Losses L are weighted by exp(`tilt` L) while they are
+    convolved, so that probabilities of losses that are likely under this weight are the most accurate. `grid` is the
+    step of the grid on which privacy profiles are stored, or None; if possible the lattice step divides it or is a
+    multiple of it, so that profiles need not be read between grid points.
     """
     exact = enumerate_losses(stage.uses, most)
     if exact is not None:
@@ -187,8 +187,8 @@ def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
     A stage with more losses has them rounded to a lattice. An average reads the profile once per loss and grid point,
-    so the result is `CONFIG.most_reads` divided by the number of grid points. The number of grid points is the one that
-    `band` asks for if the total loss of the mechanisms has this `variance` and is at most `support`.
+    so the result is `CONFIG.most_reads` divided by the number of grid points. `band` decides the number of grid points
+    from the `variance` and the largest value `support` of the total loss of the mechanisms.
     """
     return int(CONFIG.most_reads / band.size(variance, support))
 
@@ -240,7 +240,7 @@ def _trim(atoms: Atoms) -> Atoms:
 def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
     """Return E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., where `read` evaluates f and L has the law `atoms`.
 
-    Each difference x - L is rounded by at most 8 units of rounding of |x| + |L|. If the losses form a lattice whose
+    The rounding error of each difference x - L is at most 8 * 2^-53 (|x| + |L|). If the losses form a lattice whose
     step divides h or is a multiple of h, many differences are equal, and f is read only once at each.
     """
     total = np.zeros_like(x)
@@ -262,8 +262,8 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
 def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
     """Return the distance between neighbouring losses in units of the grid step `grid`, or None if there is no lattice.
 
-    The distance is a whole number or one over a whole number. None means that `loss`, which is ascending, is not
-    equally spaced at such a distance, or has fewer than two different values.
+    The distance is a whole number or one over a whole number. `loss` is ascending. The result is None if its values are
+    not equally spaced at such a distance, or if it has fewer than two different values.
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None

@@ -48,8 +48,9 @@ class TwoPointLaw:
     """A privacy loss that takes the values `high` > 0 and `low` < 0. It is used only for lower bounds on delta.
 
     P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of
-    both outcomes, because the probabilities add up to 1 under P and under Q. Exchanging P and Q gives a different law,
-    so such a law must not stand for a mechanism in an upper bound.
+    both outcomes, because the probabilities add up to 1 under P and under Q. An upper bound on delta must hold for the
+    pair (P, Q) and for the pair (Q, P). Exchanging P and Q gives a different law, so a single law must not stand for a
+    mechanism in an upper bound.
     """
 
     high: float
@@ -169,7 +170,8 @@ def sum_equal_uses(known: KnownNoise, count: int) -> Loss | None:
 class _Sums:
     """A loss distribution: `mass` holds the probabilities of the losses top / unit, (top - step) / unit, and so on.
 
-    `top` and `step` are whole numbers, `unit` is any positive number, and `error` is the relative error of the masses.
+    `top` and `step` are whole numbers. `unit` is a positive number by which these whole numbers are divided to give
+    losses, and `error` is the relative error of each entry of `mass`.
     """
 
     top: int
@@ -207,8 +209,8 @@ def _sums(known: KnownNoise, count: int) -> _Sums | None:
 def loss_unit(known: KnownNoise) -> float:
     """Return the unit of the privacy loss of one use of the noise `known`: its atoms are whole multiples of the unit.
 
-    An atom is a loss of positive probability. The result is 0 for a loss without atoms, such as that of a Gaussian. The
-    two losses of a `TwoPointLaw` have no common unit; its larger loss is returned.
+    An atom is a loss of positive probability. The result is 0 for a loss without atoms, such as that of a Gaussian. A
+    `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
     """
     match known:
         case PureDP(epsilon=epsilon):
@@ -228,8 +230,9 @@ def loss_unit(known: KnownNoise) -> float:
 def on_lattice(known: KnownNoise, step: float) -> bool:
     """Return whether the atoms of the loss of the noise `known` should be points of a lattice with about this `step`.
 
-    An atom is a loss of positive probability; atoms on the lattice need no rounding. False for continuous losses, and
-    for atoms that are much closer together than the step.
+    An atom is a loss of positive probability; atoms on the lattice need no rounding. The result is False if the loss is
+    continuous, because there are no atoms, and if the atoms are much closer together than `step`, because then they are
+    treated like a continuous loss.
     """
     match known:
         case PureDP() | Laplace() | DiscreteLaplace() | TwoPointLaw():

@@ -76,11 +76,12 @@ class Window:
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     """Return the interval of total losses outside of which little probability remains when losses are tilted by `tilt`.
 
-    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice. With
-    `whole` False, the caller uses only losses from about the tilted mean upwards, and the transform is computed under
-    `tilt` alone. With `whole` True, the caller uses all losses: the interval also contains the bulk of the loss without
-    a tilt, and the transform is computed under smaller tilts too, because undoing a tilt magnifies rounding errors far
-    from the tilted mean.
+    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice. The
+    tilted mean is the mean of the total loss under these weights. If `whole` is False, the caller needs only losses
+    from about the tilted mean upwards, and the Fourier transform is computed under `tilt` alone. If `whole` is True,
+    the caller needs all losses. The interval then also contains the losses that are likely without a tilt. The
+    transform is then computed under half of `tilt` and under no tilt as well, because undoing a tilt magnifies rounding
+    errors far from the tilted mean.
     """
     height, mean, variance = saddle.at(tilt)
     ends = []
@@ -114,8 +115,9 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     most the true one, for a lower bound.
 
     Requires: all lattices have the same step.
-    Ensures: if `from_above`, the probability of sums right of the window is in `dropped` of the result. Probabilities
-    of infinite losses are not included; the caller must add them.
+    Ensures: if `from_above`, `dropped` of the result bounds the probability of sums above the window, and the first
+    entry includes a bound on the probability of sums below it. Probabilities of infinite losses are not included; the
+    caller must add them.
     Raises: `Unattainable` if the window has more than `CONFIG.largest_transform` lattice points.
     """
     step = parts[0].lattice.step
@@ -137,10 +139,10 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
         """Return Chernoff's bound on the probability that the sum S of all losses lies beyond an end of the window.
 
-        `end` is that end, as a loss. The bound is E[exp(`further` S)] exp(-`further` * `end`); any `further` is valid,
-        positive for the right end and negative for the left. With `tilt` and `height`, it bounds the tilted probability
-        instead, in which each value s of S is weighted by exp(tilt s - height). The result is 0 if `cut` is False,
-        because then no sum lies beyond this end.
+        `end` is that end, as a loss. The bound is E[exp(`further` S)] exp(-`further` * `end`); it holds for every
+        `further` > 0 at the right end, and for every `further` < 0 at the left end. With `tilt` and `height`, it bounds
+        the tilted probability instead, in which each value s of S is weighted by exp(tilt s - height). The result is 0
+        if `cut` is False, because then no sum lies beyond this end.
         """
         exponent = cumulant(parts, further) - height - (further - tilt) * end
         return math.exp(min(0.0, exponent)) * _CHERNOFF if cut else 0.0
@@ -217,8 +219,9 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
     """Return (values, charge, height, weight_error): the tilted distribution of the sum of the losses of `parts`.
 
     The probability of the sum x is exp(height - tilt x) times the entry of `values` for x. `values` has `size` entries,
-    for the lattice points from number `first` on. A Fourier transform is periodic, so the probability of a sum outside
-    of these points is wrapped around: it is added to the entry that is a multiple of `size` points away.
+    for the lattice points from number `first` on. A Fourier transform is periodic. So the probability of a sum x
+    outside of these points is not lost, but is added to the entry for the point that is a multiple of `size` lattice
+    steps away from x.
 
     Ensures: apart from wrapped probability, each entry of `values` has an absolute error of at most `charge`, and each
     probability computed from an entry has a further relative error of at most `weight_error`.

@@ -87,9 +87,10 @@ def common_unit(values: Sequence[float]) -> float | None:
 
 
 def common_step(values: Sequence[float], largest: float) -> float:
-    """Return a lattice step of at most `largest` that divides every one of `values`, if they have a common unit.
+    """Return a lattice step of at most `largest` of which `values` are whole multiples, if such a step exists.
 
-    If they have none, the step divides only the largest of `values`. If `values` is empty, the step is `largest`.
+    If `values` have no common unit (see `common_unit`), only the largest of them is a multiple of the step. If `values`
+    is empty, the step is `largest`.
     """
     if not values:
         return largest
@@ -379,11 +380,13 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 
 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
-    """Return the largest total loss in `masses` of `count` mechanisms that each have the loss `high` or `low`.
+    """Return the largest total privacy loss of `count` mechanisms to which `masses` assigns a probability.
 
-    `masses` has the probabilities of k, the number of mechanisms with the loss `low`, for k >= `masses.first`. If
-    `masses.first` is 0, the largest total is count * high, whose rounding error `LatticeTail` covers. Otherwise the
-    largest total is a difference of two large products that nearly cancel, so it is computed with fractions.
+    Each mechanism has the loss `high` or the loss `low`, with `high` > `low`. Let k be the number of mechanisms with
+    the loss `low`; `masses` holds the probabilities of k from `masses.first` on, and leaves smaller k out as
+    negligible. So the largest total is (count - k) high + k low with k = `masses.first`. For k = 0 it is the float
+    count * high, whose rounding error `LatticeTail` covers. For other k two large products nearly cancel, so the sum is
+    computed with fractions.
     """
     step = high - low
     return float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count

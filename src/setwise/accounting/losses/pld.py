@@ -91,8 +91,8 @@ class LatticeSum:
     `uses` are pairs (noise, count). `failure` is a bracket for the probability of an outright failure, an output that
     only one of two neighbouring tables can produce. `tolerance` is the variance that rounding to the lattice may add,
     as a share of the variance of the total loss. `grid` is the step of another grid, on which a caller stores privacy
-    profiles, or None if there is no such grid. If all losses are practically continuous, the lattice step then divides
-    `grid` or is a multiple of it, so that the caller need not interpolate.
+    profiles, or None if there is no such grid. If there is such a grid and all losses are practically continuous, the
+    lattice step divides `grid` or is a multiple of `grid`, so that the caller need not interpolate.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]
@@ -234,10 +234,11 @@ class LatticeSum:
     def _parts(self, step: float, view: Window, *, from_above: bool) -> list[EqualLosses]:
         """Return the losses of the uses rounded to a lattice of this `step`, one `EqualLosses` per entry of `uses`.
 
-        If `from_above`, the delta of each part is at least the true delta of its uses, and otherwise at most. `view` is
-        the window of total losses to compute. An `EqualLosses` is normally the loss of one use and the number of uses.
-        If no lattice contains all losses, it is, where possible, the exact sum of the losses of the equal uses: the sum
-        is rounded once, and not each use.
+        If `from_above`, the delta of each rounded loss is at least the true delta of its uses, and otherwise at most.
+        `view` is the window of total losses to compute. An `EqualLosses` is normally the rounded loss of one use, with
+        the number of uses as its count. If no lattice contains all losses, and the total loss of the equal uses can be
+        enumerated, it is instead the rounded total loss with the count 1. The rounding error then arises once, and not
+        once per use.
         """
         parts = []
         for known, count in self.uses:
@@ -252,12 +253,12 @@ class LatticeSum:
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the largest number of which all atoms are multiples; None if there is none.
+        """Return the largest number, the unit, of which all atoms are whole multiples; None if there is no useful one.
 
-        An atom is a loss of positive probability. A lattice with this step contains the atoms, so that they need not be
-        rounded. Infinite if every loss is practically continuous, because then no atom limits the step. None also if
-        the number is so much smaller than the step that the tolerance allows that the lattice would have too many
-        points.
+        An atom is a loss of positive probability. A lattice whose step is the unit contains all atoms, so that they
+        need not be rounded. A unit far smaller than the step that the tolerance allows is not useful, because a lattice
+        with such a small step would have too many points. The result is infinite if every loss is practically
+        continuous, because then no atom limits the step.
         """
         if any(isinstance(known, TwoPointLaw) for known, _ in self.uses):
             return None  # the two losses of such a law have no common unit
@@ -292,12 +293,17 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
 
-        The unit of a use is a number of which all its losses are multiples. If one step divides the units of all uses,
-        no loss with a unit is rounded; the step is then at most `coarser` times the largest step that the tolerance
-        allows. The upper bound on delta uses `coarser` = 1 and the lower bound a factor above 1, because no promise
-        depends on the lower bound. If no useful step divides all units, every loss is rounded; any `coarser` above 1
-        then selects a step `CONFIG.lower_finer` times smaller, because the lower bound rounds losses down, with an
-        error in proportion to the step.
+        The unit of a use is a number of which all losses of the use are multiples; continuous losses have no unit. The
+        upper bound on delta is computed with `coarser` = 1, the lower bound with a `coarser` above 1. There are two
+        cases:
+
+        If a useful step divides the units of all uses, losses with a unit are not rounded. The step is then at most
+        `coarser` times the largest step that the tolerance allows; it may be larger for the lower bound, because no
+        promise depends on the lower bound.
+
+        If no useful step divides all units, every loss is rounded. The step for the lower bound is then
+        `CONFIG.lower_finer` times smaller than the step for the upper bound, because the lower bound rounds losses
+        down, with an error in proportion to the step.
         """
         if self._common_unit() is None:
             rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)

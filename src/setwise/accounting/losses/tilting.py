@@ -270,7 +270,7 @@ class Saddle:
         """Return `tilt`, but at most the largest tilt that does not magnify rounding errors too far when it is undone.
 
         A tilt weights each loss L by exp(tilt L). The limit is `CONFIG.largest_moderate` divided by the standard
-        deviation of the total loss. Tilts that move the mean close to the largest possible loss would exceed it.
+        deviation of the total loss. A tilt that moves the mean close to the largest possible loss is above this limit.
         """
         return min(tilt, CONFIG.largest_moderate / math.sqrt(self._variance))
 
@@ -292,8 +292,8 @@ class Saddle:
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
 
-        The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection. The
-        largest useful tilt is returned if the condition is still true there.
+        The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection. If the
+        condition is still true at the largest useful tilt (`_largest`), this tilt is returned.
         """
         largest = self._largest
         high = min(max(guess, 1e-9), largest)
@@ -362,7 +362,8 @@ def _with_few_values(known: KnownNoise) -> KnownNoise:
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return the tilt at which the function `residual` is 0, by a few Newton steps from `tilt`.
 
-    `residual` maps a tilt to its value and to minus its derivative. None if the steps do not converge.
+    `residual` maps a tilt to a pair: the value of a function that should be 0, and minus the derivative of this
+    function. None if the steps do not converge.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

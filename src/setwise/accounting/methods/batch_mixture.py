@@ -107,8 +107,9 @@ class BatchMixture:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the batch's optimal delta is at most `delta`.
 
-        `width` is the wanted width of the bracket, relative to its upper end; None accepts any width. The upper end is
-        raised a few times until branch and bound certifies it; it is infinite if that never succeeds.
+        `width` is the wanted width of the bracket, relative to its upper end; None accepts any width. The upper end
+        starts as an estimate. It is raised until branch and bound certifies that delta is at most `delta` there. If
+        that fails several times, the upper end is infinite.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket is wider
         than `width`.
@@ -278,8 +279,9 @@ class _Responses:
 def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
     """Return the index of the group along which branch and bound should split a box of parameters.
 
-    A box has an interval of the randomized responses' parameter t for each of `groups`, from its entry in `first` to
-    that in `last`. The split is along the interval that adds most to the variance of the privacy loss.
+    A box has, for each of `groups`, an interval of the parameter t of its randomized responses: from the group's entry
+    in `first` to its entry in `last`. The split is along the interval that adds most to the variance of the privacy
+    loss.
     """
     added = [count * epsilon * (b - a) for (epsilon, count), a, b in zip(groups, first, last, strict=True)]
     return added.index(max(added))
@@ -288,8 +290,9 @@ def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
 def _usual_share(groups: Sequence[Group]) -> float:
     """Return the relative amount by which the upper bound on delta may exceed the best delta found.
 
-    It applies if the caller asks for no width, and depends only on the number of `groups`, which are bounded-range
-    mechanisms as (epsilon, count) with distinct epsilons.
+    Branch and bound stops once the excess is that small, if the caller asks for no width of the bracket. The amount
+    depends only on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with distinct
+    epsilons.
     """
     return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 
@@ -298,7 +301,7 @@ def _boxes(width: float | None) -> int:
     """Return how many boxes of parameters t branch and bound may split.
 
     A box has an interval of the randomized responses' parameter t for each group. The number is larger if the caller
-    asked for a `width` of the bracket; None means that the caller did not.
+    asked for a `width` of the bracket than if `width` is None.
     """
     return CONFIG.most_boxes if width is None else CONFIG.more_boxes * CONFIG.most_boxes
 

@@ -1,7 +1,9 @@
-"""Search for the worst batch: for each distinct epsilon, the parameter t of its randomized responses.
+"""Search for the batch with the largest delta: one parameter t for the bounded-range mechanisms of each epsilon.
 
-A batch is chosen up front, and worst means the largest delta. The search only proposes choices of t. The caller's
-function certifies the delta of each choice, so no proof depends on this search.
+In a batch all mechanisms are chosen up front. The worst epsilon-bounded-range mechanism is a randomized response with a
+parameter t between 0 and epsilon: it has two outcomes, with the privacy losses t and t - epsilon. Mechanisms of equal
+epsilon have the same t, so a choice is a tuple with one t for each distinct epsilon. The search only proposes choices.
+A function that the caller passes in returns the certified delta of each choice, so no proof depends on this search.
 """
 
 import itertools
@@ -22,9 +24,10 @@ Choice = tuple[float, ...]
 class BatchSearchConfig:
     """Constants of the search for the parameters t of the worst randomized responses in a batch.
 
-    A batch is chosen up front, and worst means the largest delta. Steps of t are shares of epsilon. An outcome is a
-    joint outcome of all bounded-range mechanisms, where of mechanisms with equal epsilon only the number that had each
-    outcome matters. No proof depends on the search; the text below each constant says what it decides.
+    A batch is chosen up front, and worst means the largest delta. The search changes t by steps, which are given as
+    shares of epsilon. Each response has two outcomes. An outcome of the batch says, for each distinct epsilon, how many
+    responses had the first of their two outcomes. No proof depends on the search; the text below each constant says
+    what it decides.
     """
 
     most_outcomes: int = 20_000
@@ -61,7 +64,8 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
     """Return approximately how many joint outcomes a batch has, without outcomes of negligible probability.
 
     `groups` are bounded-range mechanisms as (epsilon, count), each replaced by a randomized response with two outcomes.
-    Of a group, only the number of mechanisms that had each outcome counts, not which ones.
+    A joint outcome says, for each group, how many mechanisms had the first of the two outcomes, but not which
+    mechanisms.
     """
     return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
 
@@ -93,10 +97,10 @@ class BatchSearch:
         return max([usual, last, *self._scan()], key=lambda choice: self.at(choice, x).lower)
 
     def hill_climb(self, x: float, choice: Choice) -> Choice:
-        """Return parameters t of randomized responses with a larger delta than `choice`, found by climbing from it.
+        """Return parameters t of randomized responses with at least the delta of `choice`, found by climbing from it.
 
-        Delta is at the overall epsilon `x`, and there is one t per group of equal mechanisms. If the batch has too many
-        joint outcomes, `choice` is returned unchanged.
+        A choice has one t per group of equal mechanisms, and delta is at the overall epsilon `x`. The search moves one
+        t at a time, as long as delta rises. If the batch has too many joint outcomes, `choice` is returned unchanged.
         """
         if outcome_count(self.groups) > CONFIG.most_outcomes:
             return choice

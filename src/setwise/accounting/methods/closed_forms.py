@@ -167,18 +167,19 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x`, over the t that no call of `evaluate` has decided.
+        """Return an upper bound on delta at overall epsilon `x`, over the blocks of t that were not evaluated.
 
         t is the parameter that all randomized responses of the batch share. Its interval is cut into blocks, and the
-        block with the largest bound is split first. `points` are all t at which delta can have a local maximum. If few
-        of them are in a block, the block is decided by evaluating all of them with `evaluate`, which returns the
-        bracket for delta at one t and remembers it for the caller. `peak` is the best t found so far, and `floor` its
-        delta. Blocks whose bound is not above `floor` need not be split.
+        block with the largest bound is split first. `points` are all t at which delta can have a local maximum.
+        `evaluate` returns the bracket for delta at one t, and stores it for the caller. If few `points` are in a block,
+        `evaluate` is called with each of them, and the block is not part of the returned bound. `peak` is the best t
+        found so far, and `floor` its delta. The search ends when no block has a bound above the largest delta found;
+        the result is 0 if no block remains.
         """
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
-            """Add the block [a, b] of the parameter t to the heap, with an upper bound on delta over the block."""
+            """Add the block [a, b] of t to `blocks`, a heap of blocks sorted by their upper bounds on delta."""
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
 
         for a, b in self._first_blocks(peak):
@@ -269,7 +270,7 @@ class ThreeMechanisms:
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of the paper's lem:xyz: the share of delta in which the DP mechanism has the loss epsilon.
+        """Return x(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is epsilon.
 
         The formula is for t <= g <= t + epsilon, where `g` is the overall epsilon and `t` the parameter of the
         bounded-range mechanism that is used first; `y` is for larger t. The closed forms for delta are maxima and sums
@@ -279,7 +280,7 @@ class ThreeMechanisms:
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of the paper's lem:xyz: the share of delta in which the DP mechanism has the loss epsilon.
+        """Return y(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is epsilon.
 
         The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
         that is used first; `x` is for smaller t. The closed forms for delta are maxima and sums of x, y and z.
@@ -288,7 +289,7 @@ class ThreeMechanisms:
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of the paper's lem:xyz: the share of delta in which the DP mechanism has the loss -epsilon.
+        """Return z(t) of the paper's lem:xyz: the part of delta from outcomes in which the DP loss is -epsilon.
 
         The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
         that is used first. The closed forms for delta are maxima and sums of x, y and z.

@@ -104,8 +104,9 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
 def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     """Return approximately how low the lower value of a (xi, rho)-zCDP loss with two values can be.
 
-    `high` is its larger value. For every b > 0, zCDP bounds the probability of `high` by exp(q(b) - b high), where q(b)
-    = b (xi + rho) + rho b^2. The lower value is about minus the smallest of these bounds. The result is not certified.
+    `high` is the larger value of the loss. The lower value determines the probability of `high`, which zCDP limits: for
+    every b > 0 the probability is at most exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the
+    smallest of these limits. The result is about -p, and is found by bisection near -p. The result is not certified.
     Returns None if there is no such value in the range of floats.
     """
     order = max((high - xi - rho) / (2.0 * rho), 0.0)  # the b at which q(b) - b high is smallest
@@ -137,11 +138,11 @@ def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usua
     """
 
     def at(high: float) -> float:
-        """Return the number to maximise, for the loss with the values `high` and about the lowest that zCDP allows.
+        """Return `value` of the loss whose larger value is `high`; -infinity if zCDP allows no such loss.
 
-        The lower value is searched for without a proof, because this function only chooses `high`; `largest_law`
-        certifies the loss that is returned. The number is that of the function `value`, an argument of the enclosing
-        call, or -infinity if there is no such loss.
+        `value` is the function to maximise, an argument of the enclosing call. The lower value of the loss is about the
+        lowest that zCDP allows. It is not certified, because this function serves only to choose `high`; `largest_law`
+        certifies the loss that is returned in the end.
         """
         lower = _search_lower_loss(xi, rho, high)
         return -math.inf if lower is None else value(TwoPointLaw(high, lower))

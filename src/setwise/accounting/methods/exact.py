@@ -94,8 +94,9 @@ def exact_linear(
 ) -> ExactLinear | None:
     """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
 
-    One group of equal uses is kept in closed form: the Gaussian if there is one, otherwise the group with the most
-    losses. None if other noise is continuous or has too many losses, or if all other uses together have more than
+    A group is all uses of the same noise. One group is kept apart, so that its losses need not be multiplied out with
+    the others: the Gaussian if there is one, otherwise the group with the most losses. Returns None if any noise but
+    the Gaussian is continuous or has too many losses, or if the groups that are not kept apart have together more than
     `most` losses. `failure` is a bracket for the probability of outright failure.
 
     Requires: Gaussians are merged into one.
@@ -114,11 +115,11 @@ def exact_linear(
 
 
 def _values(group: tuple[KnownNoise, int]) -> float:
-    """Return about how many losses matter in the total loss of a `group` of equal uses, given as (noise, count).
+    """Return about how many values the total loss of a `group` of equal uses, given as (noise, count), can take.
 
-    Groups are sorted by this number, because the group with the most losses is kept in closed form. Uses of pure DP
-    with an epsilon below 1 count less, because their losses are close together. Infinite for noise whose losses cannot
-    be enumerated.
+    `exact_linear` sorts groups by this number, because it keeps the group with the most values apart. The number of
+    values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close together.
+    Infinite for noise whose losses cannot be enumerated.
     """
     known, count = group
     match known:

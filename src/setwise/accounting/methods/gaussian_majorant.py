@@ -73,10 +73,11 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     """Return a balance (mu squared), rounded up, with which a Gaussian wallet pays for all `draws` in any order.
 
     `draws` are pairs (guarantee, count). `levels` are the balances needed before each kind of use if the kinds are paid
-    for one after another; they only guide the choice of costs and of the table. Each kind b gets a cost k_b. Let e_b(x)
-    bound the price of a use b that takes the balance from x or more to x or less. Going backwards from an empty wallet,
-    a use b raises the potential Theta(v) = int_0^v min_b k_b / e_b(x) dx of the balance v by at most k_b. So Theta is
-    at most the sum of all costs, and the result is the v where Theta reaches that sum; infinite if no tabulated v does.
+    for one after another. They serve only to choose good costs k_b and the balances at which prices are tabulated. Each
+    kind b gets a cost k_b. Let e_b(x) bound the price of a use b that takes the balance from x or more to x or less.
+    Going backwards from an empty wallet, a use b raises the potential Theta(v) = int_0^v min_b k_b / e_b(x) dx of the
+    balance v by at most k_b. So Theta is at most the sum of all costs, and the result is the v where Theta reaches that
+    sum; infinite if no tabulated v does.
     """
     first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]
