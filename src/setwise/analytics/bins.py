@@ -117,7 +117,7 @@ class Group:
                 assert_never(self.bin)
 
     def labels(self, schema: Schema) -> Column:
-        """Return the `Column` (name and kind) of this group's labels: the column itself, or one of bin labels.
+        """Return a `Column` that describes this group's labels: the table's column, or the name and kind of its bins.
 
         Raises: `UnsuitableTable` if values of the column's kind cannot be put into these bins; `UnknownColumn` if
         `schema` has no such column.

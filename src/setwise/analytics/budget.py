@@ -93,11 +93,11 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 class Within:
     """A budget stated as an accuracy: the largest half-width `within` of the planned 95% intervals.
 
-    The half-width is in the unit of the statistic. For a mean it is the half-width in a group of 1,000 users; for a
-    quantile it is by how many users the rank of the released value may be off. The question spends the least epsilon
-    whose planned intervals are as narrow as that. `epsilon` is the most that may be spent, 1 if it is None. `delta` is
-    the question's delta, `counts` the noise of released counts, and `mechanism` the mechanism to take; None lets the
-    planner choose.
+    The question spends the least epsilon whose planned intervals have at most this half-width. The half-width is in the
+    unit of the statistic. For a mean it is the half-width in a group of 1,000 users; for a quantile it is the number of
+    users by which the rank of the released value may be off. `epsilon` is the most that may be spent, 1 if it is None.
+    `delta` is the question's delta, `counts` the noise of released counts, and `mechanism` the mechanism to take; None
+    lets the planner choose.
     """
 
     within: Fraction

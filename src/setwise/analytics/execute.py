@@ -116,13 +116,15 @@ def execute(
 ) -> tuple[str, bool]:
     """Charge the plan `planned`, run it and store its outcome; return (stored answer, whether it was stored before).
 
+    `payer` is charged, `reader` reads the rows, and `randomness` is the source of the noise. `request` is the canonical
+    text of the request (identity.py). `unit` is the unit of privacy, which the stored answer names if it is not the
+    user.
+
     This is the only place where private rows are read, so it also decides which failures a caller can see afterwards.
-    The outcome of a charge is the answer or the refusal `AnswerWithheld`, and is stored under `key` before it is shown,
-    so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave no outcome.
-    Such a run shows nothing that it drew, and a retry starts again, except that it uses the bounds that a search in
-    this process has already drawn for the charge (`searches`). `payer` is charged, `reader` reads the rows, and
-    `randomness` is the source of the noise. `request` is the canonical text of the request (identity.py). `unit` is the
-    unit of privacy, which the stored answer names if it is not the user.
+    The outcome of a charge is the answer or the refusal `AnswerWithheld`. It is stored under `key` before it is shown,
+    so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave no outcome. A
+    run that fails in this way shows no noisy value, and a retry draws new noise. But if a search for bounds or groups
+    has drawn noise in this process, `searches` holds its results, and the retry uses these.
 
     Ensures: no row is read before the charge is stored. Unused draws are returned to an account that registered them.
     Raises: the errors of `payer.charge`; after the charge, the errors of the engine (`EngineFailed`, `UnsuitableTable`,

@@ -51,9 +51,9 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what other accounts could no longer pay for if this one paid for `uses`.
+        """Return in words what other accounts could no longer pay for if this account paid for `uses`.
 
-        None if it would restrict no other account. Nothing is charged.
+        None if the payment would restrict no other account. Nothing is charged.
         """
         ...
 
@@ -227,9 +227,10 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 
 
 def _weaker(use: Use, share: float) -> Use:
-    """Return `use` with a weaker guarantee: its epsilon is multiplied by `share`, or its noise scale divided by it.
+    """Return `use` with a smaller privacy loss, which costs less; `share`, at most 1, says how much smaller.
 
-    `share` is at most 1.
+    The epsilon of the guarantee is multiplied by `share`; if the guarantee has a noise scale instead, the noise scale
+    is divided by `share`.
     """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}

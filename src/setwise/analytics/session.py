@@ -183,7 +183,10 @@ class Session(Askable):
 
     @property
     def protected_column(self) -> str:
-        """The column that tells units of privacy apart: the user column, or for parts of users one derived from it."""
+        """The column whose values are the units of privacy: the user column, or a column of parts of users.
+
+        A column of parts of users, such as each user's days, is derived from the user column.
+        """
         return self._user
 
     @property
@@ -192,9 +195,9 @@ class Session(Askable):
         return self._engine.describe()
 
     def rows(self) -> int | None:
-        """Return about how many rows the table has, or None if its metadata does not say.
+        """Return the number of rows that the table's metadata states, which may be inexact; None if it states none.
 
-        The number has no noise, so it may be shown to the data holder only.
+        No noise is added to the number, so it may be shown to the data holder only.
         """
         return self._engine.rows()
 
@@ -327,8 +330,8 @@ class Session(Askable):
         """Return the session on this table with the tables of `joins` joined to it and `derivation` applied.
 
         A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. The name of the new
-        session states the joins and the derivation, so that its requests differ from requests to the table itself.
-        Sessions are kept and reused.
+        session states the joins and the derivation, so that its requests differ from requests to the table itself. A
+        second call with equal arguments returns the same session.
         Raises: `UnsuitableTable` if this is a table that `prepare` wrote.
         """
         if not joins and not derivation:

@@ -143,7 +143,7 @@ def _groups_in_words(query: Query) -> str:
 
 
 def _difference(statistics: Sequence[Statistic]) -> str:
-    """Return a clause: whether bounds can only lower the numbers of `statistics`, or move them to either side."""
+    """Return a clause that says how bounds can change the numbers of `statistics`: lower them only, or both ways."""
     lowered = [statistic.only_lowered for statistic in statistics]
     if all(lowered):
         return "a number can be below the table's own"

@@ -254,7 +254,7 @@ class Start(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PeriodStart:
-    """The start of the period that contains the date or time `moment`.
+    """The start of the `period` (a length such as a month) that contains the date or time `moment`.
 
     The start is a date if the period is a day or longer, and a time otherwise.
     """
@@ -278,11 +278,11 @@ class TimeShift:
 
 @dataclass(frozen=True, slots=True)
 class TimeDifference:
-    """The number of periods between two dates or times, as an integer; negative if `end` is before `start`.
+    """The number of periods from `start` to `end`, two dates or times; an integer, negative if `end` is before `start`.
 
-    By default it is the number of times that a new period begins after `start` and up to `end`, so that 23:59 and 00:01
-    are one day apart. With `whole`, only periods that have passed completely are counted, so that these two times are 0
-    days apart.
+    `period` is the length of a period, such as a day. By default it is counted how often a new period begins after
+    `start` and up to `end`, so that 23:59 and 00:01 of the next day are one day apart. With `whole`, only periods that
+    have passed completely are counted, so that these two times are 0 days apart.
     """
 
     period: Start

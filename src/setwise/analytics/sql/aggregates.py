@@ -247,7 +247,7 @@ class AggregateReader:
         return statistic
 
     def _is_condition(self, expression: RowExpression) -> bool:
-        """Return whether `expression` is a condition or a column of truth values, which SUM and AVG take as 1 or 0."""
+        """Return whether `expression` is a condition or a column of truth values; SUM and AVG read it as 1 or 0."""
         if not isinstance(expression, ColumnValue):
             return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
         known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]

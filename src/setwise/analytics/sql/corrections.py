@@ -146,8 +146,8 @@ def _with_group_by(tree: exp.Expr, user: str) -> exp.Expr | None:
 def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
     """Return the statement `tree` with a JOIN in place of each x IN (SELECT y FROM t WHERE ..) in its WHERE.
 
-    None if there is no such condition; `_user` is not used. A JOIN counts a row once for each row of t that has its
-    key, so both forms give the same result if the keys of t are unique.
+    None if there is no such condition; `_user` is not used. The JOIN repeats a row for every row of t with y = x, so
+    both forms give the same result only if no two rows of t have the same y.
     """
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     source = tree.args.get("from_")
@@ -300,7 +300,7 @@ def _rewrite_call(node: exp.Expr) -> None:
 
 
 def _is_format(function: str, arguments: list[exp.Expr]) -> bool:
-    """Return whether the call of `function`, such as TO_CHAR, with these `arguments` has a format that is supported."""
+    """Return whether a call of `function`, such as TO_CHAR, with `arguments` writes dates in a supported format."""
     try:
         format_released(function, arguments)
     except InvalidParameter:

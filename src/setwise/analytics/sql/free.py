@@ -204,12 +204,12 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 
 
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs whose rows `select` passes on one by one; an empty list if there are none.
+    """Return the inner SELECTs that `select` reads row by row: each of its rows comes from one row of an inner SELECT.
 
     They are a subquery in the FROM of `select`, or a common table expression of the statement `tree` that FROM names:
-    one SELECT, or several that are united with UNION ALL. The list is empty if duplicates are removed, if `select`
-    joins or groups, or if the common table expression is read in several places: hidden columns that are added to it
-    would then show up in another place.
+    one SELECT, or several united with UNION ALL. The list is empty if `select` joins, groups or removes duplicates, or
+    if an inner SELECT removes duplicates. It is also empty if the common table expression is read in several places,
+    where hidden columns that are added for one place would show up in another.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -229,10 +229,10 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
-    """Replace each * of `select` by the columns of the inner SELECTs whose rows it passes on, in place.
+    """Replace each * of `select` by the columns of the inner SELECTs that it reads row by row, in place.
 
-    `tree` is the whole statement. A * stays if there is no such inner SELECT (see `_passed_selects`), or if its columns
-    have no names or equal names.
+    `tree` is the whole statement. A * stays if there is no such inner SELECT (see `_passed_selects`), or if a column of
+    the inner SELECT has no name, or two have the same name.
     """
     passed = _passed_selects(select, tree)
     for inner in passed:
@@ -353,10 +353,11 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 
 @dataclass(frozen=True, slots=True)
 class HiddenColumns:
-    """The names of the hidden columns that say how precise a released column is.
+    """The names of the hidden columns that say how precise a released column c is.
 
-    `lower` and `upper` hold the ends of its interval, and are None if it has none. `unreliable` holds whether noise may
-    dominate the value. `sources` is the number of released statistics from which the column is computed.
+    `lower` and `upper` are the columns with the ends of the interval of c, both None if c has no interval. `unreliable`
+    is the column that is true where noise may dominate c. `sources` is the number of released statistics from which c
+    is computed.
     """
 
     lower: str | None

@@ -358,8 +358,9 @@ class _StatementReader:
     def _released_columns(self, node: exp.Expr, known: Mapping[str, _Result]) -> ReleasedColumns | None:
         """Return the columns of `node`, an entry of FROM or IN, if it stands for released groups; None for other nodes.
 
-        Released groups are a common table expression of `known` over released rows, a subquery that groups by columns
-        other than the user column, or a subquery that reads from either of them.
+        Released groups are a common table expression of `known` over released rows, or a subquery that groups by
+        columns other than the user column. A subquery that reads released groups, without joins, has released groups
+        too.
         """
         if self._is_known(node, known):
             result = known[node.name.lower()]
@@ -484,7 +485,7 @@ class _StatementReader:
     def _with_subquery(
         self, node: exp.Expr, rows: SelectSource, scope: Scope, known: Mapping[str, _Result], reader: RowReader
     ) -> SelectSource:
-        """Return `rows` with added columns that hold, in each row, the result of the subquery `node` for its user.
+        """Return `rows` with added columns that hold, in each row, the subquery `node`'s result for the row's user.
 
         In the SELECT, an expression over these columns replaces `node`. Returns `rows` unchanged if the subquery is not
         correlated by the user. `scope` has the names of the SELECT, `known` its common table expressions, and `reader`

@@ -46,10 +46,11 @@ _DEPENDS_ON_OTHERS = {
 class PerUserReader:
     """Converts a SELECT in which each row comes from the rows of one user into a derived table of private rows.
 
-    `select` is its syntax node, and `source` are the private rows that it reads. `settings` has the user column, errors
-    are added to `problems`, and `released` replaces a scalar subquery by a placeholder for its noisy value, which is
-    released before these rows are read. `ties` are the names, in lower case, of all columns that the statement names;
-    they decide the order of rows that are equal in the ORDER BY of a window function.
+    `select` is its syntax node, and `source` are the private rows that it reads. `settings` has the user column, and
+    errors are added to `problems`. `released` replaces a scalar subquery by a placeholder for its noisy value, which is
+    released before these rows are read. `ties` are the names, in lower case, of all columns that the statement names.
+    Rows that are equal in the ORDER BY of a window function are sorted by the columns with these names (see
+    `AddWindows`).
     """
 
     def __init__(

@@ -386,7 +386,7 @@ class RowReader:
         raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
 
     def _moment(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression of the date or time `node`, without AT TIME ZONE 'UTC' and casts to TIMESTAMP.
+        """Return the row expression for the date or time `node`; AT TIME ZONE 'UTC' and casts to TIMESTAMP are removed.
 
         Raises: `InvalidParameter` for a time zone other than UTC.
         """

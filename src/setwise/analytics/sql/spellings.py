@@ -206,8 +206,9 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 def _bins(node: exp.Expr) -> exp.Expr:
     """Return the plain form of `node`, a sum or product by which a BI tool computes bins: FLOOR(x / w) * w.
 
-    For bins that begin at a the plain form is FLOOR((x - a) / w) * w + a; w and a are whole numbers. Metabase writes
-    (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Other sums and products are returned unchanged.
+    If the bins begin at another number a than 0, the plain form is FLOOR((x - a) / w) * w + a; w and a are whole
+    numbers. Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Other sums and products are
+    returned unchanged.
     """
     product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
     if start is None or type(product) is not exp.Mul or isinstance(node.parent, exp.Add):

@@ -550,8 +550,8 @@ def with_subquery(
 
     The subquery is about the user of each row, and the syntax node is the subquery's value in that row. `rows` are the
     rows of `subquery.select`, which are joined on the column `user` and the subquery's keys. `scope` has the names of
-    the outer SELECT, and gets those of the new columns. `number` tells the subqueries of a statement apart, and `read`
-    converts a syntax node into a row expression.
+    the outer SELECT; the names of the new columns are added to it. `number` tells the subqueries of a statement apart,
+    and `read` converts a syntax node into a row expression.
     """
     check_same_source(rows, source)
     names = {column: f"{column} {number}" for column in subquery.columns}

@@ -119,9 +119,9 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    A row is no header if one of its cells occurs again in the same column of `body`. Otherwise it is a header if n >=
-    v. Here v is the number of its cells that look like values (numbers, dates), and n the number of its other cells
-    below which all cells of `body` look like values.
+    A row is no header if one of its cells occurs again in the same column of `body`. Otherwise two kinds of its cells
+    are counted: cells that look like values (numbers, dates), and cells that do not, but have only values below them in
+    `body`. The row is a header if it has at least as many cells of the second kind as of the first.
     """
     names = values = 0
     for place, cell in enumerate(first):

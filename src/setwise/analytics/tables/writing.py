@@ -176,11 +176,11 @@ def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGra
 
 
 def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Return the words, such as NULL, that mean an empty cell, and by column the words of which this is doubtful.
+    """Return (words that mean an empty cell, such as NULL; doubtful words by column, such as NA).
 
     `columns` has sampled cells by column name. A word of `NULL_WORDS` means an empty cell if it occurs in a column of
-    numbers or dates, or if it is among `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` that occurs in a text
-    column is doubtful.
+    numbers or dates, or if it is among `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` is doubtful in each text
+    column in which it occurs, because it may also be a value there.
     """
     words: set[str] = set()
     in_text: set[str] = set()
