@@ -103,10 +103,11 @@ def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
     """Record in `ledger` which files or tables each of `datasets` reads, as its engine in `engines` finds them now.
 
-    Earlier records are kept. `names` limits this to datasets of these names; None means all. Datasets that an earlier
-    version of the program registered have no such record, and the files in a folder may have changed since. A dataset
-    that cannot be recorded (its table is gone, or it reads data under another cap) is logged, and verification of the
-    ledger reports it.
+    Two kinds of datasets need this: a dataset that an earlier version of the program registered has no such record, and
+    a dataset on a folder may read other files than when it was recorded. Earlier records are kept. `names` are the
+    names of the datasets to record; None means all. A dataset whose definition differs from the one in the ledger is
+    skipped, because a record would hide the change. A dataset that cannot be recorded (its table is gone, or it reads
+    data under another cap) is logged, and verification of the ledger reports it.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

@@ -52,10 +52,11 @@ class Service:
     many large responses one person may have that are not sent yet, and `probe` tests whether the database answers.
     `people`, `datasets`, `question_budgets` and `jobs` (the charged queries) are stores in `database`; `ledger` has the
     accounts, and `accounts` checks which of them a person may see. `authenticator` identifies callers by token or
-    cookie, and `sign_on` is None without single sign-on. `engines` read tables. The worker processes `calculators`
-    compose uses, `planners` plan questions, and `renderers` compute rows of large answers. `questions` checks and
-    answers questions, `series` has the live series, and `runner` runs queries in threads. `metrics` counts for
-    Prometheus, and `upkeep` runs scheduled tasks.
+    cookie, and `sign_on` signs people on with an OpenID provider (None: no single sign-on). `engines` is the pool of
+    engines, which read tables. There are three pools of worker processes: `calculators` for composing mechanism uses,
+    `planners` for planning questions, and `renderers` for computing the rows of large answers. `questions` checks and
+    answers questions, `series` manages live series, and `runner` runs queries in threads. `metrics` has the counters
+    and gauges for Prometheus, and `upkeep` runs scheduled tasks.
     """
 
     settings: Settings

@@ -92,7 +92,9 @@ class Upkeep:
     def _sign(self) -> None:
         """Sign a head of the ledger (a record of where each account's hash chain ends), unless one was signed recently.
 
-        In both cases the ledger is compared with the last head, which is kept in a file outside the database.
+        Does nothing without a signing key, or while the newest head that this replica has seen is less than
+        `head_hours` hours old. Otherwise the ledger is compared with the last head, which is kept in a file outside the
+        database, and a head is signed unless another replica has signed one within the last `head_hours` hours.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:

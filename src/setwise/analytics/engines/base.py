@@ -326,8 +326,8 @@ class Engine(ABC):
     def _check_definition(self) -> None:  # noqa: B027 - nothing to check by default
         """Raise `UnsuitableTable` if the table was redefined since the engine was opened.
 
-        SQL statements rely on the types of the columns, and on views and row policies that no row can make fail. The
-        default does nothing, for engines whose tables cannot be redefined while they are open.
+        A new definition could change the column types that SQL statements rely on, or add a view or row policy that
+        fails on some row. The default does nothing, for engines whose tables cannot be redefined while they are open.
         """
 
     @abstractmethod

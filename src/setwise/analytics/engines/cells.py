@@ -123,10 +123,10 @@ PLAIN_CELLS = CellGrammar()
 class TextFunctions:
     """The SQL templates of one engine (DuckDB or Spark) that convert text cells to numbers, dates and other types.
 
-    `types` are the names of the engine's SQL types by kind. `trimmed`, `matches` and `earlier` are templates for
-    `str.format`, whose arguments are SQL expressions: a text without blanks around it, whether a text as a whole
-    matches a pattern, and the timestamp that is a number of minutes before a timestamp. `literal` quotes a text for
-    SQL.
+    `types` are the names of the engine's SQL types by kind. Three fields are templates for `str.format`, whose
+    arguments are SQL expressions: `trimmed` gives a text without blanks around it, `matches` the condition that a whole
+    text matches a pattern, and `earlier` the timestamp that is a number of minutes before another. The function
+    `literal` returns a text as a quoted SQL literal.
     """
 
     types: Mapping[Kind, tuple[str, ...]]
@@ -272,7 +272,7 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
 
 
 def _has_year(text: str) -> str:
-    """Return a SQL condition that the year of the date `text` (SQL of a text such as 2024-01-02) is not 0000."""
+    """Return a SQL condition that a date does not have the year 0000; `text` is the SQL of a date as 2024-01-02."""
     return f"substr({text}, 1, 4) <> '0000'"
 
 

@@ -277,11 +277,12 @@ class _ForwardReader:
 class _Lines:
     """Arrays with one entry for each line of `block`, CSV bytes, from which `records` finds the records.
 
-    `layout` says how records are written. `ends` are the positions after the lines and `odd` flags lines with an odd
-    number of quotes. `sound`, `separators` and `bare` are lists of two arrays: [0] is right if the line begins outside
-    quotes, [1] if it begins inside a quoted cell. `sound` flags lines whose quotes all open or close a cell properly,
-    `separators` counts separators outside quotes, and `bare` flags lines with a carriage return outside quotes that
-    does not end the line.
+    `layout` says how records are written. `ends` has the byte position after each line, and `odd` is True for a line
+    with an odd number of quotes. Three more attributes depend on whether the line begins inside a quoted cell, so each
+    is a list of two arrays: [0] supposes that every line begins outside quotes, and [1] that every line begins inside a
+    quoted cell ([1] is missing if no line is odd). `sound` is True if all quotes of the line open or close a cell
+    properly, `separators` is the number of separators outside quotes, and `bare` is True if a carriage return outside
+    quotes does not end the line.
     """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:

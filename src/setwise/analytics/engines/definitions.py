@@ -122,9 +122,10 @@ def parsed_condition(condition: str, dialect: str) -> exp.Expression | None:
 def cannot_fail(condition: exp.Expression, kinds: ColumnKinds) -> bool:
     """Return whether `condition` gives true, false or null, and never an error, on every possible row.
 
-    `kinds` maps the table's columns to their types. Text compared with a number is first converted to a number, which
-    fails for some texts, so numbers may be compared only with numbers. A constant in quotes may be compared with any
-    column: it is converted to the column's type once, whatever the rows hold.
+    `kinds` maps the table's columns to their types. A text column compared with a number would be converted to numbers,
+    which fails for some texts. So an integer constant may be compared only with a column of numbers, and a constant
+    with a fraction only with a column of floats. A constant in quotes may be compared with a column of any known type,
+    because the database converts the constant, once for the statement, and not the values of the column.
     """
     match condition:
         case exp.And() | exp.Or():

@@ -169,9 +169,10 @@ class Measures:
         return self.dialect.whole(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
-        """Return the measures that read a column, in lists of those that are computed from the same number of each row.
+        """Return the measures that read a table column, in lists: one list for each SQL column v<i> of row values.
 
-        That number stands in a SQL column v<i>. The lists are in the order of v0, v1, ..., and keyed by `_source`.
+        All measures of a list read the same column v<i>. The lists are in the order of v0, v1, ..., and keyed by
+        `_source`.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:

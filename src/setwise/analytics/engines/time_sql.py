@@ -257,7 +257,10 @@ class TimeCompiler:
         return self._later_day(self.day(moment), f"{sign} GREATEST(LEAST({days}, {_MOST_DAYS}), -{_MOST_DAYS})")
 
     def _whole_months(self, period: Start, start: RowExpression, end: RowExpression) -> str:
-        """Return SQL for how many whole months, quarters or years (`period`) have passed from `start` to `end`."""
+        """Return SQL for how many complete months, quarters or years (`period`) have passed from `start` to `end`.
+
+        The number is negative, or 0, if `end` is before `start`.
+        """
         months = f"({self._period_number(Start.MONTH, end)} - {self._period_number(Start.MONTH, start)})"
         in_month = [
             f"({self.part(TimePart(TimeField.DAY, moment))[0]} * {DAY_MICROSECONDS}"

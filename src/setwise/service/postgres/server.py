@@ -53,7 +53,7 @@ class Limits:
     `sign_in_seconds` is the time within which a client must sign in, and `idle_seconds` the longest time between two
     messages. `send_seconds` is the time within which a client must read what the server has sent. `message_bytes` is
     the size of a message. `connections` is the most connections that are signed in; one person may have half of them.
-    Half as many again may be waiting to sign in; beyond that, the connection that has waited longest is closed.
+    In addition, `connections` / 2 may be waiting to sign in; beyond that, the one that has waited longest is closed.
     """
 
     sign_in_seconds: float = 10.0

@@ -318,9 +318,10 @@ class Engines:
     ) -> Iterator[Engine]:
         """Yield an engine to read metadata with; each dataset has at most one such engine in use at a time.
 
-        The engine is on the dataset's table, or on the table that SQL derives from it by `joins` and `derivation`. It
-        is one more than the engines of running queries. A second caller waits for the first one's engine: otherwise,
-        under load, every question would open and close an engine, which takes several times as long as a small answer.
+        The engine is on the dataset's table, or on the table that SQL derives from it by `joins` and `derivation`. The
+        engines that running queries use are not counted here. A second caller waits until the first one has returned
+        its engine, which can then be used again. If callers did not wait, under load every question would open and
+        close an engine, which takes several times as long as a small answer.
         """
         with self._lock:
             checking = self._checking[dataset.name]

@@ -29,10 +29,11 @@ class ExactResults:
 
     The key of a result names the account, the dataset, the version of its tables and the aggregation. It names the
     account so that nobody can tell by the time of an answer whether another analyst has asked the same question.
-    Whether a result is cached, and which one is dropped for it, depends on the sizes that queries allow and never on
-    the rows: otherwise the time of a second answer would reveal how many groups a table has. If a contribution bound
-    leaves out a random choice of a user's contributions, a cached result repeats the first choice. This changes no
-    guarantee, because every guarantee holds for each fixed choice.
+    Whether a result is cached, and which earlier results are dropped to make room, depends on the largest size that the
+    aggregation allows (`most_numbers`) and never on the rows. Otherwise the time of a second answer would reveal how
+    many groups a table has. If a contribution bound makes the engine choose at random which contributions of a user
+    count, every answer from the cached result has the same choice. This changes no guarantee, because every guarantee
+    holds for each fixed choice.
     """
 
     def __init__(self, most: int = _MOST_NUMBERS, largest: int = _LARGEST_RESULT) -> None:

@@ -148,10 +148,11 @@ class CheckedQuestion:
 class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
-    `left` is the remaining budget of the account as mechanism uses. `shortage` says what the account, or the cap of its
-    dataset, lacks to pay for the plan, and a smaller budget that would fit if one is found; it is None if the account
-    can pay. A cap can be paid by two rules (a Gaussian wallet, or a sum of epsilons) until a charge fits only one of
-    them: `warning` says which rule the charge would end for all accounts, or is None.
+    `left` is the remaining budget of the account as mechanism uses. `shortage` is None if the account can pay.
+    Otherwise it is a sentence that says what the account, or the cap of its dataset, lacks to pay for the plan; it also
+    suggests a smaller budget if one fits. The cap of a dataset can be paid by two rules: a Gaussian wallet, or a sum of
+    epsilons. A charge that fits only one of the two ends the other rule for all accounts; `warning` then says so, and
+    is None for any other charge.
     """
 
     plan: Plan

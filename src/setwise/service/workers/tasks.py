@@ -77,7 +77,8 @@ class Compose:
     """Task: compose `uses`, and bound the overall epsilon at a given `delta`, or delta at a given `epsilon`.
 
     Exactly one of `delta` and `epsilon` is not None. A use such as "pure:0.1x25" is 25 uses of a 0.1-DP mechanism.
-    `interaction` is what the analyst may choose after seeing answers.
+    `interaction` names what the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms,
+    their order and their parameters ("adaptive").
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
     >>> task.result()["epsilon"]["upper"] < 2.0791
@@ -105,9 +106,10 @@ class Compose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrate:
-    """Task: find the value of the single "?" in `uses`, as in "gaussian:?x25", with which they are (epsilon, delta)-DP.
+    """Task: find the value of the single "?" in `uses` with which all uses together are (epsilon, delta)-DP.
 
-    `interaction` is what the analyst may choose after seeing answers.
+    The "?" stands for a parameter, as in "gaussian:?x25". `interaction` names what the analyst may choose after seeing
+    answers, from nothing ("batch") to the mechanisms, their order and their parameters ("adaptive").
     """
 
     uses: tuple[str, ...]
@@ -355,8 +357,9 @@ class Mixture:
 class CurvePoints:
     """Task: one curve of the page that compares composition bounds, as brackets of the overall epsilon.
 
-    `which` names the curve. It has about ten points. At each point, the mechanisms of `mixture` are composed with
-    another number of them, or with another share of bounded-range ones; `along` says which of the two is the x axis.
+    `which` names the curve, which has about ten points. The value x of a point on the x axis replaces one number of
+    `mixture`: the number of mechanisms, or the share of them that is bounded-range, as `along` says. The y value is a
+    bracket of the overall epsilon of the mechanisms that result.
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()

@@ -141,8 +141,8 @@ class ClickHouseEngineQuery(SqlEngineQuery):
         `rows` is the SQL statement of the rows to aggregate. The statement collects each user's groups in an array, and
         sorts only the arrays of users who have more than `contributions` groups. The kept groups are the same as those
         of `StatementBuilder.kept_pairs`, whose window function sorts the pairs of all users and takes twice the
-        processor time. With a value column that window function is used, because it leaves out pairs whose sum of
-        values is not positive.
+        processor time. If the aggregation has a value column, that window function is used after all, because only its
+        statement leaves out pairs whose sum of values is not positive.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:

@@ -261,9 +261,9 @@ class ClickHouseCatalogue:
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        If the login may list policies, their conditions are checked. If not, the plan of a query shows whether there is
-        a policy, and a table with one is refused. (The plan for an empty table shows no policy.) `table` is the table's
-        name, and `definition` its entry in the catalogue.
+        If the login may list policies, their conditions are checked. If not, the plan of a query shows whether the
+        table has a policy, and such a table is refused. The plan for an empty table shows no policy, so an empty table
+        is accepted. `table` is the table's name, and `definition` its entry in the catalogue.
         """
         conditions: list[str] = []
         if self._sees_policies:

@@ -21,8 +21,9 @@ _SAMPLE_CELLS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellCount:
-    """Counts of the cells of the column `name`: `filled` (not null), `readable` as the type `kind`, and line feeds.
+    """Exact counts (no noise) of the cells of the column `name`, which is read as the type `kind`.
 
+    `filled` is the number of cells that are not null, and `readable` the number of cells that can be read as `kind`.
     `line_feeds` is the number of line feed characters in all cells. `from_text` says whether the source stores the
     column as text.
     """

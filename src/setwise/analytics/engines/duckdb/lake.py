@@ -504,7 +504,7 @@ def _iceberg_constants(
     projection: Any,  # noqa: ANN401 - of pyiceberg
     schema: pa.Schema,
 ) -> dict[str, pa.Scalar]:
-    """Return the constant values, by column name, of columns that the data file `file` may not store.
+    """Return the constant values, by column name, of columns that the data file `file` need not store.
 
     They are the defaults of columns that were added to the table later, and the values of columns by which the table is
     partitioned unchanged (Iceberg's identity transform). `projection` is pyiceberg's schema of the columns, and
