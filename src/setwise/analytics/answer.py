@@ -200,7 +200,7 @@ class PrivateAnswer(Exportable):
         return "\n".join([*lines, *self.closing_lines()])
 
     def closing_lines(self) -> list[str]:
-        """Return the last lines of an answer that is printed: what bounds leave out, if anything, and its cost."""
+        """Return the lines below a printed answer: what bounds leave out, if anything, why it ends, and its epsilon."""
         bounds = [self.brief or self.left_out] if self.left_out else []
         return [*bounds, f"({self.reason}; {epsilon_at_delta(self.epsilon.upper, self.delta)})"]
 

@@ -205,7 +205,7 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 
 
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
-    """Return the largest factor, at most 1, such that `account` can pay for `needed` with epsilons times the factor.
+    """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
     `needed` are uses. A smaller factor costs less, so the largest one is found by bisection on a logarithmic scale.
     Returns None if the account cannot pay even with the factor `_LEAST`.

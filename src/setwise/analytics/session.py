@@ -362,13 +362,12 @@ class Session(Askable):
     ) -> "SqlAnswer":
         """Return the answer to the SQL statement `text`, as columns and rows.
 
-        FROM takes the name of the file without its endings, or the path that was opened. A table in memory has the name
-        that it was opened with (`name` or `dataset`), or else "source". The budget is stated in the clause ``WITH
-        DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or as keyword arguments, and so is the contribution
-        bound (`max_groups_contributed`). Bounds that are not given are found with a tenth of epsilon, and a delta that
-        is needed and not given is the result of `default_delta`. `words` are these keyword arguments. `called` is one
-        more name of the table after FROM, or None. Asking again under the same `key` returns the stored answer at no
-        cost; None makes a new key.
+        After FROM, the table is called by the name of its file without endings, or by the path that was opened. A table
+        in memory has the name that it was opened with (`name` or `dataset`), or else "source". `called` is one more
+        name of the table, or None. The budget and the contribution bound (`max_groups_contributed`) are stated in the
+        clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or as keyword arguments, `words`. Bounds
+        that are not given are found with a tenth of epsilon. If a delta is needed and not given, it is the result of
+        `default_delta`. Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
 
         Raises: `InvalidParameter`, naming everything that is not supported.
         """

@@ -65,8 +65,8 @@ def is_same_unit(first: str, second: str, schema: Schema) -> bool:
 def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
     """Raise `InvalidParameter` if an account that protects one unit of privacy is to pay for questions about another.
 
-    `protects` is the account's unit, and `unit` that of the questions, in a table with this schema. The epsilons of two
-    units do not add up, so that the account's promise would hold for neither.
+    `protects` is the unit of the account, and `unit` the unit of the questions, in a table with this `schema`. The
+    epsilons of two units do not add up, so that the account's promise would hold for neither.
     """
     if not is_same_unit(protects, unit, schema):
         raise InvalidParameter(

@@ -221,9 +221,9 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return one sentence that says which share of `counted`, such as "rows of each user", a found bound leaves out.
 
-    Only the first `left_out.of_first` groups or rows of each user were measured. The sentence states which share of the
-    measured groups or rows is left out, and says that all groups or rows beyond them are left out as well, and that
-    their number is not known.
+    The share was measured among the first n = `left_out.of_first` groups or rows of each user only. All groups or rows
+    beyond the first n are left out as well, and their number is not known; the sentence says so. If the interval of the
+    share is too wide to be useful, the sentence says that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -253,9 +253,10 @@ def interval_note(
 ) -> str:
     """Return sentences about what the intervals of `release` promise, and why some are wider than the noise requires.
 
-    `number` is the phrase for the number that the intervals contain. `intervals` are the release's intervals at
-    `confidence`, one for each item; if it is None, they are computed here. Returns "" if the release has no counts. The
-    sentences depend only on released values, so they reveal nothing more.
+    Intervals are wider if items were listed because of their noisy counts: the highest counts, or counts above a
+    threshold, tend to have been raised by noise. `number` is the phrase for the number that the intervals contain.
+    `intervals` are the release's intervals at `confidence`, one for each item; if it is None, they are computed here.
+    Returns "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
     """
     computed = release.intervals(confidence) if intervals is None else intervals
     shown = [interval for interval in computed if interval is not None]

@@ -143,10 +143,10 @@ class UserWindow:
     """A column, called `name`, that a window function computes over the rows of one user.
 
     The rows of a user are partitioned by the values of `keys` and sorted by `order`. `argument` is None for functions
-    without an argument, and for COUNT(*). `offset` is the distance in rows of LAG and LEAD. `preceding` limits an
-    aggregate to that many rows before the current row, and the row itself. If `preceding` is None, an aggregate without
-    `order` covers the whole partition, and one with `order` the rows up to the current row and those that are equal to
-    it in `order`.
+    without an argument, and for COUNT(*). `offset` is the distance in rows of LAG and LEAD. `preceding` applies to
+    aggregates. If it is n, an aggregate covers the current row and the n rows before it. If it is None, an aggregate
+    without `order` covers the whole partition; an aggregate with `order` covers all rows up to the current row, and
+    those that are equal to the current row in `order`.
     """
 
     name: str

@@ -37,14 +37,17 @@ class SelectSource:
 class Core:
     """A SELECT that aggregates private rows, inside a statement: its `query`, and the rows that it reads (`source`).
 
-    The noisy answer of the query becomes a table called `name`, over which the remaining part of the statement runs.
-    `says_nothing_of_contributions` is True if neither the statement nor the catalog states a contribution bound (the
-    largest number of groups in which one user is counted). `contributions_source` says which of the two states it:
-    "statement" or "catalog". `cataloged` are the statistics whose clipping bounds come from the catalog. `advice` has
-    sentences about what the numbers leave out, how ratios can mislead, and what to ask instead. `has_null_groups` is
-    True if rows in which a group column is null form groups whose key there is NULL, as in SQL. Otherwise these rows
-    are in no group, and `nulls_left_out` has the SQL of the group columns that may be null. `times` says for each group
-    column whether its keys are periods of time, which become dates or times in the table of the answer.
+    - `name` is the name of the table of released rows: the noisy answer of the query, over which the remaining part of
+      the statement runs.
+    - `says_nothing_of_contributions` is True if neither the statement nor the catalog states a contribution bound (the
+      largest number of groups in which one user is counted). If one of them does, `contributions_source` says which:
+      "statement" or "catalog".
+    - `cataloged` are the statistics whose clipping bounds come from the catalog.
+    - `advice` has sentences about what the numbers leave out, how ratios can mislead, and what to ask instead.
+    - `has_null_groups` is True if rows in which a group column is null form groups whose key there is NULL, as in SQL.
+      Otherwise these rows are in no group, and `nulls_left_out` has the SQL of the group columns that may be null.
+    - `times` says for each group column whether its keys are periods of time, which become dates or times in the table
+      of released rows.
     """
 
     name: str
@@ -70,8 +73,8 @@ class Core:
     def columns(self) -> tuple[str, ...]:
         """The columns of the table of released rows: g0, g1, .. for group keys, and four for each statistic.
 
-        Those of the first statistic are s0, s0_lower, s0_upper and s0_unreliable: the value, the ends of its interval,
-        and whether noise may dominate it.
+        The columns of the first statistic are s0 (its value), s0_lower and s0_upper (the ends of its interval) and
+        s0_unreliable (whether noise may dominate the value).
         """
         groups = [f"g{place}" for place in range(len(self.query.groups))]
         statistics = [f"s{place}{end}" for place in range(len(self.query.statistics)) for end in ENDS]
@@ -110,8 +113,8 @@ class StatementSettings:
 
     `user` is the user column. `contributions` is the contribution bound, None if none is stated; `contributions_source`
     says where it comes from: "statement" (the SQL, or an argument given with it) or "catalog". `domain` are the public
-    group keys of the statement, None if they are private, and `domains` those that the catalog declares, by column.
-    `declared` has the catalog's clipping bounds. `today` is the value of CURRENT_DATE.
+    group keys that are given with the statement, None if none are given. `domains` maps a column to the public group
+    keys that the catalog declares. `declared` has the catalog's clipping bounds. `today` is the value of CURRENT_DATE.
     """
 
     user: str

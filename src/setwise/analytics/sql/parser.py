@@ -86,8 +86,8 @@ def parse_sql(
 
     `user` is the user column, unless the OPTIONS clause names it. `contributions` (the contribution bound) and `domain`
     (the public group keys) apply to all its queries. `columns` are the columns of the joined tables, or None; they are
-    needed only if `facts` has no schema. A column that several tables have is called TABLE.COLUMN there. `today` is the
-    value of CURRENT_DATE, by default the current day in UTC.
+    needed only if `facts` has no schema. In `columns`, a column that several tables have is called TABLE.COLUMN.
+    `today` is the value of CURRENT_DATE, by default the current day in UTC.
     Raises: `InvalidParameter`, naming everything that is not supported and, if possible, a statement to write instead.
 
     >>> sql = "SELECT page, COUNT(DISTINCT who) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
@@ -574,10 +574,11 @@ class _StatementReader:
         return released
 
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
-        """Return a function that converts a scalar subquery in the SELECT list, HAVING or ORDER BY of an aggregation.
+        """Return a function that converts a scalar subquery in the SELECT list, HAVING or ORDER BY of a SELECT.
 
-        The converted subquery reads released rows; its private rows are aggregated by SELECTs of their own, which are
-        charged together with the statement. `known` are common table expressions by name.
+        The SELECT aggregates private rows. The converted subquery reads released rows only: if it aggregates private
+        rows, this is a private query of its own, charged together with the statement. `known` are common table
+        expressions by name.
         """
 
         def converted(node: exp.Expr) -> exp.Expr:

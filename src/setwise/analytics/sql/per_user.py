@@ -194,7 +194,7 @@ class PerUserReader:
         return steps
 
     def _aliases_replaced(self, node: exp.Expr) -> exp.Expr:
-        """Return the node with each alias of the SELECT in it replaced by the expression that the alias names.
+        """Return `node`, changed in place, with the expression in place of each alias of the SELECT that it names.
 
         A name that is also a column of the private rows means that column, and is not replaced.
         """

@@ -48,9 +48,9 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
     """Move each join with released groups, and each condition x IN (released groups), to HAVING of `select`, in place.
 
-    `released_names` returns the columns of a syntax node that stands for released rows, and None for other nodes. A
-    join or condition stays where it is if the SELECT does not group by the columns that are compared, or if the SELECT
-    reads other columns of the joined rows.
+    `released_names` takes a syntax node and returns its columns if it stands for released rows, or else None. A join or
+    condition is moved only if `select` groups by the columns that are compared, and reads no other columns of the
+    joined rows.
     """
     group = select.args.get("group")
     if group is None:

@@ -414,7 +414,7 @@ class RowReader:
         return TimeShift(self._moment(moment), sign * shift[0], sign * shift[1])
 
     def _time_call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression | None:
-        """Return the row expression of the call of `function` with `arguments`; None if it is no function of times."""
+        """Return the row expression for a call of `function` with `arguments`; None if it is no function of times."""
         count = len(arguments)
         if function in FIELDS and count == 1:
             return self._named_part(function, arguments[0])
@@ -560,9 +560,9 @@ _READ_TIMES = ("TO_DATE", "TO_TIMESTAMP", "PARSE_DATE", "DATE", "TIMESTAMP", "DA
 
 
 def _read_time(node: exp.Expr) -> date | datetime | None:
-    """Return the date or time that the call `node` has for every row, such as TO_DATE('2024-01-31', 'YYYY-MM-DD').
+    """Return the date or time that the call `node` states, such as TO_DATE('2024-01-31', 'YYYY-MM-DD').
 
-    Returns None if the arguments are not constants, or if the date or time is not in ISO format.
+    Returns None if the arguments are not text constants, or if the date or time is not in ISO format.
     """
     texts = [str(each.this) for each in node.expressions if type(each) is exp.Literal and each.is_string]
     if not texts or len(texts) != len(node.expressions) or len(texts) > 2:

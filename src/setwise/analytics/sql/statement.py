@@ -320,9 +320,10 @@ def _notes(
 ) -> tuple[str, ...]:
     """Return sentences that explain the intervals and the marks in a result computed from released numbers.
 
-    For result `columns` computed from several released numbers, a sentence states the probability that the intervals of
-    all of them hold, which is lower than the confidence of one interval. If a cell of `rows` is marked unreliable
-    (noise may dominate it), another sentence explains the mark, unless the interval note of `answer` does so.
+    If some of the result's `columns` are computed from several released numbers, a sentence states the probability that
+    all intervals of these numbers hold, which is lower than the confidence of one interval. If a cell of `rows` is
+    marked unreliable (noise may dominate it), another sentence explains the mark, unless the interval note of `answer`
+    does so.
     """
     notes = []
     for sources in sorted({column.sources for column in columns if column.sources > 1}):
