@@ -137,8 +137,8 @@ class Composition:
         """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide on the fly. The upper end for a stronger interaction, and the
-        lower end for a weaker one, hold for this composition too. The upper end of the result is close to the upper end
-        of `epsilon(delta)`: it exceeds that by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one
+        lower end for a weaker one, hold for this composition too. The upper end of the result exceeds the upper end of
+        `epsilon(delta)` only a little: by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one
         Gaussian, and by at most 0.005% otherwise.
         """
         return self._tighten(quick, Target("epsilon", delta), Effort(progress=self.progress))

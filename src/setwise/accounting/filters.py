@@ -141,11 +141,11 @@ class ZcdpOdometer:
     def epsilon(self) -> float:
         """Return an upper bound on the privacy loss so far; infinite if outright failures exceed their share of delta.
 
-        Let L be the loss, rho the sum of rho so far, and delta the share that is not set aside for outright failures.
-        For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because each use has at most its rho of Renyi
-        divergence of order t + 1 given the past. So is the average of such processes for several t_j with weights w_j
-        that add up to 1. By Ville's inequality the average ever reaches 1 / delta with probability at most delta. Hence
-        L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at all times.
+        Let L be the privacy loss so far, rho the sum of the uses' rho so far, and delta the part of `delta` that is not
+        set aside for outright failures. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because each
+        use has at most its rho of Renyi divergence of order t + 1 given the past. So is the average of such processes
+        for several t_j with weights w_j that add up to 1. By Ville's inequality the average ever reaches 1 / delta with
+        probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at all times.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """

@@ -60,9 +60,10 @@ def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
 
 
 def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
-    """Yield the bound by basic composition, the sum of the largest losses of `uses`, if every privacy loss is bounded.
+    """Yield the bound by basic composition if the privacy loss of every use is bounded; otherwise yield nothing.
 
-    `failure` is a bracket for the probability of outright failure; its upper end is the delta of the bound.
+    The bound is (epsilon, delta)-DP, where epsilon is the sum of the largest losses of `uses`, and delta is the upper
+    end of `failure`, the bracket for the probability of outright failure.
     """
     from setwise.accounting.methods.exact import BASIC, BASIC_STATEMENT, BasicSum
 
@@ -73,7 +74,7 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     basic = BasicSum(total, failure)
 
     def answer(target: Target, _: float | None) -> Bracket:
-        """Return [0, upper end] for the delta or epsilon of `target` by basic composition, the sum of largest losses.
+        """Return the bracket [0, upper end] for the delta or epsilon of `target` by basic composition.
 
         Raises: `Unattainable` if `target` asks for the epsilon at a delta below the probability of outright failure.
         """

@@ -223,9 +223,9 @@ def wallet_before(price: Price, count: int, remaining: float) -> float:
     A Gaussian wallet is a budget in mu squared, from which uses of mechanisms are paid; both balances are in mu
     squared, and the result is rounded up. `price` maps the balance after one use to the price of this use; the smaller
     the balance, the higher the price. Uses are priced in blocks, from the last use to the first. Each use of a block is
-    charged the price of the block's last use, which is the dearest of the block. The fuller the wallet, the more uses
-    are in a block, so that all blocks together charge only a few hundredths of one use too much. Returns infinity if a
-    use has no finite price.
+    charged the price of the block's last use, which is the highest of the block. The larger the balance, the more uses
+    are in a block. All blocks together overcharge by only a few hundredths of the price of one use. Returns infinity if
+    a use has no finite price.
     """
     wallet, unpaid = remaining, count
     while unpaid:

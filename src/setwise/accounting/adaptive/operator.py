@@ -6,7 +6,7 @@ profiles are read between grid points along chords in u (an upper bound, because
 point as constant (an upper bound, because f falls). *Lower* profiles are read between grid points along the
 continuation of the next chord (a lower bound, because f is convex in u), and as 0 beyond the last point.
 
-If f is the profile of the mechanisms that follow, the profile of an epsilon-bounded-range mechanism and these is
+If f is the profile of some mechanisms, an epsilon-bounded-range mechanism followed by them has the profile
 
     (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t),
 
@@ -330,7 +330,7 @@ class BoundedRangeStep:
 
         `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
         that of one bounded-range mechanism followed by these; at each grid point it is a supremum over the mechanism's
-        parameter t in [0, epsilon]. The second result has the t that come near it, for `_lower` to try.
+        parameter t in [0, epsilon]. The second result has the t near the supremum, which `_lower` tries.
         """
         cells = self.cells
         f = self._extend(values, size, float(values[-1]))

@@ -186,9 +186,9 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    A stage with more losses has them rounded to a lattice. An average reads the profile once per loss and grid point,
-    so the result is `CONFIG.most_reads` divided by the number of grid points. `band` decides the number of grid points
-    from the `variance` and the largest value `support` of the total loss of the mechanisms.
+    If a stage has more losses, they are rounded to a lattice. An average reads the profile once per loss and grid
+    point, so the result is `CONFIG.most_reads` divided by the number of grid points. `band` decides the number of grid
+    points from the `variance` and the largest value `support` of the total loss of the mechanisms.
     """
     return int(CONFIG.most_reads / band.size(variance, support))
 

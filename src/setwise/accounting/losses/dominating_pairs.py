@@ -184,7 +184,7 @@ class _Sums:
 def _sums(known: KnownNoise, count: int) -> _Sums | None:
     """Return the loss distribution of `count` uses of the integer noise `known`, convolved term by term.
 
-    None if `known` is neither integer Laplace nor truncated integer Gaussian noise, if the total loss has about
+    Returns None if `known` is neither integer Laplace nor truncated integer Gaussian noise, if the total loss has about
     `_MOST_CONVOLVED` values or more, or if its rarest value has a probability below `_LEAST_CONVOLVED`.
     """
     match known:

@@ -235,9 +235,9 @@ def _decayed_sums(mass: Floats, step: float) -> Floats:
 class LatticeTail:
     """Tables from which the delta of a privacy loss on a lattice is read at any epsilon.
 
-    The losses are top, top - step, ..., with the probabilities `mass`. Each has a relative error of at most
-    `relative_error`, and probabilities left out sum to at most `dropped`. `decayed[a]` is the sum over i <= a of
-    mass[i] exp(-step (a - i)), and `base[a]` is the delta at the a-th loss.
+    The losses are top, top - step, ..., with the probabilities `mass`. Each probability has a relative error of at most
+    `relative_error`. The probabilities of losses that are left out sum to at most `dropped`. `decayed[a]` is the sum
+    over i <= a of mass[i] exp(-step (a - i)), and `base[a]` is the delta at the a-th loss.
     """
 
     top: float
@@ -340,7 +340,7 @@ class Masses:
 def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_RATIO) -> Masses:
     """Return the probabilities of Bin(count, odds / (1 + odds)), computed by ratios from the mode and normalised.
 
-    Masses below `smallest_ratio` times the mode's are left out.
+    Values less likely than `smallest_ratio` times the probability of the mode are left out.
 
     Requires: count >= 1, odds > 0.
     Ensures: each mass is within `relative_error` of the truth; all masses left out sum to at most `dropped`.
@@ -371,8 +371,8 @@ def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_R
 def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
     """Return the total privacy loss of `count` equal mechanisms with two outcomes, as tables that give delta.
 
-    The log likelihood ratios of the outcomes are `high` > 0 > `low`, and delta can be read at any epsilon.
-    Probabilities below `smallest_ratio` times that of the most likely sum are left out.
+    The log likelihood ratios of the outcomes are `high` > 0 > `low`, and delta can be read at any epsilon. Total losses
+    less likely than `smallest_ratio` times the probability of the most likely total loss are left out.
     """
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
     top = top_loss(high, low, count, masses)
@@ -395,8 +395,8 @@ def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
 def randomized_response(epsilon: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
     """Return the total privacy loss of `count` randomized responses, the worst of all epsilon-DP mechanisms.
 
-    The result is a table that gives delta at any epsilon. Probabilities below `smallest_ratio` times that of the most
-    likely sum are left out.
+    The result is a table that gives delta at any epsilon. Total losses less likely than `smallest_ratio` times the
+    probability of the most likely total loss are left out.
 
     Theorem: the paper's optimal composition of pure DP (thm:opt_DPCOMP).
     """
@@ -466,9 +466,9 @@ NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
 def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) -> Atoms:
     """Return the distribution of the total privacy loss of `count` equal mechanisms with two outcomes, enumerated.
 
-    The log likelihood ratios of the outcomes are `high` > 0 > `low`. Probabilities below `smallest_ratio` times that of
-    the most likely sum are left out. Results are cached, because branch and bound over boxes of parameters asks for the
-    same losses again and again; callers do not change the arrays.
+    The log likelihood ratios of the outcomes are `high` > 0 > `low`. Total losses less likely than `smallest_ratio`
+    times the probability of the most likely total loss are left out. Results are cached, because branch and bound over
+    boxes of parameters asks for the same losses again and again; callers do not change the arrays.
     """
     if count == 1:
         odds = odds_of_low(high, low)

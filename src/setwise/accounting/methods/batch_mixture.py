@@ -183,9 +183,9 @@ def batch_mixture(
 ) -> BatchMixture | None:
     """Return the object that bounds the delta of a batch, or None if the batch has too many joint outcomes to sum.
 
-    `groups` are bounded-range mechanisms as (epsilon, count); a joint outcome is one of all these mechanisms together.
-    `linear` are mechanisms with fixed dominating pairs and their counts, and `failure` is the bracket for the
-    probability of outright failure.
+    `groups` are bounded-range mechanisms as (epsilon, count); a joint outcome says, for each group, how many of its
+    mechanisms had which of their two outcomes. `linear` are mechanisms with fixed dominating pairs and their counts,
+    and `failure` is the bracket for the probability of outright failure.
     """
     if outcome_count(tuple(groups)) > CONFIG.most_outcomes:
         return None

@@ -84,11 +84,11 @@ class BatchSearch:
     largest: float
 
     def start(self, x: float, tilt: float) -> Choice:
-        """Return the parameters t of the randomized responses from which to climb at the overall epsilon `x`.
+        """Return the choice of parameters t from which to climb at the overall epsilon `x`.
 
-        They are those with the largest delta among a coarse scan and two further candidates. The first candidate has
-        the largest delta if the delta of the other mechanisms falls with the overall epsilon y like exp(-`tilt` y). The
-        second candidate has each t the same amount below its own epsilon; it is good if x is close to the largest loss
+        It is the choice with the largest delta among an evenly spaced scan and two further candidates. The first
+        candidate has the t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the second
+        candidate every t is its group's epsilon minus one common amount; this is good if x is close to the largest loss
         of the batch.
         """
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)

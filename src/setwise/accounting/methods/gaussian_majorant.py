@@ -133,12 +133,12 @@ class RangeSplit:
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
     """Return one or two ways to split the bounded-range `groups` into uses on a grid and uses bounded by a Gaussian.
 
-    `groups` are pairs (epsilon, count), and every split gives an upper bound on delta. The first split replaces all
-    uses by one Gaussian. It is tight if the mu^2 of the Gaussian exceeds the variance of the losses that it replaces by
-    at most the share `CONFIG.tight` of the variance of all losses. If the first split is not tight, a second one keeps
-    uses on the grid, those of the largest epsilons first. It keeps as few as make the split tight, but no more than the
-    grid can take in half a second (about a second if `thorough`). `variance_beside` is the variance of the losses of
-    all other mechanisms of the composition.
+    `groups` are pairs (epsilon, count), and every split gives an upper bound on delta. `variance_beside` is the
+    variance of the losses of all other mechanisms of the composition. A split is tight if the mu^2 of its Gaussian
+    exceeds the variance of the losses that the Gaussian replaces by at most the share `CONFIG.tight` of the variance of
+    all losses. The first split replaces all uses by one Gaussian. If it is not tight, groups are moved to the grid,
+    largest epsilons first, until the split is tight, or until another group would take the grid longer than about half
+    a second (a second if `thorough`). If any group was moved, this is the second split.
     """
     limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)
