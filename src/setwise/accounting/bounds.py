@@ -387,8 +387,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
     """Return the closed form, as a bound, of the optimal delta of bounded-range and linear uses under `interaction`.
 
-    `kinds` are the classified uses; linear ones are those with fixed dominating pairs. Returns None if no closed form
-    is known for them, or if it has too many terms.
+    `kinds` are the classified uses; linear uses are uses with fixed dominating pairs. Returns None if no closed form is
+    known for them, or if it has too many terms.
     """
     uses = kinds.uses
     if interaction is Interaction.ORDERED:
@@ -419,8 +419,8 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
     """Return a bound with the optimal delta of one bounded-range use among linear uses, in any adaptive order.
 
-    `kinds` are the classified uses; linear ones are those with fixed dominating pairs. None if the privacy losses of
-    the linear uses cannot be enumerated.
+    `kinds` are the classified uses; linear uses are uses with fixed dominating pairs. The result is None if the privacy
+    losses of the linear uses cannot be enumerated.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
@@ -565,8 +565,8 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
 def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
     """Return a lower bound on the epsilon that any proof can promise for `uses` at `delta`.
 
-    Known mechanisms that satisfy the guarantees of `uses` have a delta above `delta` at every smaller epsilon. 0 if no
-    such mechanisms are known.
+    There are known mechanisms that satisfy the guarantees of `uses` and have a delta above `delta` at every epsilon
+    below the result. The result is 0 if no such mechanisms are known.
     """
     return lower_bound(classify(uses)).epsilon(delta).lower
 

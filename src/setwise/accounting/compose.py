@@ -215,9 +215,9 @@ class Composition:
         """Return whether a privacy filter over all uses might have a smaller delta at `epsilon` than `delta`.
 
         A privacy filter bounds uses whose parameters are chosen on the fly, by charging each use to a budget of mu
-        squared. The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least that
-        of the Gaussian mechanism whose mu^2 is twice the sum of the means; if this is clearly above `delta`, the result
-        is False. If rounding leaves the comparison open, it is True.
+        squared. The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least the
+        delta of the Gaussian mechanism whose mu^2 is twice the sum of the mean losses. If the delta of this Gaussian is
+        clearly above `delta`, the result is False. If rounding leaves the comparison open, it is True.
         """
         parameters = [(use.guarantee.zero_concentrated(), use.count) for use in self.uses]
         mu = math.sqrt(max(0.0, 2.0 * math.fsum(count * (zcdp.xi + zcdp.rho) for zcdp, count in parameters)))
@@ -230,7 +230,7 @@ class Composition:
     def _below_stronger(
         self, weaker: CertifiedBound, other: Interaction, target: Target, effort: Effort
     ) -> CertifiedBound:
-        """Return `weaker`, the bound of this composition, with its upper end lowered to that of a stronger interaction.
+        """Return `weaker`, this composition's bound, with the upper end lowered by a bound for a stronger interaction.
 
         The stronger interaction `other` lets the analyst decide more on the fly, so its upper end holds for this
         composition too; it is used if it is smaller. If the lower end under `other` is smaller than the lower end of
@@ -254,7 +254,7 @@ class Composition:
     def _above_weaker(
         self, stronger: CertifiedBound, other: Interaction, target: Target, effort: Effort
     ) -> CertifiedBound:
-        """Return `stronger`, the bound of this composition, with its lower end raised to that of a weaker interaction.
+        """Return `stronger`, this composition's bound, with its lower end raised by the bound for a weaker interaction.
 
         A weaker interaction, `other`, lets the analyst decide less on the fly, so its lower end holds for this
         composition too. It is used only if it is quick to compute: a closed form, or the set-wise bound. `target` asks

@@ -111,7 +111,7 @@ class Guarantee(ABC):
         return None
 
     def concentrated(self) -> "ConcentratedDP | None":
-        """Return the (mu, tau)-CDP that this guarantee implies unless it fails outright; None if none is known.
+        """Return the (mu, tau)-CDP that this guarantee implies given no outright failure; None if no CDP is known.
 
         An outright failure is an event in which everything may be revealed. Callers account for its probability
         separately (see `split_off_failure`).

@@ -61,7 +61,7 @@ def _fewest(kind: type[Guarantee]) -> int:
 
 
 def parse_guarantee(kind: str, parameters: list[float]) -> Guarantee:
-    """Return the guarantee of the `kind`, such as "zcdp", with these `parameters`, in the order of its fields.
+    """Return the guarantee of the `kind`, such as "zcdp", with `parameters` in the order of the notation.
 
     Optional parameters may be left out at the end.
 

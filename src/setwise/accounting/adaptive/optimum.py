@@ -196,10 +196,10 @@ class Optimum:
 
         The delta is a lower bound on the optimal delta, and a good one with many bounded-range uses, because adapting
         to earlier answers then gains little. The analyst uses randomized response with the same parameter t for all
-        bounded-range mechanisms. A few t are tried, near the one that would be worst if privacy profiles fell with the
-        overall epsilon x like exp(-`tilt` x), and the t with the largest delta is taken. The result is None unless the
-        last stage has at least `CONFIG.many_uses` bounded-range uses, all of one epsilon, and is the only stage or
-        follows a single stage of fixed dominating pairs whose losses can be enumerated.
+        bounded-range mechanisms. A few t are tried, and the t with the largest delta is taken. They are near the t that
+        would be worst if privacy profiles fell with the overall epsilon x like exp(-`tilt` x). The result is None
+        unless the last stage has at least `CONFIG.many_uses` bounded-range uses, all of one epsilon, and is the only
+        stage or follows a single stage of fixed dominating pairs whose losses can be enumerated.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:

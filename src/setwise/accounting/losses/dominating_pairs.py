@@ -2,8 +2,8 @@
 
 A dominating pair (P, Q) is the pair of output distributions on two neighbouring tables that has the largest delta at
 every epsilon. All pairs here are symmetric: the pair for adding a user is the mirrored pair for removing one. Truncated
-noise has outputs that only one of the two tables can produce; such an output is an outright failure, and the privacy
-loss here is conditional on its not happening.
+noise has outputs that only one of the two tables can produce; such an output is an outright failure. The privacy losses
+in this module are conditional on no outright failure.
 """
 
 import math
@@ -85,8 +85,8 @@ def tabulate_loss(known: KnownNoise, step: float, reach: float = 40.0) -> LossPa
     """Return the privacy loss of one use of the noise `known` as two lattices, for an upper and a lower bound on delta.
 
     `step` is the distance of neighbouring lattice points. `reach` is for Gaussian noise only: losses more than `reach`
-    standard deviations from their mean are not tabulated, and their probability counts as that of an infinite loss in
-    the upper bound.
+    standard deviations from their mean are not tabulated. The upper bound adds their probability to the probability of
+    an infinite loss.
     """
     match known:
         case PureDP(epsilon=epsilon):

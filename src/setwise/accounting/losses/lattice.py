@@ -130,12 +130,12 @@ class LossPair:
 
     @cached_property
     def upper(self) -> LossLattice:
-        """The lattice of losses whose delta, at every epsilon, is at least that of the privacy loss."""
+        """The lattice whose delta, at every epsilon, is at least the delta of the privacy loss that the pair bounds."""
         return self._above()
 
     @cached_property
     def lower(self) -> LossLattice:
-        """The lattice of losses whose delta, at every epsilon, is at most that of the privacy loss."""
+        """The lattice whose delta, at every epsilon, is at most the delta of the privacy loss that the pair bounds."""
         return self._below()
 
 
@@ -282,7 +282,8 @@ class LatticeTail:
 def lattice_tail(top: float, step: float, mass: Floats, relative_error: float, dropped: float) -> LatticeTail:
     """Return the tables that give delta at any epsilon, for losses top, top - step, ... of probabilities `mass`.
 
-    `relative_error` is that of each mass; `dropped` bounds the sum of the masses left out.
+    `relative_error` bounds the relative error of each probability, and `dropped` the sum of the probabilities of losses
+    that are left out.
     """
     decayed = _decayed_sums(mass, step)
     base = np.empty_like(decayed)

@@ -267,8 +267,8 @@ class _Responses:
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
         """Return the distribution of the batch's total privacy loss if every mechanism has one of two losses.
 
-        `high` and `low` have these two losses for each group of mechanisms. The enumerated losses in `atoms`, those of
-        the other mechanisms, are included.
+        `high` and `low` have these two losses for each group of mechanisms. The total also includes `atoms`, the
+        enumerated losses of the other mechanisms.
         """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):

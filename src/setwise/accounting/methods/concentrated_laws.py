@@ -3,10 +3,10 @@
 P and Q are the output distributions on two neighbouring tables, and L is the privacy loss. The pair (P, Q) is (xi,
 rho)-zCDP if log E_P[exp(b L)] <= b (xi + rho) + rho b^2 for every b = alpha - 1 > 0, where alpha is the order, and the
 same holds with P and Q exchanged. The worst loss of one use is nearly one that is `high` with the largest probability p
-that every order allows, and a little below 0 otherwise. Its delta is nearly that of the conversion of zCDP to (epsilon,
-delta)-DP, which takes p exp(b high) for the whole E_P[exp(b L)] and neglects the other term, about 1
-(docs/optimal-composition.md, "Worst members of a zCDP class"). The delta of such a loss is a lower bound on the delta
-that zCDP can promise.
+that every order allows, and a little below 0 otherwise. Its delta is nearly the delta that the conversion of zCDP to
+(epsilon, delta)-DP gives. The conversion counts only the term p exp(b high) of E_P[exp(b L)] and neglects the other
+term, which is about 1 (docs/optimal-composition.md, "Worst members of a zCDP class"). The delta of such a loss is a
+lower bound on the delta that zCDP can promise.
 """
 
 import math

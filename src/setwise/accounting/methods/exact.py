@@ -68,7 +68,7 @@ class ExactLinear:
 
 @dataclass(frozen=True, slots=True)
 class OneRange:
-    """The privacy loss of a single epsilon-bounded-range mechanism that is composed with no other of its kind.
+    """The privacy loss of an epsilon-bounded-range mechanism that is composed with no other bounded-range mechanism.
 
     At every overall epsilon x >= 0 the worst such mechanism is generalized randomized response with the parameter t =
     (x + epsilon) / 2, whose two losses are t and t - epsilon.

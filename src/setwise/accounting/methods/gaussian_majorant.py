@@ -106,7 +106,8 @@ def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
     Across x means from x or more to x or less. Balances of the Gaussian wallet and prices are in mu squared. Let
     price(v) be the price of the guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use
     that leaves v or less started below x and does not cross x. So every use that crosses x leaves more than v and costs
-    at most price(v). The result is price(v) for the largest such v in `points`.
+    at most price(v). The result is price(v) for the largest v in `points` with v + price(v) < x, or for the first of
+    `points` if there is no such v.
     """
     prices = [use.price(point) for point in points]
     jumps, start = [], -1

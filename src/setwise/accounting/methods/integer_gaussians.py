@@ -1,9 +1,9 @@
 """Gaussian mechanisms that bound many integer Gaussian mechanisms with different noise, from above and from below.
 
 For an upper bound on delta, one Gaussian is found by adding up prices (docs/optimal-composition.md, Theorem 11 and the
-Gaussian majorant). For a lower bound: adding Gaussian noise of variance tau^2 to an answer is post-processing, and it
-turns integer Gaussian noise of parameter sigma into nearly Gaussian noise of variance sigma^2 + tau^2 (the same page,
-"Integer Gaussians from below").
+Gaussian majorant). For a lower bound on delta, Gaussian noise of variance tau^2 is added to each answer. This is
+post-processing, and it turns integer Gaussian noise of parameter sigma into nearly Gaussian noise of variance sigma^2 +
+tau^2 (the same page, "Integer Gaussians from below").
 """
 
 import math
@@ -32,10 +32,10 @@ class GaussiansBelow:
 def gaussians_below(uses: Sequence[tuple[DiscreteGaussian, int]]) -> GaussiansBelow:
     """Return Gaussian mechanisms that give a lower bound on the delta of the integer Gaussian `uses`.
 
-    `uses` are pairs (noise, count); those with too little noise are left out. Integer Gaussian noise of parameter sigma
-    plus continuous noise N(0, tau^2) has the density of N(0, sigma^2 + tau^2) times a factor between 1 - r and 1 + r,
-    divided by a constant. Here r = 2 sum_{j >= 1} exp(-2 pi^2 v j^2) and v = sigma^2 tau^2 / (sigma^2 + tau^2). So the
-    allowed r determines tau^2, and the Gaussian has the variance sigma^2 + tau^2.
+    `uses` are pairs (noise, count). Uses with too little noise are left out, which can only lower delta. Integer
+    Gaussian noise of parameter sigma plus continuous noise N(0, tau^2) has the density of N(0, sigma^2 + tau^2) times a
+    factor between 1 - r and 1 + r, divided by a constant. Here r = 2 sum_{j >= 1} exp(-2 pi^2 v j^2) and v = sigma^2
+    tau^2 / (sigma^2 + tau^2). So the allowed r determines tau^2, and the Gaussian has the variance sigma^2 + tau^2.
 
     Theorem: docs/optimal-composition.md, "Integer Gaussians from below".
     """
