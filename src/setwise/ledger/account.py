@@ -77,8 +77,8 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     `state` is "open", "frozen" or "closed". `spent` has the units that the account has spent in the budget period named
-    `period`, keyed by balance name. `cap` is about the dataset's cap: None without one, a dict of the units spent for a
-    zCDP cap, and otherwise a `CapBalance` of the units that remain.
+    `period`, keyed by balance name. `cap` is None if the dataset has no cap. For a zCDP cap it has the units spent of
+    the cap, keyed by balance name. For a cap with slices it is the cap's remaining balance.
     """
 
     state: str
@@ -532,9 +532,9 @@ class Account:
     def odometer_after(self, uses: Sequence[Use]) -> float:
         """Return an upper bound on the odometer that the account would show if only `uses` had been drawn.
 
-        The odometer is a bound on the epsilon of all draws so far. The result is 0 for no uses. It is fast, because it
-        only adds up parameters and composes nothing. For a filter account it may be below the odometer of `status`,
-        which knows only the sums of all uses and not each use.
+        The odometer is a bound on the epsilon of all draws so far. The result is 0 for no uses. It only adds up the
+        parameters of the uses, so it is fast. For a filter account it may be below the odometer of `status`, which is
+        computed from balances, and these are rounded up.
         """
         drawn = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in drawn)

@@ -81,7 +81,8 @@ class BudgetTotals(Protocol):
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the names of the balances from which a use can still be paid, such as "wallet" and "sum".
 
-        If there are two, a use needs only one of them. `amounts` has the units spent so far, per balance name.
+        If two names are returned, a use is admitted if at least one of the two balances can pay for it. `amounts` has
+        the units spent so far, per balance name.
         """
         ...
 
@@ -262,9 +263,9 @@ class WalletTotals:
         return {balance_name: UNITS if total else 0 for balance_name, total in totals.items()}
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the whole budget as two mechanism uses: a Gaussian of the wallet's mu^2, and one that only fails.
+        """Return the whole budget as two mechanism uses: a Gaussian use of the wallet's mu^2, and a failure use.
 
-        The second use reveals nothing, except with the failure probability of the budget, when it may reveal
+        The failure use reveals nothing, except with the failure probability of the budget, when it may reveal
         everything. It is left out if that probability is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
@@ -361,7 +362,7 @@ class WalletTotals:
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
         """Return ("wallet", "sum"), the names of the two balances that pay for uses; `amounts` is ignored.
 
-        A use needs only one of the two to pay for it.
+        A use is admitted if at least one of the two balances can pay for it.
         """
         return WALLET, SUM
 
@@ -377,10 +378,11 @@ class WalletTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the spent units `amounts` as mechanism uses: a Gaussian of the spent mu^2, and one that only fails.
+        """Return the spent units `amounts` as two mechanism uses: a Gaussian use of the spent mu^2, and a failure use.
 
-        The second use has the failure probability that was spent. If the wallet is empty while the balance "sum" (of
-        largest losses) still pays, the first use is instead one of pure DP, whose epsilon is the sum of losses so far.
+        The failure use reveals nothing unless it fails outright, with the failure probability that was spent. If the
+        wallet is empty while the balance "sum" (of largest losses) still pays, the first use is not Gaussian but of
+        pure DP, and its epsilon is the sum of losses so far.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -415,20 +417,20 @@ class WalletTotals:
 
 
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
-    """Return mechanism uses that stand for a Gaussian wallet: a Gaussian of mu^2 = `wallet`, and one that only fails.
+    """Return two mechanism uses that stand for a Gaussian wallet: a Gaussian use of mu^2 = `wallet`, and a failure use.
 
-    A Gaussian wallet is a budget in mu squared. The second use reveals nothing unless it fails, with probability
-    `failure`; it is left out if that is 0.
+    A Gaussian wallet is a budget in mu squared. The failure use reveals nothing unless it fails outright, with
+    probability `failure`; it is left out if that probability is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
     return (Use(gaussian_of(wallet)), *failing)
 
 
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
-    """Return mechanism uses that stand for spent amounts: a Gaussian of mu^2 = `wallet`, and one that only fails.
+    """Return two mechanism uses that stand for spent amounts: a Gaussian use of mu^2 = `wallet`, and a failure use.
 
-    The second use reveals nothing unless it fails, with probability `failed`. A part that is 0, or a wallet amount too
-    small for a Gaussian, is left out.
+    The failure use reveals nothing unless it fails outright, with probability `failed`. A use is left out if its amount
+    is 0, and the Gaussian use also if `wallet` is too small for a Gaussian.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -437,20 +439,21 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
 
 
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
-    """Return mechanism uses that stand for spent amounts: pure DP of epsilon = `summed`, and one that only fails.
+    """Return two mechanism uses that stand for spent amounts: pure DP of epsilon = `summed`, and a failure use.
 
-    The second use reveals nothing unless it fails, with probability `failed`; it is left out if that is 0.
+    The failure use reveals nothing unless it fails outright, with probability `failed`; it is left out if that
+    probability is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)
 
 
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
-    """Return mechanism uses that these remaining balances pay for: a Gaussian, and one that only fails outright.
+    """Return mechanism uses that these remaining balances pay for: a Gaussian use, and a failure use.
 
-    `wallet` is in mu^2, `summed` is the epsilon that remains of the sum of losses, and `failure` a probability. If
-    `wallet` is too small for any Gaussian, the first use is instead one of pure DP with epsilon `summed`. A balance of
-    0 adds no use.
+    `wallet` is in mu^2, `summed` is the epsilon that remains of the sum of losses, and `failure` is the probability
+    with which the failure use fails outright. If `wallet` is too small for any Gaussian, the first use is instead one
+    of pure DP with epsilon `summed`. A balance of 0 adds no use.
     """
     guarantees: list[Guarantee] = []
     if wallet >= SMALLEST_WALLET:

@@ -21,9 +21,9 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 class CapBalance:
     """The remaining balance of a dataset's cap: the unallocated part `free`, and the slices reserved for accounts.
 
-    A cap is the joint budget of all accounts on a dataset. All amounts are units per balance name. `held` has the slice
-    of each account, keyed by the account's register number; so do `names` (the accounts' names) and `at` (the
-    timestamps of their last entries, in microseconds since 1970). `rule` says by which payment rules the cap still
+    A cap is the joint budget of all accounts on a dataset. `free` has units per balance name. Three fields are keyed by
+    the register number of an account: `held` has the account's slice in units per balance name, `names` its name, and
+    `at` the timestamp of its last entry in microseconds since 1970. `rule` says by which payment rules the cap still
     pays: the Gaussian wallet, the sum of epsilons, or both.
     """
 
@@ -101,12 +101,12 @@ class SharedCap:
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Give units of an account's slice (its reserved part of the cap) back to the cap; return whether it held any.
+        """Give units of an account's slice (its reserved part of the cap) back to the cap; return False if it had none.
 
         The account has the register number `account` and the name `name`; `at` is the timestamp in microseconds since
-        1970. If `wanted` is None, the whole slice is given back. Otherwise `wanted` has units per balance name, and at
-        least these are given back, if the slice has them. Half of the slice is given back if that is more, so that the
-        cap need not collect again for the next charge of another account.
+        1970. If `wanted` is None, the whole slice is given back. Otherwise `wanted` has units per balance name. Of each
+        balance in it, the wanted units or half of the slice are given back, whichever is more, but at most the slice.
+        Half is given back so that the cap need not collect again for the next charge of another account.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:

@@ -166,8 +166,8 @@ class Ledger:
         every calendar period (UTC) starts with the whole budget again, and the promise holds per period. Under the
         `rule` "wallet", uses are paid from a Gaussian wallet, or admitted while their largest losses add up to at most
         epsilon. Under "zcdp", their zCDP parameters add up: that admits fewer uses, but also uses of which only the
-        zCDP guarantee is known. Under "menu", only uses are taken that are no worse than one of the pure or
-        bounded-range uses in `menu`, which is fixed here; of one size, as many are admitted as if they were registered.
+        zCDP guarantee is known. Under "menu", a use must be no worse than one of the pure or bounded-range uses in
+        `menu`, which is fixed here; if these have one size, as many uses are admitted as if they were registered.
         `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
@@ -263,9 +263,9 @@ class Ledger:
     def accounts(
         self, *, analyst: str | None = None, dataset: str | None = None, after: str = "", most: int | None = None
     ) -> tuple[AccountStatus, ...]:
-        """Return the status of every account, sorted by name; with `analyst` or `dataset`, only of accounts with these.
+        """Return the status of every account whose name comes after `after`, sorted by name; at most `most` accounts.
 
-        With `most`, at most that many accounts whose names come after `after` are returned: one page of a list.
+        With `analyst` or `dataset`, only accounts of that analyst or on that dataset. A `most` of None sets no limit.
         """
         chosen = select(accounts.c.holder).where(accounts.c.name > after)
         if analyst is not None:
@@ -426,9 +426,9 @@ class Ledger:
 
         The `key` is kept outside the database. The ledger is checked before it is signed: its register and signatures,
         the entries at which earlier heads saw the accounts end, and all entries since. With `last_head`, the ledger
-        must also have the head in that file, and the file then keeps the new head. If there is no such file yet, the
-        last head in the ledger must have been signed `within` that time before now. `anew` skips this comparison, for
-        an operator who knows that this ledger is the right copy.
+        must also have the head in that file, and the file then keeps the new head. If there is no such file yet, but
+        the ledger has heads, one of them must have been signed at most the time `within` ago. `anew` skips the
+        comparison with the file, for an operator who knows that this ledger is the right copy.
 
         Raises `StoreFailed`, without signing, if a check fails.
         """
@@ -446,8 +446,8 @@ class Ledger:
         """Check the ledger against the signed head in the file `last_head`, and put its last signed head into the file.
 
         A signed head records where every account's chain of entries ended, signed with `key`, perhaps by another
-        process. If there is no file yet, the last head in the ledger is kept if it was signed `within` that time before
-        now.
+        process. If there is no file yet, but the ledger has heads, one of them must have been signed at most the time
+        `within` ago.
 
         Raises `StoreFailed` if the ledger does not have the kept head, or fails a check of its signatures and entries.
         """

@@ -33,11 +33,11 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return (delta - f) / 2, rounded down, where f is the part of the account's delta for outright failures.
+    """Return (delta - f) / 2, rounded down: the most that the deltas of single charges may add up to.
 
-    The odometer is the bound on the epsilon drawn so far. One of its bounds is the sum of the epsilons of single
-    charges; it may be used while the deltas of these charges add up to at most this number. `terms` has the account's
-    delta.
+    f is the part of the account's delta that is set aside for outright failures; `terms` has both. The odometer, a
+    bound on the epsilon drawn so far, is the smallest of several bounds. One of them is the sum of the epsilons of
+    single charges, and it holds only while the deltas of these charges add up to at most this number.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -58,9 +58,10 @@ def delta_of_request(request: str) -> float | None:
 def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
     """Return an (epsilon, delta) that the uses of one charge satisfy together; None if none is known.
 
-    `delta` is the delta that the question was asked with, or None. There are up to two guarantees, and the one with the
-    smaller epsilon is returned. With a `delta`, the first is the optimal epsilon at it. If all losses are bounded, the
-    second is the sum of the largest losses, at the delta with which the uses fail outright.
+    `delta` is the delta that the question was asked with, or None. Of two guarantees, the one with the smaller epsilon
+    is returned. The first exists if `delta` is not None: the optimal epsilon of the uses at `delta`. The second exists
+    if the losses of all uses are bounded: the sum of their largest losses, with the probability that the uses fail
+    outright as its delta.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -117,9 +118,9 @@ def stopping_odometer(
 
 @lru_cache(maxsize=4096)
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
-    """Return a bracket for an epsilon that an account's loss exceeds at no time, except with probability delta.
+    """Return a bracket of an epsilon that an account's loss exceeds at some time with probability at most delta.
 
-    The delta is that of the account's `terms`. `drawn` are the uses drawn (None if only their sums are known), `worth`
+    Delta is the delta in the account's `terms`. `drawn` are the uses drawn (None if only their sums are known), `worth`
     is the sum of their zCDP, and `largest` the sum of their largest losses. Cached, because composing takes time.
     """
     if worth == Spent() and not drawn:
@@ -133,8 +134,9 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
     """Return the bracket `best` of an odometer with a lower end computed from the uses that were drawn.
 
-    That lower end is the epsilon that an analyst reaches who had fixed exactly the uses `drawn` in advance. If `drawn`
-    is None, because only sums of the uses are known, `best` is returned unchanged. `terms` has the account's delta.
+    The lower end is an epsilon below which nothing can be proved for the uses `drawn`, even if they had been fixed in
+    advance, at the delta in the account's `terms`. It is at most the upper end of `best`, which stays. If `drawn` is
+    None, because only sums of the uses are known, `best` is returned unchanged.
     """
     if drawn is None:
         return best
@@ -145,10 +147,11 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
     """Return the smallest of three bounds on the epsilon of all that an account has drawn, valid as a stopping rule.
 
-    `stopping_odometer` says what a stopping rule is. Two bounds come from `worth`, the zCDP drawn, and `largest`, the
-    sum of the largest losses; they use one part of the delta in the account's `terms`. The third is the sum of the
-    epsilons of single charges. `charged` is the pair (sum of epsilons, sum of deltas), or None if unknown; it counts
-    only while the sum of deltas is at most the other part of the account's delta (`charge_sum_delta`).
+    `stopping_odometer` says what a stopping rule is. The delta in the account's `terms` is divided between the bounds.
+    The first two come from `worth`, the zCDP drawn, and from `largest`, the sum of the largest losses (see
+    `pathwise_bound`); they hold at delta - d, where d is `charge_sum_delta`. The third is the sum of the epsilons of
+    single charges; it is used only if their deltas add up to at most d. `charged` is the pair (sum of epsilons, sum of
+    deltas) of single charges, or None if unknown.
 
     Theorem: docs/optimal-composition.md, "Odometers".
     """
@@ -164,12 +167,12 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
     """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket for epsilon.
 
-    Both bound the privacy loss at every time, except with probability `delta` (None takes the delta in the account's
-    `terms`). A part of that delta, fixed at the account's opening, covers outright failures. Without a failure the sum
-    is never exceeded, and the odometer, computed from the zCDP drawn (`worth`), is exceeded at some time with at most
-    the remaining probability; so the smaller of the two may be read at every time. The promised epsilon of a whole
-    period is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a larger probability than
-    delta.
+    With probability at least 1 - `delta`, the privacy loss exceeds neither of the two at any time, so the smaller one
+    may be read at every time. A `delta` of None stands for the delta in the account's `terms`. A part of `delta`, fixed
+    at the account's opening, covers outright failures. Without a failure the sum is never exceeded. The odometer is
+    computed from the zCDP drawn (`worth`), and is exceeded at some time with at most the remaining probability. The
+    promised epsilon of a whole period is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a
+    larger probability than delta.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """

@@ -408,8 +408,8 @@ def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
     """Return the register numbers of all caps that belong to the datasets `names` or that their accounts draw on.
 
-    A cap is the joint budget of a dataset's accounts. Closed accounts do not count; the set also contains None if
-    another account draws on no cap.
+    A cap is the joint budget of a dataset's accounts. Closed accounts are ignored. The set also contains None if an
+    account that is not closed draws on no cap.
     """
     drawn = select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
     caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))

@@ -122,7 +122,8 @@ class CapTotals:
     def rule_of(self, units: int) -> Rule:
         """Return the payment rules (Gaussian wallet, sum of epsilons, or both) that are in force for the cap.
 
-        `units` are the units spent so far of the cap's balance "rule".
+        `units` are the units spent so far of the cap's balance "rule", by which a dropped rule is recorded. They are
+        ignored if the cap has had only one rule from the start.
         """
         match self.keep:
             case "either":
@@ -276,9 +277,9 @@ class CapTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the cap's whole budget as two mechanism uses: a Gaussian of its mu^2, and one that only fails.
+        """Return the cap's whole budget as two mechanism uses: a Gaussian use of its mu^2, and a failure use.
 
-        The second use reveals nothing, except with the failure probability of the cap, when it may reveal everything.
+        The failure use reveals nothing, except with the failure probability of the cap, when it may reveal everything.
         It is left out if that probability is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
@@ -296,8 +297,8 @@ class CapTotals:
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the names of the cap's balances that can fund another use: "wallet", "sum", or both.
 
-        A use takes from both balances until one of them cannot pay for a use; that balance is then dropped for good.
-        `amounts` has the units spent so far, per balance name.
+        While both are returned, a charge takes units from both. Once a use fits only one of the two balances, the other
+        balance is dropped for good. `amounts` has the units spent so far, per balance name.
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
@@ -330,11 +331,11 @@ class CapTotals:
 class _Costs:
     """The cost of some uses to a cap (the joint budget of a dataset's accounts), in units; each whole balance has 2^60.
 
-    `failure` is the failure probability of the uses and `summed` the sum of their largest losses, above 2^60 if a loss
-    is unbounded. The price in the wallet depends on how much is left: `prices` lists pairs (units left in the wallet
-    after the uses, price of the uses), from the most units left to 0, and is empty if the uses have no price. A wallet
-    payment of at most `well`, 2% above the price with the whole wallet left, counts as a good price. `rounding` is the
-    number of units by which the prices of two platforms may differ.
+    `failure` is the failure probability of the uses, and `summed` the sum of their largest losses, which is above 2^60
+    if a loss is unbounded. The price in the wallet depends on the units that remain in the wallet after the uses.
+    `prices` lists pairs (remaining units, price of the uses), from the most remaining units to 0, and is empty if the
+    uses have no price. `well` is 2% above the price with the whole wallet remaining; a wallet payment of at most `well`
+    counts as a good price. `rounding` is the number of units by which the prices of two platforms may differ.
     """
 
     failure: int

@@ -95,9 +95,9 @@ class AccountStatus:
     def promise(self) -> str:
         """The promise in words, for one whole budget period.
 
-        For a unit of privacy other than "user", the first sentence says what is protected, and what is not. If other
-        accounts may ask about the same dataset, the table may change because of answers that those accounts got; the
-        last sentence then says which promise covers that.
+        For a unit of privacy other than "user", the first sentence says what is protected, and what is not. If the
+        account is on a dataset, the last sentence is about other accounts on the same dataset: if their answers cause
+        changes of the table, only the dataset's cap or joint promise covers that.
         """
         words = (
             promise_in_words(self.epsilon.upper, self.delta)

@@ -231,9 +231,10 @@ class ContributionSearch:
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
         """Return the allowed probability that a bin without users is taken to have some.
 
-        The bin comes `distance` bins after the last bin known to have users. `cheap` says that the answer's noise would
-        be small, compared with the rows seen so far, if the upper end of this bin were the contribution bound; a
-        mistake then does little harm, so the probability is larger.
+        The bin comes `distance` bins after the last bin known to have users; the probability is smaller for a larger
+        distance. `cheap` says that the answer's noise would be small, compared with the rows seen so far, if the upper
+        end of this bin were the contribution bound. A mistake then does little harm, so the probability is larger. A
+        search that counts groups instead of rows ignores `cheap`.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)

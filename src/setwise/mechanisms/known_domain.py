@@ -30,7 +30,8 @@ class KnownLaplace:
     """Laplace noise of scale per_item * scale on the count of every label of the public `domain`, zeros included.
 
     Between neighbouring tables at most `contributions` counts change, each by at most `per_item`. So one release costs
-    that many Laplace uses of epsilon 1/scale each, composed optimally; altogether it is (contributions/scale)-DP.
+    `contributions` Laplace uses of epsilon 1/scale each. By basic composition it is (contributions/scale)-DP; optimal
+    composition of the uses can give a smaller epsilon at a positive delta.
 
     Theorem: the paper's Laplace histogram as separate pure DP steps (lem:peeling_lap); GhoshRoSu12 for the integers.
 

@@ -61,9 +61,10 @@ class Item:
     """One released label, with its count or with estimates of other statistics.
 
     `noisy` is the exact count plus noise. It may be negative, and it is the number to add up for sums, because it is
-    unbiased (apart from the selection of items). `count` is the number to show: `noisy` raised to the least count that
-    an item can have, or fitted to an order that was released before. `interval` is a confidence interval of the exact
-    count. All three are None if no count was released. `estimates` has one entry for each other statistic.
+    unbiased (apart from the selection of items). `count` is the number to show: `noisy`, raised to the least count that
+    an item can have. Counts with Gaussian noise of items whose order was released before are instead fitted to that
+    order. `interval` is a confidence interval of the exact count. All three are None if no count was released.
+    `estimates` has one entry for each other statistic.
     """
 
     label: Label

@@ -44,11 +44,11 @@ class GroupTable:
 class GroupReading:
     """The input for releasing statistics of groups: the exact numbers, the groups, and the source of noise.
 
-    `table` has the exact numbers, and `labels` are the groups whose statistics are released. The measures (columns) of
-    all statistics stand side by side in the table: `offsets` has the index of each statistic's first one. `found` is
-    the release that found the groups, or None if they are public. `confidence` is the probability with which an
-    interval holds, and `randomness` the source of the noise. `picked` keeps the cells of quantiles that were picked
-    together, keyed by the index of the first of these statistics.
+    `table` has the exact numbers, and `labels` are the groups whose statistics are released. The table has the measures
+    (columns) of all statistics side by side, and `offsets` has, for each statistic, the index of its first measure in
+    the table. `found` is the release that found the groups, or None if they are public. `confidence` is the probability
+    with which an interval holds, and `randomness` the source of the noise. Several quantiles of the same values are
+    picked together: `picked` keeps their grid cells, keyed by the index of the first of these statistics.
     """
 
     table: GroupTable

@@ -217,7 +217,10 @@ class TwoPhaseTopK:
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
-        """Return the privacy cost of noisy counts of so many `labels`: a use per count that one user can change."""
+        """Return the privacy cost, as mechanism uses, of noisy counts of picked labels; `labels` is their number.
+
+        There is one use for each count that one user can change.
+        """
         changeable = labels if self.contributions is None else min(labels, self.contributions)
         step = guarantee_of(self.counts, self.discovery.per_item)
         return (Use(step, changeable),) if changeable else ()

@@ -219,9 +219,9 @@ class TruncatedGaussian:
     """Truncated Gaussian noise on every positive count; labels whose noisy count exceeds a cutoff are released.
 
     A user adds at most `per_item` to each of at most `contributions` counts. The noise has parameter per_item * `sigma`
-    and is conditioned on {-bound, ..., bound}; `delta` is the probability of outright failure that decides the bound.
-    `threshold` says whether the cutoff is the bound or higher. Every positive count takes part, so no limit on the
-    number of labels is needed.
+    and is conditioned on {-bound, ..., bound}. `delta` is the probability of outright failure, and `bound` is the
+    smallest bound that keeps it. The cutoff is `bound` if `threshold` is TIGHT, and bound + per_item if it is PAPER.
+    Every positive count takes part, so no limit on the number of labels is needed.
 
     Theorem: the paper's truncated Gaussian (algo:truncGauss); docs/truncated-gaussian-on-the-lattice.md for the
     integers.
@@ -437,8 +437,9 @@ class UnknownGumbel:
     def _uses(self, picks: int) -> tuple[Use, ...]:
         """Return the privacy cost of picking `picks` labels, as mechanism uses (guarantees with counts).
 
-        They are one bounded-range use for each label, and, once for all labels, the probability `delta` that the
-        threshold fails, that is, lets through a label that only one of two neighbouring tables has.
+        They are one bounded-range use for each pick, and, once for all picks, a use that only fails outright, with
+        probability `delta`. It fails if the threshold lets through a label that only one of two neighbouring tables
+        has.
         """
         return (
             Use(BoundedRange(epsilon=float_above(self.epsilon)), picks),
@@ -448,8 +449,8 @@ class UnknownGumbel:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release at most, as mechanism uses (guarantees with counts).
 
-        They are k bounded-range uses, one for each label that may be picked, and once the probability `delta` that the
-        threshold fails.
+        They are k bounded-range uses, one for each label that may be picked, and one use that only fails outright, with
+        probability `delta`. It fails if the threshold lets a label of one user alone through.
         """
         return self._uses(self.k)
 

@@ -358,12 +358,12 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Yield a fault for every charge that was paid by one payment rule while the cap still had both, or the other one.
+    """Yield a fault for every charge that was paid by one payment rule alone, unless the cap has only that rule now.
 
     A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet and the sum of epsilons.
-    Each charge is paid by both rules, until a use fits only one; the cap then keeps only that rule. `terms` has the
-    terms of accounts and caps by register number, `tally` the units spent, and `chains` the recomputed chains of
-    accounts by name.
+    Each charge is paid by both rules, until a use fits only one; the cap then keeps only that rule for good. `terms`
+    has the terms of accounts and caps by register number, `tally` the units spent, and `chains` the recomputed chains
+    of accounts by name.
     """
     for account_terms in terms.values():
         if account_terms.slices and account_terms.name in chains:

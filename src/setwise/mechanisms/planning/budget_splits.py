@@ -153,8 +153,8 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of mechanism `name`.
 
-    The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. Of the query's
-    `bounds` only one thing matters: whether they limit the number of labels.
+    The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. For Laplace
+    noise on an unknown domain it also depends on whether the query's `bounds` limit the number of labels.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:

@@ -187,10 +187,12 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
 
     The caller takes the first list in which some plan stays within the budget, and from it the plan whose statistics
     have the smallest error; later lists are then never computed. `bounds` are the query's bounds on what one user
-    contributes, and `wanted` are the statistics. The only list is [None] if the groups are public and all of them are
-    wanted. Otherwise the last list has the plans that find groups in one pass. If rounds of weighted votes are
-    preferred, the first list has the plan with rounds. It is a list of its own because the number of users that a group
-    needs to be found in rounds depends on the table, so that it cannot be compared with that of one pass.
+    contributes, and `wanted` are the statistics.
+
+    If the groups are public and all of them are wanted, the only list is [None]. Otherwise the last list has the plans
+    that find groups in one pass. If rounds of weighted votes are preferred, a list with only the plan with rounds comes
+    first. This plan cannot be compared with the plans of one pass, because the number of users that a group needs to be
+    found in rounds depends on the table.
     """
     if bounds.domain is not None and bounds.k is None:
         yield [None]

@@ -21,9 +21,10 @@ _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return approximate noisy scores (keys) of candidates, from their scores and 64-bit random words.
 
-    `shortfalls` are rate * (score - highest score), at most 0. A candidate's Gumbel noise is -ln(-ln(1 - V)) for a
-    uniform number V in [0, 1], of which the candidate's entry in `words` is the first 64 bits. The further bits are not
-    drawn yet, so the key is computed for the middle of all V that start with these bits.
+    `shortfalls` are rate * (score - highest score), or, for a candidate that stands for a run of scores, that plus the
+    logarithm of the run's weight (`Runs`). A candidate's Gumbel noise is -ln(-ln(1 - V)) for a uniform number V in [0,
+    1], of which the candidate's entry in `words` is the first 64 bits. The further bits are not drawn yet, so the key
+    is computed for the middle of all V that start with these bits.
     """
     with np.errstate(divide="ignore"):  # words that round to V = 1 are recomputed in the next two lines
         exponentials = -np.log1p((words + 0.5) * -(2.0**-64))
@@ -197,8 +198,7 @@ def _contenders(
 ) -> NDArray[np.intp]:
     """Return the indices of all candidates whose exact noisy score may be among the k highest.
 
-    `keys` are the approximate noisy scores, `words` the random words that they were made from, and `shortfalls` are
-    rate * (score - highest score).
+    `keys` are the approximate noisy scores that `float_keys` computed from `shortfalls` and the random `words`.
     """
     provisional = np.argpartition(keys, len(keys) - k)[len(keys) - k :]
     lower, _ = float_bounds(shortfalls[provisional], words[provisional], keys[provisional])
