@@ -89,7 +89,7 @@ class EngineQuery(Protocol):
         A user with n such groups gives about 1/sqrt(n) to each. The discovery of groups runs in rounds; each round
         calls this method once, with the labels that earlier rounds have found. A query may store the bounded pairs of
         user and group in the first round, so that later rounds do not read the table again.
-        Raises: the errors of `Engine`, already without the driver's own error.
+        Raises: the errors of `Engine`, which carry no error of the driver as their cause.
         """
         ...
 
@@ -431,7 +431,7 @@ class SqlEngineQuery(ABC):
         return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
 
     def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
-        """Return a list of one SQL condition, that a row's group is not in `found_labels`; [] if there are no labels.
+        """Return a list of one SQL condition, that a row's group is not in `found_labels`; [] if that is empty.
 
         `labels` are the SQL expressions of the row's labels, and `found_labels` the labels of groups found already.
         """

@@ -225,10 +225,10 @@ def date_pattern(date_format: str) -> str:
 
 
 def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
-    """Return a SQL expression that rewrites a number with a point for decimals and without thousands separators.
+    """Return a SQL expression that rewrites the text of a number: with a point before decimals, no other separators.
 
-    `text` is the SQL expression of the number, which is written as `grammar` says, and `functions` are the engine's SQL
-    templates.
+    `text` is the SQL expression of the text, which is written as `grammar` says (as 1.234,5), and `functions` are the
+    engine's SQL templates.
     """
     if grammar.thousands:
         text = f"replace({text}, {functions.literal(grammar.thousands)}, '')"

@@ -61,7 +61,7 @@ class Header:
 
 
 def read_header(file: BinaryIO, form: CsvFormat) -> Header:
-    """Return the header of the CSV format `form` from `file`, a stream that `form.opened` returned.
+    """Return the header of a CSV file in the format `form`, read from `file`, the stream that `form.opened` returned.
 
     An empty file has a header without names. If `form` names the columns, the header has these names, and no line of
     the file is read for it.

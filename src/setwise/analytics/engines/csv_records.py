@@ -256,8 +256,9 @@ class _ForwardReader:
     def pieces(self, place: int, layout: Layout) -> Iterator[bytes]:
         """Yield the bytes of the file from offset `place` on, in pieces whose sizes double from `layout.step`.
 
-        The position moves past a piece only when the next piece is requested. So if a caller stops early, the position
-        is before the last piece, and a later search that begins inside this piece need not read the file again.
+        The reader's position moves past a piece only when the next piece is requested. So if the caller stops early,
+        the position is before the last piece that it got. A later call whose `place` is inside this piece can then go
+        on reading forwards; otherwise the file would have to be read again from its start.
         """
         self.skip_to(place)
         size = layout.step

@@ -345,8 +345,8 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
     `relation` is the SQL text, of `dialect`, after FROM. The result has the columns of `schema` and one per window
     function. Rows that are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical
     order of their names. Rows that are equal in all these columns may have any order, but two window functions must use
-    the same order: otherwise their values in one row would depend on how the engine sorts. So with several such window
-    functions the rows of each user are numbered first, and the number decides ties in all of them.
+    the same order: otherwise their values in one row would depend on how the engine sorts. So if several functions
+    depend on the order of equal rows, the rows of each user are numbered first, and the number decides in all of them.
     """
     user = schema.column(step.user)
     by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}
@@ -486,7 +486,7 @@ def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> 
 def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
     """Return the `Column` (name, kind and SQL type) that the named expression `named` adds to a derived table.
 
-    `schema` are the columns of the table before, and `dialect` writes its SQL. A plain column keeps its type.
+    `schema` has the columns from which `named` is computed; `dialect` writes its SQL. A plain column keeps its type.
     """
     if isinstance(named.expression, ColumnValue):
         column = schema.column(named.expression.name)

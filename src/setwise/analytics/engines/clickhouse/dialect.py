@@ -263,11 +263,11 @@ class ClickHouseDialect(Dialect):
         return f"accurateCastOrNull({number}, 'Int64')"
 
     def value_in_row(self, function: str, value: str, rows: int) -> str:
-        """Return the start of a SQL window function, before OVER, for a value in another row of the window.
+        """Return a SQL window function, without its OVER clause, for `value` (a SQL expression) in another row.
 
-        `function` is FIRST_VALUE, LAG or LEAD, `value` a SQL expression, and `rows` the distance for LAG and LEAD.
-        ClickHouse's FIRST_VALUE skips nulls unless told otherwise. Its LAG and LEAD return 0 or empty text in place of
-        a missing row if the type of the value has no null, so the value is made nullable.
+        `function` is FIRST_VALUE, or LAG or LEAD for the row that is `rows` rows before or after the current row.
+        ClickHouse's FIRST_VALUE would skip nulls, so RESPECT NULLS is added. Its LAG and LEAD would return 0 or an
+        empty text for a missing row if the type of the value has no null, so the value is made nullable.
         """
         if function == "FIRST_VALUE":
             return f"FIRST_VALUE({value}) RESPECT NULLS"

@@ -82,11 +82,11 @@ class DuckDBEngine(Engine):
     """A table that DuckDB reads inside this process.
 
     `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads; None is DuckDB's default. A
-    query that needs more memory is run separately for parts of the users, which a hash of the user chooses. Data that
-    still does not fit is written to a private directory under `scratch`, which may grow to `spill` bytes; None means
-    half of the free space there. `progress` is called with the share of work done while a query runs. The function
-    `salts` returns the secret numbers by which users' items are chosen at random. `manifest` describes the prepared
-    dataset, if `table` is one, and is None otherwise.
+    query that would need more than half of this memory is run for one part of the users at a time; a hash of the user
+    chooses the part. Data that still does not fit is written to a private directory under `scratch`. The directory may
+    grow to `spill` bytes, or to half of the free space if `spill` is None. `progress` is called with the share of work
+    done while a query runs. The function `salts` returns the secret numbers by which users' items are chosen at random.
+    `manifest` describes the prepared dataset, if `table` is one, and is None otherwise.
     """
 
     @without_driver_error

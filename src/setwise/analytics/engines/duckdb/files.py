@@ -261,7 +261,7 @@ def open_parquet(file: TableFile) -> "pq.ParquetFile":
 
 
 def parquet_types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
-    """Return, by column of the Parquet file `opened`, the Arrow type in which it has the values that DuckDB reads.
+    """Return an Arrow type for each column of the Parquet file `opened`: the type that DuckDB reads it as.
 
     The type differs from Arrow's own choice in two cases. An enumeration is text in DuckDB but bytes in Arrow. A
     timestamp annotated in the older way has no time zone in DuckDB but is in UTC in Arrow.

@@ -199,7 +199,7 @@ class LakeTable(DuckDBTable):
 
         Deleted rows are left out, types are those of `sound_schema`, and cells that DuckDB cannot hold are null. If
         `days` is not None, files and row groups that by their metadata have no row in this range are not read; the
-        batches may still have other rows.
+        batches may still have some rows outside the range.
         """
         schema = sound_schema(chosen)
         for file, place, stored in zip(self._version.files, self.files, self._stored, strict=True):

@@ -225,7 +225,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
 
         How often rows repeat a pair is estimated from the rows of a sample of the users. The result is True for at most
         2 rows per pair, or 4/3 if the query also sums values of rows (`summed`). False for tables of at most 100,000
-        rows, and for tables that are costly to read twice.
+        rows, for tables that are costly to read twice, and if the rows must be grouped (see `has_two_forms`).
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

@@ -316,7 +316,7 @@ class JoinedTable(DuckDBTable):
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach every table of the join to `connection`, and check that the join is allowed (joins.py).
 
-        Raises: `InvalidParameter` or `UnknownColumn` if it is not.
+        Raises: `InvalidParameter` or `UnknownColumn` if the join is not allowed.
         """
         parts: list[JoinInput] = []
         for place, named in enumerate(self._tables):

@@ -59,8 +59,8 @@ class TextCodes:
     def labels_differ(self, name: str, rows: str, values: dict[str, object]) -> bool:
         """Store the distinct texts of the label column `name` with their hashes; return whether all hashes differ.
 
-        They are stored in a temporary table, by which `decoded` finds the texts again. `rows` is the SQL query with
-        that column, and `values` are its parameters.
+        The texts and hashes are stored in a temporary table, by which `decoded` finds the texts again. `rows` is the
+        SQL query that has the column, and `values` are the query's parameters.
         """
         texts = f"SELECT {_hashed(name)} AS code, {name} AS text FROM (SELECT DISTINCT {name} FROM ({rows}))"
         self._cursor.execute(f"CREATE TEMP TABLE {_table(name)} AS {texts}", values)

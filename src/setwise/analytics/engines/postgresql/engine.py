@@ -87,8 +87,8 @@ class PostgresqlEngine(Engine):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the tables that this engine reads; for a view, also of the tables below.
 
-        For a prepared dataset, they are the names for the table that it was prepared from. For a join the result is
-        empty.
+        For a prepared dataset, the names are those of the table that it was prepared from. The result is empty for a
+        join.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
         if origin is None:

@@ -308,8 +308,9 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 
 
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
-    """Return the manifest stored with the catalogue table `source`; None if it is no prepared dataset, or a path.
+    """Return the manifest stored with the catalogue table `source`; None if the table is not a prepared dataset.
 
+    Also None if `source` is a path and not the name of a catalogue table.
     `frame` is any frame of the Spark session in which the table is looked up.
     """
     if is_path(source):
