@@ -136,6 +136,34 @@ def test_sql_joins(session, text):
         assert abs(each["value"] - exact[genre]) < 30
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(DISTINCT p.who) FROM r LEFT JOIN people p ON r.who = p.who",
+        "SELECT COUNT(DISTINCT r.who) FROM r LEFT JOIN people AS p USING (who) WHERE p.who IS NULL",
+        "SELECT COUNT(DISTINCT CASE WHEN P.WHO IS NOT NULL THEN r.who END) FROM r LEFT JOIN people p USING (who)",
+        "SELECT COUNT(*) FROM r LEFT JOIN films ON r.film = films.film WHERE films.film IS NULL",
+        "SELECT COUNT(DISTINCT b.who) FROM r a LEFT JOIN (SELECT who FROM r WHERE film = 3 GROUP BY who) b "
+        "ON a.who = b.who",
+        "WITH j AS (SELECT DISTINCT who FROM r WHERE film < 5), f AS (SELECT DISTINCT who FROM r WHERE film = 3) "
+        "SELECT COUNT(f.who) FROM j LEFT JOIN f ON j.who = f.who",
+    ],
+)
+def test_keys_that_a_left_join_makes_null_are_refused(session, text):
+    """The rows of a join have its key once, with a value in every row, so that everybody seemed to have a match."""
+    with pytest.raises(InvalidParameter, match="would be null in rows for which LEFT JOIN finds no row of"):
+        session.sql(text, epsilon=5.0, delta=1e-6)
+
+
+def test_a_left_join_is_tested_by_another_column(session):
+    text = (
+        "SELECT COUNT(DISTINCT CASE WHEN b.n IS NOT NULL THEN a.who END) AS n FROM r a "
+        "LEFT JOIN (SELECT who, COUNT(*) AS n FROM r WHERE film = 3 GROUP BY who) b ON a.who = b.who"
+    )
+    (row,) = session.sql(text, epsilon=5.0, delta=1e-6)
+    assert abs(row["n"]["value"] - sum(user % 7 == 3 for user in range(3000))) < 30
+
+
 def test_words_join_as_sql_does_and_add_up_together(session):
     joined = session.join("films", using="film")
     plan = joined.preview(setwise.Query.histogram(item="genre", contributions=1, per_item=1), setwise.Total(**TOTAL))

@@ -5,7 +5,7 @@ HAVING, ORDER BY and LIMIT are parsed in releasing.py.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -49,6 +49,26 @@ def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
         joins.append(_join(join, name, alias, tables))
         tables[alias] = name
     return tables, tuple(joins)
+
+
+def check_left_keys(select: exp.Expr, alias: str, keys: Collection[str]) -> None:
+    """Raise `InvalidParameter` if `select` reads a key of a LEFT JOIN from the joined table, outside the ON clause.
+
+    `alias` is the alias of the joined table, and `keys` are its key columns that have the same name as the column that
+    they are compared with. SQL makes such a key null in rows without a match. The rows of the join have the key once,
+    with the value of the earlier table, so a reader would find a match in every row.
+    """
+    names = {key.lower() for key in keys}
+    for node in own_nodes(select):
+        table = node.args.get("table") if type(node) is exp.Column else None
+        if table is None or table.name.lower() != alias.lower() or node.name.lower() not in names:
+            continue
+        if node.find_ancestor(exp.Join) is None:
+            raise InvalidParameter(
+                f"{alias}.{node.name} would be null in rows for which LEFT JOIN finds no row of {alias}, but such keys "
+                f"cannot be read here: test another column of {alias} that is never empty, as in "
+                f"COUNT(DISTINCT CASE WHEN {alias}.OTHER IS NOT NULL THEN USER END)"
+            )
 
 
 def private_first(select: exp.Expr, place: int) -> None:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from setwise.analytics.rows.derivation import JoinedValue, JoinUserRows, KeyPair
 from setwise.analytics.rows.expression import ColumnValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
-from setwise.analytics.sql.clauses import WRITTEN, own_nodes, unqualify
+from setwise.analytics.sql.clauses import WRITTEN, check_left_keys, own_nodes, unqualify
 from setwise.analytics.sql.core import SelectSource
 from setwise.analytics.sql.syntax import check_parts, construct_of, unsupported
 from setwise.errors import InvalidParameter
@@ -112,6 +112,8 @@ def join_rows(
             f"{construct_of(others[0])} in ON of a LEFT JOIN of the rows of users",
             "compare columns for equality, and put other conditions into the subquery",
         )
+    if side == "LEFT":
+        check_left_keys(select, alias, [user])
     keys = tuple(KeyPair(read(scope.resolved(left)), read(_unqualified(right))) for left, right in pairs)
     names_in_use = {name.lower() for name in (*(source.columns or ()), *scope.joined.values())}
     added = []
