@@ -150,13 +150,11 @@ def plan_pair(search, pair, contributions=None):
 
 @pytest.mark.parametrize(("make", "column"), STATISTICS)
 def test_every_pair_of_bounds_can_be_planned(make, column, quick_prices):
-    """The small run tries every low and every high end, and pairs of the widest and narrowest bounds."""
+    """The small run tries every seventh pair, and all pairs of the widest and narrowest bounds."""
     del quick_prices
     pairs = pairs_of_bounds()
     ends_of_range = {pair for pair in pairs if {abs(end) for end in pair} & {pairs[-1][1], ends(1)[0], ends(1)[1]}}
-    tried = pairs if sizes.FULL else sorted({*pairs[::29], *sorted(ends_of_range)[::3]})
-    for end in (0, 1):
-        assert {pair[end] for pair in tried} == {pair[end] for pair in pairs}
+    tried = pairs if sizes.FULL else sorted({*pairs[::7], *sorted(ends_of_range)[::3]})
     for epsilon in (Fraction(1, 10), Fraction(100)):
         search = searched(make(column), Total(epsilon=epsilon, delta=0))
         for number, pair in enumerate(tried):
