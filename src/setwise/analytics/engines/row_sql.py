@@ -59,6 +59,9 @@ The product and the quotient of two such numbers neither overflow nor underflow 
 LARGEST_INTEGER = 2**53
 """Computed integers from this absolute value on are null, because 64-bit floats do not represent all of them."""
 
+LONGEST_TEXT = 10_000
+"""The most characters of a text that || makes; the rest is cut off."""
+
 NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
@@ -235,7 +238,9 @@ class _Compiler:
         if operator is ArithmeticOperator.MODULO:
             if not whole:
                 raise InvalidParameter("% takes two integers")
-            return Value(f"MOD({left.sql}, {self._dialect.null_if(right.sql, '0')})", Kind.INTEGER)
+            # Null from 2^53 on, as for + and *: engines fail at -2^63 % -1, whose quotient is no 64-bit integer.
+            dividend = self._dialect.whole(self._real_number(left).sql)
+            return Value(f"MOD({dividend}, {self._dialect.null_if(right.sql, '0')})", Kind.INTEGER)
         numbers = [self._real_number(each) for each in (left, right)]
         if operator in (ArithmeticOperator.TIMES, ArithmeticOperator.DIVIDED_BY):
             numbers = [self._without_tiny(each) for each in numbers]
@@ -540,6 +545,7 @@ class _Compiler:
     def _concatenation(self, expression: Call) -> Value:
         """Return the SQL of `expression`, texts and integers written one after the other; null if one of them is null.
 
+        Characters beyond `LONGEST_TEXT` are cut off, so that no user's text, doubled again and again, fills the memory.
         Raises: `InvalidParameter` for other types, which engines write as text in different ways.
         """
         texts = []
@@ -548,7 +554,7 @@ class _Compiler:
             if value.kind not in (Kind.TEXT, Kind.INTEGER):
                 raise InvalidParameter(f"|| joins texts and integers, not {value.kind} values")
             texts.append(value.sql if value.kind is Kind.TEXT else self._dialect.text(value.sql))
-        return Value(f"({' || '.join(texts)})", Kind.TEXT)
+        return Value(self._dialect.substring(f"({' || '.join(texts)})", 1, LONGEST_TEXT), Kind.TEXT)
 
     def _text_function(self, expression: Call) -> Value:
         """Return the SQL and the type of `expression`: LOWER, UPPER, TRIM, LENGTH or SUBSTR of a text.

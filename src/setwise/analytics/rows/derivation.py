@@ -210,6 +210,10 @@ class JoinUserRows:
 MOST_STEPS = 300
 """The most steps of a derivation. Without it, n joins of a table to itself in turn would take 2^n steps."""
 
+MOST_ROWS_JOINED = 4
+"""The most rows of one user that joins may put into one row. A user with n rows then has at most n^4 joined rows.
+Without this limit, five joins of a table to itself in turn make 2^32 rows of two, and their failure reveals the two."""
+
 Step: TypeAlias = AddColumns | KeepRows | SelectColumns | GroupByUser | AddWindows | JoinUserRows
 """One step of a derivation."""
 
@@ -238,7 +242,35 @@ class Derivation:
                 f"the statement takes more than {MOST_STEPS} steps to compute the rows of a user: use fewer joins of a "
                 "user's rows, and do not join a common table expression to itself again and again"
             )
+        if longer.rows_joined > MOST_ROWS_JOINED:
+            raise InvalidParameter(
+                f"the statement joins more than {MOST_ROWS_JOINED} rows of a user into one: group the joined rows by "
+                "the user first, or use window functions"
+            )
         return longer
+
+    @property
+    def rows_joined(self) -> int:
+        """How many rows of the source one row of the derived table can be joined from; 1 without joins.
+
+        Rows that are grouped by the user alone count as 0 where they are joined, because each user has one of them.
+        """
+        number = 1
+        for step in self.steps:
+            match step:
+                case GroupByUser(keys=()):
+                    number = 1
+                case JoinUserRows(rows=rows):
+                    number += 0 if rows.has_one_row else rows.rows_joined
+                case _:
+                    pass
+        return number
+
+    @property
+    def has_one_row(self) -> bool:
+        """Whether each user has at most one row, because the rows are grouped by the user and not joined afterwards."""
+        last = [step for step in self.steps if isinstance(step, GroupByUser | JoinUserRows)][-1:]
+        return any(isinstance(step, GroupByUser) and not step.keys for step in last)
 
     @property
     def size(self) -> int:

@@ -48,6 +48,8 @@ def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
             raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
         joins.append(_join(join, name, alias, tables))
         tables[alias] = name
+        if joins[-1].keeps_all:
+            check_left_keys(select, alias, [key.joined for key in joins[-1].keys if key.column == key.joined])
     return tables, tuple(joins)
 
 

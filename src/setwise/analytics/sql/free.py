@@ -86,12 +86,13 @@ class Shell:
     """A SELECT over released (noisy) rows and public tables: `sql` is its DuckDB SQL text. It costs no budget.
 
     `columns` are the columns of the result; None if they are known only after the SQL has run. `public` are the names
-    of the public tables that it reads.
+    of the public tables that it reads. `chooses_rows` is True if a WHERE, HAVING, QUALIFY or LIMIT leaves out rows.
     """
 
     sql: str
     columns: tuple[ShellColumn, ...] | None = None
     public: tuple[str, ...] = ()
+    chooses_rows: bool = False
 
 
 def check_free(select: exp.Expr) -> None:
@@ -103,6 +104,9 @@ def check_free(select: exp.Expr) -> None:
     for node in list(own_nodes(select)):
         if isinstance(node, _NOT_FREE):
             raise unsupported(construct_of(node), "select columns of released rows")
+        # A SELECT in parentheses is checked by itself. EXISTS, ARRAY and ALL hold a SELECT that nobody would check.
+        if any(isinstance(child, exp.Select | exp.SetOperation) for child in node.iter_expressions()):
+            raise unsupported(f"{construct_of(node)} of a SELECT over released rows", "join the released rows instead")
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise unsupported(f"{construct_of(node.this)} in FROM", "name a table")
         if isinstance(node, exp.Anonymous):
@@ -167,7 +171,9 @@ def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
             _expand_stars(select, tree)
         if _have_equal_columns(selects):
             columns = _with_ends(selects, tree)
-    return Shell(sql=tree.sql(dialect="duckdb", identify=True), columns=columns, public=tuple(public))
+    chooses = tree.find(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset) is not None
+    text = tree.sql(dialect="duckdb", identify=True)
+    return Shell(sql=text, columns=columns, public=tuple(public), chooses_rows=chooses)
 
 
 def _count_products(tree: exp.Expr) -> int:

@@ -21,7 +21,7 @@ from setwise.analytics.query import AUTO, Contributions, Query
 from setwise.analytics.rows.expression import ReleasedValue
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
-from setwise.analytics.sql.clauses import check_left_keys, own_nodes, private_first, read_tables
+from setwise.analytics.sql.clauses import own_nodes, private_first, read_tables
 from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.corrections import corrections, with_paths
 from setwise.analytics.sql.free import Shell, check_free, shell_of
@@ -518,9 +518,6 @@ class _StatementReader:
                 raise unsupported("JOIN with a subquery over private rows", "join the tables inside the subquery")
             return base, Scope({alias: alias} if alias else {}, base.columns)
         names, joins = read_tables(select)
-        for alias, join in zip(list(names)[1:], joins, strict=True):
-            if join.keeps_all:
-                check_left_keys(select, alias, [key.joined for key in join.keys if key.column == key.joined])
         table = next(iter(names.values()))
         schema = None if self._facts.schema_of is None else self._facts.schema_of(table, joins)
         columns = self._columns if schema is None else schema.names

@@ -296,7 +296,17 @@ def _computed(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAn
             else:
                 cells[column.name] = value
     outputs = tuple(computed_output(column) for column in columns)
-    return SqlAnswer(answer=answer, outputs=outputs, computed=tuple(rows), notes=_notes(answer, columns, rows))
+    notes = _notes(answer, columns, rows)
+    if shell.chooses_rows and len(rows) < len(answer.items) and any(column.lower is not None for column in columns):
+        notes = (*notes, CHOSEN_BY_NOISE)
+    return SqlAnswer(answer=answer, outputs=outputs, computed=tuple(rows), notes=notes)
+
+
+CHOSEN_BY_NOISE = (
+    "Where the statement chose rows by their noisy numbers, as HAVING, QUALIFY and LIMIT do, the intervals of these "
+    "rows hold less often than stated."
+)
+"""The note of a result that leaves out released rows: high noise favours a row, so the rows shown have high noise."""
 
 
 def computed_output(column: ShellColumn) -> Output:

@@ -1,0 +1,81 @@
+"""Statements by which one row would decide whether an engine fails: they are bounded or refused."""
+
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.errors import InvalidParameter
+
+TOTAL = {"epsilon": 5.0, "delta": 1e-6}
+
+
+def opened(rows):
+    """Open a table of (who, n, d) with 50 ordinary users and `rows`."""
+    ordinary = [(f"u{n}", n, "cold") for n in range(50)]
+    who, number, d = zip(*[*ordinary, *rows], strict=True)
+    table = pa.table({"who": who, "n": pa.array(number, pa.int64()), "d": d})
+    return setwise.open(table, user="who", name="t")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(DISTINCT who) AS c FROM t WHERE n % -1 = 0",
+        "SELECT COUNT(DISTINCT who) AS c FROM t WHERE MOD(n, 0 - 1) = 0",
+        "SELECT COUNT(DISTINCT who) AS c FROM t WHERE n % CAST(n AS BIGINT) = 0 OR n % -1 = 0",
+    ],
+)
+def test_the_least_integer_divided_by_minus_one(text):
+    with opened([("v", -(2**63), "cold")]) as session:
+        (row,) = session.sql(text, **TOTAL)
+    assert abs(row["c"]["value"] - 50) < 15
+
+
+def test_text_that_subqueries_double_stays_short():
+    """28 doublings of 16 characters are 4 GB for the one user who has the row."""
+    inner = "SELECT who, CASE WHEN d = 'flu' THEN 'xxxxxxxxxxxxxxxx' ELSE '' END AS z FROM t"
+    for _ in range(28):
+        inner = f"SELECT who, MAX(z) || MAX(z) AS z FROM ({inner}) GROUP BY who"
+    text = f"SELECT COUNT(DISTINCT who) AS c FROM ({inner}) WHERE LENGTH(z) <= 10000"
+    with opened([("v", 1, "flu")]) as session:
+        (row,) = session.sql(text, **TOTAL)
+    assert abs(row["c"]["value"] - 51) < 15
+
+
+def test_rows_of_a_user_are_joined_a_few_times_only():
+    parts = ["a0 AS (SELECT who FROM t WHERE d = 'flu')"]
+    parts += [f"a{n} AS (SELECT x.who FROM a{n - 1} x JOIN a{n - 1} y ON x.who = y.who)" for n in range(1, 6)]
+    with opened([("v", 1, "flu"), ("v", 2, "flu")]) as session:
+        with pytest.raises(InvalidParameter, match="joins more than 4 rows of a user into one"):
+            session.sql(f"WITH {', '.join(parts)} SELECT COUNT(DISTINCT who) AS c FROM a5", **TOTAL)
+        (row,) = session.sql(f"WITH {', '.join(parts[:3])} SELECT COUNT(DISTINCT who) AS c FROM a2", **TOTAL)
+    assert abs(row["c"]["value"] - 1) < 15
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT d, c, ARRAY(SELECT name FROM duckdb_settings()) AS z FROM (SELECT d, COUNT(DISTINCT who) AS c FROM t "
+        "GROUP BY d) r",
+        "SELECT d, c FROM (SELECT d, COUNT(DISTINCT who) AS c FROM t GROUP BY d) r WHERE EXISTS (SELECT * FROM "
+        "query('SELECT 1'))",
+        "SELECT d, c FROM (SELECT d, COUNT(DISTINCT who) AS c FROM t GROUP BY d) r WHERE c = ALL (SELECT "
+        "LENGTH(RPAD('x', 50000000, 'y')))",
+        "SELECT d, COUNT(DISTINCT who) AS c FROM t GROUP BY d HAVING EXISTS (SELECT * FROM range(100000000000))",
+    ],
+)
+def test_every_select_over_released_rows_is_checked(text):
+    with opened([]) as session, pytest.raises(InvalidParameter):
+        session.sql(text, contributions=1, **TOTAL)
+
+
+def test_rows_chosen_by_their_noise_are_said_to_hold_less_often():
+    """Of 500 public labels that nobody has, HAVING shows those with high noise: none of their intervals holds 0."""
+    labels = [f"z{n}" for n in range(500)]
+    with opened([]) as session:
+        for text, says in (
+            ("SELECT d, COUNT(DISTINCT who) AS c FROM t GROUP BY d HAVING c > 3", True),
+            ("SELECT d, ROUND(COUNT(DISTINCT who), 0) AS c FROM t GROUP BY d", False),
+        ):
+            answer = session.sql(text, domain=labels, contributions=1, epsilon=0.5, delta=1e-6)
+            assert any("hold less often than stated" in note for note in answer.notes) is says
