@@ -399,11 +399,11 @@ class Ledger:
         """Recompute every hash chain and every balance; the result names each entry that is not as it was written.
 
         An anchor says where every chain ended at some time. With `head`, the digest of an earlier anchor, nothing may
-        have changed since; with `since`, an earlier anchor, entries may have been added, and nothing else. A signed
-        head is such a record inside the ledger. With `key`, every signed head must be signed with that key; with
-        `within` too, one of them must have been signed within that time before now, so that a ledger whose end was cut
-        off is found. With `last_head`, the ledger must still have the head in that file, so that an older copy is
-        found.
+        have changed since; with `since`, an earlier anchor, entries may have been added, and nothing else. The ledger
+        itself stores signed heads: digests of anchors, each with a signature. With `key`, every signed head must be
+        signed with that key; with `within` too, one must have been signed within that time before now, which finds a
+        ledger whose end was cut off. With `last_head`, a file with a copy of a signed head, the ledger must still have
+        that signed head, which finds an older copy of the ledger.
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)

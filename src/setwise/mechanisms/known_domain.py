@@ -177,7 +177,7 @@ class Exponential:
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
         """Return the index of the candidate that the exponential mechanism picks; `scores` has one score per candidate.
 
-        Requires: scores are integers or rationals whose common denominator keeps them within ±2^62.
+        Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
         Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
         private.
         """

@@ -72,12 +72,12 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
     """Return a balance (mu squared), rounded up, with which a Gaussian wallet pays for all `draws` in any order.
 
-    `draws` are pairs (guarantee, count). `levels` are the balances needed before each kind of use if the kinds are paid
-    for one after another. They serve only to choose good costs k_b and the balances at which prices are tabulated. Each
-    kind b gets a cost k_b. Let e_b(x) bound the price of a use b that takes the balance from x or more to x or less.
-    Going backwards from an empty wallet, a use b raises the potential Theta(v) = int_0^v min_b k_b / e_b(x) dx of the
-    balance v by at most k_b. So Theta is at most the sum of all costs, and the result is the v where Theta reaches that
-    sum; infinite if no tabulated v does.
+    `draws` are pairs (guarantee, count). Each kind b of use gets a cost k_b, a positive number. Let e_b(x) be an upper
+    bound on the price of a use b whose payment moves the balance past x, from above x to below x. The potential of a
+    balance v is Theta(v) = int_0^v min_b k_b / e_b(x) dx. Going backwards from an empty wallet, a use b raises the
+    potential by at most k_b, so all uses together raise it to at most the sum of their costs. The result is the v where
+    Theta reaches that sum, and infinity if no tabulated v does. `levels` are the balances needed before each kind if
+    the kinds are paid for one after another; any levels give a valid result, and good ones give good costs.
     """
     first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]

@@ -234,8 +234,8 @@ class BoundsSearch:
     """The `search` for bounds that runs before the answer, with the facts that planning the bounded query needs.
 
     `aggregation` is the request to the engine for the exact counts from which the search chooses bounds. `user` is the
-    user column, and `schema` describes the table. `steps` is the most rounding steps that the larger bound of a sum of
-    integers may have.
+    user column, and `schema` describes the table. Sums are rounded so that the larger absolute clipping bound has at
+    most `steps` rounding steps, because noise for more steps cannot be sampled.
     """
 
     search: Search

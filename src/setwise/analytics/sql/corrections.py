@@ -276,10 +276,10 @@ def _sql_text(tree: exp.Expr) -> Iterator[str]:
 
 
 def _rewrite_call(node: exp.Expr) -> None:
-    """Replace the function call `node` in place by a similar call that is accepted, if its function is a refused one.
+    """Replace a refused function call, `node`, in place by a similar call for the statement that a refusal suggests.
 
     MIN, MAX and ANY_VALUE become quantiles, BOOL_OR and BOOL_AND become COUNTIF, and SUM(DISTINCT x) becomes SUM(x). A
-    date in an unsupported format becomes the date itself, and DATE_TRUNC loses its third argument, the time zone.
+    call that writes a date in an unsupported format becomes the date, and DATE_TRUNC loses its time zone argument.
     """
     function = str(node.this).upper()
     arguments = node.expressions

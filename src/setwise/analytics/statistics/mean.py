@@ -181,7 +181,7 @@ class Mean(BoundedStatistic):
     def user_weight_note(self) -> str:
         """A sentence which says that every user counts once in the mean, and how to ask for the mean over rows.
 
-        "" if `per_user` is given, because the mean is then over rows already.
+        "" if `per_user`, the most rows of a user that count, is given, because the mean is then over rows already.
         """
         if self.per_user is not None:
             return ""

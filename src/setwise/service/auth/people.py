@@ -217,9 +217,10 @@ class People:
             )
 
     def lost_groups(self, subject: str) -> Person | None:
-        """Revoke every token of the person whom the provider identifies by `subject`, and make them an analyst.
+        """Take a person's role back to analyst, the role with the fewest rights, and revoke all of the person's tokens.
 
-        Returns the person, or None if there is nobody with that subject.
+        Called when the identity provider no longer lists the person in a group that may sign in. `subject` is the
+        provider's name for the person. Returns the person, or None if nobody has that subject.
         """
         ours = (schema.people.c.subject == subject) & PRESENT
         with self._database.writing() as connection:
