@@ -98,7 +98,18 @@ def test_errors_are_one_sentence(sql, words, named):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["public.visits", '"public"."visits"', "VISITS", '"Visits"'])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "public.visits",
+        '"public"."visits"',
+        "VISITS",
+        '"Visits"',
+        "shop.visits",
+        "`my-project.web.visits`",
+        "`web.Visits`",
+    ],
+)
 def test_names_of_tables_as_bi_tools_and_people_write_them(sql, name):
     answer = sql(f"SELECT COUNT(DISTINCT who) AS n FROM {name}", *VISITS, *TOTAL, "--json")
     assert answer.returncode == 0, answer.stderr

@@ -447,12 +447,12 @@ def _source(name: str, tables: dict[str, str], engine: str) -> str:
     """Return the path of the table that the statement calls `name` after FROM.
 
     `tables` maps the names given with --table to paths. They are compared with `name` regardless of upper and lower
-    case, and also without a leading "public.", because BI tools write the schema before the name. If no name matches,
-    `name` itself is returned as the path.
+    case, and also without what stands before the last dot, because BI tools and warehouses write the schema or the
+    project there. If no name matches, or a file is called `name`, then `name` itself is returned as the path.
     Raises: `InvalidParameter` if no name matches, `name` is a plain identifier, the engine is DuckDB, and no file is
     called `name`.
     """
-    for known in (name, name.removeprefix("public.")):
+    for known in (name, *([] if Path(name).exists() else [name.rpartition(".")[2]])):
         matching = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]
         if known in tables or len(matching) == 1:
             return tables.get(known, matching[0])
