@@ -185,13 +185,20 @@ def test_many_long_expressions_are_refused_before_they_are_joined():
         assert session.sql(f"SELECT COUNT(*) AS n FROM t WHERE {value} > 1", epsilon=1.0).rows
 
 
-def test_joins_of_rows_that_double_the_statement_again_and_again_are_refused():
+@pytest.mark.parametrize(
+    ("select", "says"),
+    [
+        ("SELECT a.u, a.n FROM c{n} a JOIN c{n} b ON a.u = b.u", "joins more than 4 rows of a user into one"),
+        ("SELECT a.u, MAX(a.n) AS n FROM c{n} a JOIN c{n} b ON a.u = b.u GROUP BY a.u", "more than 300 steps"),
+    ],
+    ids=["rows", "one row of each user"],
+)
+def test_joins_of_rows_that_double_the_statement_again_and_again_are_refused(select, says):
     """Check that 40 joins in turn, of 2^40 steps, are refused."""
-    joins = ", ".join(f"c{n + 1} AS (SELECT a.u, a.n FROM c{n} a JOIN c{n} b ON a.u = b.u)" for n in range(40))
-    with pytest.raises(InvalidParameter, match="more than 300 steps"):
-        parse_sql(
-            f"WITH c0 AS (SELECT u, n FROM t), {joins} SELECT COUNT(*) AS n FROM c40", user="u", columns=("u", "n")
-        )
+    joins = ", ".join(f"c{n + 1} AS ({select.format(n=n)})" for n in range(40))
+    first = "c0 AS (SELECT u, MAX(n) AS n FROM t GROUP BY u)"
+    with pytest.raises(InvalidParameter, match=says):
+        parse_sql(f"WITH {first}, {joins} SELECT COUNT(*) AS n FROM c40", user="u", columns=("u", "n"))
 
 
 @pytest.mark.parametrize(
