@@ -175,6 +175,12 @@ def test_expressions_that_become_very_long_for_an_engine_are_refused_before_they
             tracemalloc.stop()
 
 
+@pytest.mark.parametrize("call", ["COUNT(DISTINCT)", "COUNT(DISTINCT ())"])
+def test_distinct_of_nothing_is_refused(call):
+    with pytest.raises(InvalidParameter):
+        parse_sql(f"SELECT {call} FROM t", user="u", columns=("u", "n"))
+
+
 def test_many_long_expressions_are_refused_before_they_are_joined():
     value = "ROUND(ROUND(ROUND(ROUND(ROUND(n)))))"
     columns = ", ".join(f"{value} + {number} AS x{number}" for number in range(100))

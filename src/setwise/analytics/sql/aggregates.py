@@ -361,7 +361,10 @@ class AggregateReader:
         alias: str | None,
     ) -> Statistic:
         written = f"COUNT(DISTINCT {', '.join(each.name or construct_of(each) for each in expressions)})"
-        columns = expressions[0].expressions if isinstance(expressions[0], exp.Tuple) else list(expressions)
+        is_tuple = bool(expressions) and isinstance(expressions[0], exp.Tuple)
+        columns = expressions[0].expressions if is_tuple else list(expressions)
+        if not columns:
+            raise InvalidParameter("COUNT(DISTINCT) names no column: write COUNT(DISTINCT x)")
         values = [self._rows.read(each) for each in columns]
         if len(values) > 1:  # a control character between the values, so that ('a', 'bc') and ('ab', 'c') differ
             parts = [part for each in values for part in (each, ConstantValue("\x1f"))][:-1]
