@@ -302,7 +302,7 @@ def test_counts_keep_the_contribution_bound_that_was_found(empty_bins_never_stan
     assert "kept_contributions" not in answer.found
     left_out = answer.found["left_out"]  # no pair is left out; the noise of the share has a scale of about 1%
     assert left_out["interval"][0] == 0.0
-    assert left_out["share"] < 0.1
+    assert left_out["share"] < (0.1 if epsilon == 1 else 0.02)
     assert "At most 16 values of page are counted for each who" in answer.left_out
     assert all(abs(item.count - 2187.5) < 300 for item in answer)
 
