@@ -65,11 +65,11 @@ def open_year(ledger: Ledger, table: Path, folder: Path, name: str, **words: obj
 
 def exact_counts(series: LiveSeries) -> dict[str, np.ndarray]:
     """Return the exact totals under the noise, which only the state knows."""
-    from setwise.live.states.base import joined
+    from setwise.live.states.base import join_batches
     from setwise.live.states.connect import open_state
 
     with open_state(series.opening.state, series.name) as state:
-        history = joined(state.batches())
+        history = join_batches(state.batches())
     return {str(label): history.counts[place].cumsum() for place, label in enumerate(history.labels)}
 
 

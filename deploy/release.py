@@ -87,7 +87,7 @@ def build() -> tuple[Path, Path]:
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         python = environment(Path(folder))
-        run(python, "-m", "pip", "install", "--quiet", "build")
+        pip(python, "install", "build")
         run(python, "-m", "build", "--outdir", DIST, ROOT)
     (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
     return wheel, sdist
@@ -109,7 +109,7 @@ def try_installed(built: Path, extra: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         python = environment(Path(folder) / "environment")
         install(python, f"{built}[{extra}]" if extra else str(built))
-        run(python, "-m", "pip", "check")
+        pip(python, "check")
         run(python.parent / "setwise", "--version", cwd=folder)
         run(python, "-c", JOBS[extra], cwd=folder)
     print(f"tried: {built.name} with {extra or 'no extra'}", flush=True)
@@ -121,7 +121,7 @@ def write_dependencies(wheel: Path, people_install: list[str]) -> None:
         python = environment(Path(folder) / "environment")
         install(python, f"{wheel}[{','.join(people_install)}]")
         tool = environment(Path(folder) / "tool")
-        run(tool, "-m", "pip", "install", "--quiet", "cyclonedx-bom")
+        pip(tool, "install", "cyclonedx-bom")
         target = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
         run(tool, "-m", "cyclonedx_py", "environment", "--output-reproducible", "-o", target, python)
     components = json.loads(target.read_text())["components"]
@@ -130,14 +130,24 @@ def write_dependencies(wheel: Path, people_install: list[str]) -> None:
 
 
 def environment(folder: Path) -> Path:
-    """Make an empty virtual environment in `folder` and return its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    """Make an empty virtual environment in `folder`, without even pip, and return its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     return folder / "bin" / "python"
 
 
 def install(python: Path, requirement: str) -> None:
     """Install a requirement with the pinned versions of constraints.txt into the environment of `python`."""
-    run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", requirement)
+    pip(python, "install", "--constraint", ROOT / "constraints.txt", requirement)
+
+
+def pip(python: Path, command: str, *words: object) -> None:
+    """Run a command of pip on the environment of `python`, and stop if it fails.
+
+    The pip of the interpreter that runs this script is used, so that none has to be installed into each environment,
+    and modules are compiled only when they are imported: both took longer than the installation itself.
+    """
+    options = ["--quiet", "--no-compile"] if command == "install" else []
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, command, *options, *words)
 
 
 def run(*words: object, cwd: str | None = None) -> None:

@@ -8,6 +8,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from tests.command_line import setwise
 from tests.servers.clickhouse import clickhouse_server
@@ -89,10 +90,16 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [each for each in (yield) if not isinstance(each, DoctestModule)]
 
 
+def pytest_configure() -> None:
+    """Stop the garbage collector while tests are collected, because all they make stays: half a million objects."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector the modules and tests, which stay to the end: half a million objects."""
+    """Start it again, and spare it the modules and tests."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
@@ -100,11 +107,53 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+LONGEST = [
+    "spark",
+    "tests/docs/test_code_blocks.py",
+    "tests/docs/test_site.py",
+    "tests/analytics/test_one_outcome.py",
+    "tests/service/test_bounds.py",
+    "tests/service/test_postgres_door.py",
+    "tests/service/test_postgres_limits.py",
+    "tests/analytics/test_exact_sql.py",
+    "tests/analytics/engines/test_clickhouse_engine.py",
+    "tests/analytics/engines/test_user_statements.py",
+    "tests/analytics/test_everyday_sql.py",
+    "tests/accounting/test_coherence.py",
+    "tests/analytics/test_auto_bounds.py",
+    "tests/ledger/test_slices.py",
+    "tests/ledger/test_kills.py",
+    "tests/live/test_kills.py",
+    "tests/analytics/test_sql_corpus.py",
+    "tests/analytics/test_what_answers_say.py",
+    "tests/docs/test_first_tasks.py",
+    "tests/docs/test_notebooks.py",
+    "tests/agents/test_local_tables.py",
+    "tests/service/test_contract_fuzzing.py",
+    "tests/service/test_lake_versions.py",
+    "tests/service/test_serve_command.py",
+    "tests/web/test_browser.py",
+]
+"""Files with the most processor time, and all of Spark: begun first, so that no worker has one left at the end.
+
+Others follow by their number of tests.
+"""
+
+
 class ByFile(LoadScopeScheduling):
     """Keeps the tests of a file on one worker, because they share fixtures, and so all of Spark's: a JVM is heavy."""
 
+    _ordered = False
+
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if "spark" in nodeid else nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if not self._ordered:
+            self._ordered = True
+            for scope in reversed([scope for scope in LONGEST if scope in self.workqueue]):
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,6 +12,7 @@ from setwise.analytics.query import Query as Query
 from setwise.analytics.query import Sum as Sum
 from setwise.analytics.session import Session as Session
 from setwise.analytics.tables.domain import labels_of as labels_of
+from setwise.analytics.tables.holder_scan import UnreadCellsWarning as UnreadCellsWarning
 from setwise.client.client import connect as connect
 from setwise.mechanisms.planning.request import Total as Total
 

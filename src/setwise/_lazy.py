@@ -9,9 +9,10 @@ from importlib import import_module
 
 
 def stub_exports(package_file: str) -> dict[str, str]:
-    """Return a mapping from each exported name to the module that defines it.
+    """Return a mapping from each exported name of a package to the module that defines it.
 
-    The stub has one line `from MODULE import NAME as NAME` for each export.
+    The stub `__init__.pyi` beside `package_file`, the package's `__init__.py`, has one line `from MODULE import NAME as
+    NAME` for each export.
     """
     with open(f"{package_file}i", encoding="utf-8") as stub:  # importing pathlib would take longer than all else here
         return {words[3]: words[1] for line in stub if (words := line.split()) and words[0] == "from"}

@@ -317,14 +317,14 @@ def replaced(guarantee: Guarantee) -> Guarantee:
             # P <= e^epsilon R + delta and R <= e^epsilon Q + delta
             return ApproxDP(epsilon=2.0 * epsilon, delta=delta * (1.0 + math.exp(epsilon)) * (1.0 + 4 * _ROUNDED))
         case _:
-            return _replaced_zcdp(guarantee.zero_concentrated())
+            return _zcdp_under_replacement(guarantee.zero_concentrated())
 
 
-def _replaced_zcdp(zcdp: ZeroConcentratedDP) -> ZeroConcentratedDP:
-    """Return the zCDP guarantee that holds if one user is replaced by another instead of added or removed.
+def _zcdp_under_replacement(zcdp: ZeroConcentratedDP) -> ZeroConcentratedDP:
+    """Return the zCDP that a mechanism with the guarantee `zcdp` has if a user is replaced, not added or removed.
 
-    (xi, rho)-zCDP bounds the Rényi divergence D_a of every order a by xi + a rho. Under replacement it becomes (3 xi,
-    4 rho), or (2 xi, 4 rho) if xi is negative.
+    (xi, rho)-zCDP bounds the Rényi divergence D_a of every order a by xi + a rho. Under replacement it becomes (3 xi, 4
+    rho), or (2 xi, 4 rho) if xi is negative.
     Theorem: BunSt16 (group privacy for two): D_a(P|Q) <= 2a/(2a-1) D_(2a-1)(P|R) + D_2a(R|Q).
     Raises: `InvalidParameter` if the guarantee has a failure probability.
     """

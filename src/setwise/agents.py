@@ -40,9 +40,10 @@ ToolResult = Mapping[str, Any]
 class LocalTables:
     """Tables on this machine that an agent may ask; one account pays for all questions.
 
-    `sessions` has an open session for each table, by the table's name, and `ledger` is the ledger whose live series are
-    shown (None for none). One question runs at a time. An answer or refusal is returned `answer_step` seconds times a
-    power of two after the question, so that its time reveals little about the rows.
+    `sessions` has an open session for each table, by the table's name, and `ledger` is the ledger whose live series
+    (user counts that are released period by period) are shown (None for none). One question runs at a time. An answer
+    or refusal is returned `answer_step` seconds times a power of two after the question, so that its time reveals
+    little about the rows.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class LocalTables:
         monotonic: Callable[[], float] = time.monotonic,
         ledger: "Ledger | None" = None,
     ) -> None:
+        for session in sessions.values():
+            session.stop_scan()  # exact counts are for the holder of the tables alone
         self._sessions = sessions
         self._ledger = ledger
         self._account = account
@@ -78,10 +81,11 @@ class LocalTables:
     def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
-        `words` are options as keyword arguments, such as epsilon. `shortage` in the result says what the account lacks
-        to pay for the plan; it is None if the account can pay. A dataset's cap can be paid by two rules (a Gaussian
-        wallet, or a sum of epsilons) until a charge fits only one of them: `warning` says which rule the charge would
-        end for all accounts, or is None.
+        A plan has the mechanism, its noise and its cost. `words` are options as keyword arguments, such as epsilon.
+        `shortage` in the result says what the account lacks to pay for the plan; it is None if the account can pay. A
+        dataset's cap (the joint budget of its accounts) can be paid by two rules (a Gaussian wallet, or a sum of
+        epsilons) until a charge fits only one of them: `warning` says which rule the charge would end for all accounts,
+        or is None. A Gaussian wallet is a budget in mu squared.
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)
@@ -113,8 +117,10 @@ class LocalTables:
     def series(self) -> list[ToolResult]:
         """Return a description of each live series that the agent may see, as a list of JSON objects.
 
-        These are the series that the agent's account has paid for, and each series of the ledger that was opened with
-        an account of its own, made only for that series.
+        A live series is a set of noisy user counts that is charged once and released period by period; each object has
+        its name, item column, periods, unit of privacy, and whether it is closed. The agent may see the series that its
+        own account has paid for. It may also see every series with an account of its own (opened only to pay for that
+        series), because no other analyst's account paid for it.
         """
         return [_describe_series(each) for each in self._series().values()]
 
@@ -123,9 +129,10 @@ class LocalTables:
     ) -> ToolResult:
         """Return the released numbers of the live series `name`; raise `UnknownName` if there is no such series.
 
-        The numbers are running totals or, with `window`, counts over windows of that many periods. Only the listed
-        `items` are returned; an empty list means all. With `top`, only that many items are returned: the largest of the
-        period that begins on the day `on`, or of the last period if `on` is None.
+        A live series is a set of noisy user counts that is released period by period. The numbers are running totals of
+        users per group or, with `window`, counts over windows of that many periods. Only the listed `items` are
+        returned; an empty list means all. With `top`, only that many items are returned: the largest of the period that
+        begins on the day `on`, or of the last period if `on` is None.
         """
         series = self._series()
         if name not in series:
@@ -146,7 +153,8 @@ class LocalTables:
 class ServiceTables:
     """Datasets of a Setwise service that an agent may ask with one person's token.
 
-    The service enforces budgets, contribution bounds and padded answer times.
+    The service enforces budgets, contribution bounds and padded answer times. Padded times are 1, 2, 4, ... times a
+    fixed step after the request.
     """
 
     def __init__(self, client: "Client", account: str | None = None) -> None:
@@ -184,7 +192,10 @@ class ServiceTables:
         return self._remote(dataset).standing()
 
     def series(self) -> list[ToolResult]:
-        """Return the record of each live series that the person's accounts paid for."""
+        """Return the record of each live series that the person's accounts paid for.
+
+        A live series is a set of noisy user counts that is charged once and released period by period.
+        """
         return [{**each} for each in self._client.live()]
 
     def show_series(
@@ -192,9 +203,10 @@ class ServiceTables:
     ) -> ToolResult:
         """Return the released numbers of the live series `name` as a JSON object.
 
-        The numbers are running totals or, with `window`, counts over windows of that many periods. Only the listed
-        `items` are returned; an empty list means all. With `top`, only that many items are returned: the largest of the
-        period that begins on the day `on`, or of the last period if `on` is None.
+        A live series is a set of noisy user counts that is released period by period. The numbers are running totals of
+        users per group or, with `window`, counts over windows of that many periods. Only the listed `items` are
+        returned; an empty list means all. With `top`, only that many items are returned: the largest of the period that
+        begins on the day `on`, or of the last period if `on` is None.
         """
         return {**self._client.series(name).view(window=window, items=items, top=top, on=on)}
 
@@ -281,8 +293,9 @@ _SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempoten
 def agent_server(catalog: Catalog) -> MCPServer:
     """Return an MCP server with seven tools, by which an agent asks the tables of `catalog`.
 
-    The tools are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series.
-    Each returns a `dict`, because the MCP library would put any other mapping under a key `result`.
+    The tools are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series
+    (user counts that are released period by period). Each returns a `dict`, because the MCP library would put any other
+    mapping under a key `result`.
     """
     server = MCPServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
@@ -330,7 +343,10 @@ def agent_server(catalog: Catalog) -> MCPServer:
     def show_series(
         series: Series, window: Window = None, items: Items = None, top: Top = None, on: On = None
     ) -> dict[str, Any]:
-        """Show what a live series has released: totals, or windows, with intervals. Free: look here before you ask."""
+        """Show what a live series has released: totals, or windows, with intervals. Free: look here before you ask.
+
+        A live series is a set of noisy user counts that is charged once and released period by period.
+        """
         return dict(catalog.show_series(series, window, items or [], top, on))
 
     for tool in (list_datasets, describe, preview, balance, list_series, show_series):
@@ -348,8 +364,9 @@ def _words(
 ) -> SqlWords:
     """Return the options of a question that are not None, as keyword arguments for `Session.sql`.
 
-    The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and the registered uses,
-    such as "pure:0.1", that pay for finding groups (`discover`) and for counts (`counts`).
+    The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and the registered uses
+    (fixed when the account was opened), such as "pure:0.1" (one use of a 0.1-DP mechanism), that pay for finding groups
+    (`discover`) and for counts (`counts`).
     """
     arguments = {
         "epsilon": epsilon,

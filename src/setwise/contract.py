@@ -11,14 +11,9 @@ and a count), a time is in seconds since 1970 or, as text, in ISO 8601.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,  # pydantic cannot read typing.TypedDict before Python 3.12
-)
+from typing import Annotated, Any, Literal, NotRequired
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic cannot read typing.TypedDict before Python 3.12
 
 Role = Literal["steward", "analyst", "monitor"]
 """The rights of a person in the service."""
@@ -431,7 +426,8 @@ class AnswerItemRecord(TypedDict):
     """One group of an answer: the `count` to report, the `interval` around it, and the raw noisy count `noisy`.
 
     The answer's `interval_note` says what the intervals guarantee. `noisy` may be negative; use it to add counts up.
-    Answers about other statistics have, under the name of each statistic, its `value` and `interval` instead.
+    `unreliable` is True if noise may be as large as the count, else left out. Answers about other statistics have,
+    under the name of each statistic, its `value`, `interval` and `unreliable` instead.
     """
 
     item: Annotated[
@@ -441,6 +437,7 @@ class AnswerItemRecord(TypedDict):
     count: NotRequired[Annotated[int | None, Example(731)]]
     interval: NotRequired[Annotated[list[int] | None, Example([701, 761])]]
     noisy: NotRequired[Annotated[int | None, Example(731)]]
+    unreliable: NotRequired[Annotated[bool, Example(True, "whether noise may be as large as the count")]]
 
 
 class AnswerRecord(TypedDict):

@@ -27,7 +27,8 @@ anything that was computed from private data.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 
 class SetwiseError(Exception):
@@ -37,9 +38,19 @@ class SetwiseError(Exception):
 
 
 class BadRequest(SetwiseError):
-    """The request cannot be served as it is, but the caller can correct it."""
+    """The request cannot be served as it is, but the caller can correct it.
+
+    `needed_types` maps columns of text to the types, such as "float", as which the request uses them. It is empty
+    unless the request would be served if these columns had these types.
+    """
 
     exit_code = 2
+    needed_types: Mapping[str, str] = MappingProxyType({})
+
+    def needing(self, types: Mapping[str, str]) -> Self:
+        """Return this error after setting its `needed_types` to `types`."""
+        self.needed_types = dict(types)  # a plain dict, because worker processes send errors as pickles
+        return self
 
 
 class InvalidParameter(BadRequest, ValueError):

@@ -14,7 +14,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Use
 from setwise.accounting.notation import as_uses
 from tests.accounting.strategies import gaussians, pure, ranges, uses_of
-from tests.sizes import crossed
+from tests.sizes import crossed, examples
 
 INTERACTIONS = ("batch", "ordered", "setwise", "adaptive")
 mixed = uses_of(st.one_of(pure, ranges, ranges, gaussians), most=3, count=st.integers(1, 4))
@@ -273,7 +273,7 @@ large_uses = st.one_of(pure, ranges, gaussians).filter(lambda guarantee: guarant
     st.sampled_from(["batch", "ordered", "setwise", "adaptive"]),
     st.sampled_from([1e-3, 1e-6, 1e-12]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_kind_smaller_than_all_others_never_lowers_either_end(uses, extra, interaction, delta):
     """Exact, without a tolerance: the sets that are compared for the larger set are those of the smaller one."""
     before = compose(uses, interaction).epsilon(delta)
@@ -297,3 +297,39 @@ def test_a_zcdp_use_beside_others_keeps_their_lower_end(uses, extra, interaction
     before = compose(uses, interaction).epsilon(delta)
     after = compose([*uses, extra], interaction).epsilon(delta)
     assert 0.0 < before.lower <= after.lower * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("uses", "extra", "delta"),
+    [
+        (("bounded-range:0.516x5", "gaussian:85.5x10"), "laplace:7.14", 1e-40),
+        (("bounded-range:0.173x2", "gaussian:28.8x1"), "gaussian:12.9", 1e-89),
+        (("bounded-range:0.892x1", "gaussian:13.1x1"), "laplace:2.24", 1e-40),
+        (("bounded-range:0.238x1", "gaussian:64.2x1"), "gaussian:12.1", 1e-40),
+        (("bounded-range:0.219x5", "gaussian:36.9x3"), "gaussian:15.1", 1e-40),
+    ],
+)
+def test_at_very_small_deltas_a_further_use_does_not_lower_the_upper_end(uses, extra, delta):
+    """Bounded ranges beside Gaussians had upper ends up to three times as large as a larger set's."""
+    before = compose(uses).epsilon(delta)
+    after = compose([*uses, extra]).epsilon(delta)
+    assert after.upper >= before.upper
+    assert after.lower >= before.lower
+
+
+@pytest.mark.parametrize("interaction", ["batch", "ordered", "setwise"])
+@pytest.mark.parametrize(
+    ("ranges", "gaussian"), [("0.276", "90.6x3"), ("0.516x5", "85.5x10"), ("0.986x2", "94.5x3"), ("0.25x5", "26.3x3")]
+)
+def test_bounded_ranges_beside_gaussians_add_at_most_their_losses_at_very_small_deltas(ranges, gaussian, interaction):
+    """A use whose losses are at most s shifts the profile by at most s."""
+    epsilon, _, count = ranges.partition("x")
+    shift = float(epsilon) * int(count or 1)
+    alone = compose([f"gaussian:{gaussian}"]).epsilon(1e-89)
+    both = compose([f"bounded-range:{ranges}", f"gaussian:{gaussian}"], interaction)
+    found = both.epsilon(1e-89)
+    # Randomized response with half the epsilon has bounded range, so its epsilon is never above the upper end.
+    response = compose([f"pure:{float(epsilon) / 2}x{count or 1}", f"gaussian:{gaussian}"]).epsilon(1e-89)
+    assert alone.lower < response.lower <= found.upper <= (alone.upper + shift) * (1 + 1e-12)
+    at = (alone.upper + shift) * (1 + 1e-9)
+    assert both.delta(at).upper <= 1e-89

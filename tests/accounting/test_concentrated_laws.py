@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from setwise.accounting.compose import compose
 from setwise.accounting.losses.dominating_pairs import TwoPointLaw
 from setwise.accounting.methods.concentrated_laws import largest_law, satisfies
+from tests.sizes import examples
 
 
 def divergence_excess(law, xi, rho, order):
@@ -28,7 +29,7 @@ def orders(law, xi, rho):
     return [1 + binding * 1.13**k for k in range(-80, 30)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.floats(1e-5, 3.0), st.floats(-0.9, 1.5), st.floats(0.05, 6.0))
 def test_certified_laws_satisfy_the_guarantee_at_every_order(rho, share, deviations):
     xi = share * rho

@@ -16,6 +16,7 @@ from setwise.accounting.guarantees import BoundedRange, DiscreteGaussian, Gaussi
 from setwise.accounting.methods.gaussian_majorant import in_any_order, splits_of
 from setwise.accounting.notation import as_uses
 from setwise.accounting.wallet import gaussian_of
+from tests.sizes import examples
 
 MANY = {
     "one small": (["bounded-range:0.01x100000"], 8.31),
@@ -106,7 +107,7 @@ small_sets = st.lists(
 
 
 @given(small_sets, st.floats(0.0, 1.5), st.sampled_from([None, "gaussian:3", "pure:0.3x2"]))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_it_is_above_the_optimum_and_its_lower_end_below(groups, total, beside):
     uses = as_uses([f"bounded-range:{e}x{n}" for e, n in groups] + ([beside] if beside else []))
     grid = next(bounds_for(classify(uses), Interaction.SETWISE, Effort()))

@@ -56,7 +56,7 @@ def test_the_bracket_overlaps_that_of_tabulated_noise(monkeypatch, others, delta
     assert merged.width <= 0.02 * merged.upper
 
 
-@pytest.mark.parametrize("interaction", ["setwise", "adaptive"])
+@pytest.mark.parametrize("interaction", ["setwise", pytest.param("adaptive", marks=pytest.mark.slow)])
 def test_a_year_of_different_noise_takes_no_minute(interaction):
     started = time.process_time()
     answer = compose([f"discrete-gaussian:{20 + 0.1 * i:.6g}" for i in range(365)], interaction).epsilon(1e-6)

@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from setwise.accounting.adaptive.operator import BoundedRangeStep, Profile, nothing_to_come, specification
+from setwise.accounting.adaptive.operator import BoundedRangeStep, specification
+from setwise.accounting.adaptive.profiles import Profile, nothing_to_come
 from setwise.accounting.brackets import UNIT
 from setwise.accounting.losses.lattice import randomized_response
 

@@ -16,7 +16,8 @@ from setwise.accounting.adaptive.dynamic_program import (
     merge_groups,
     variance_of,
 )
-from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.operator import BoundedRangeStep
+from setwise.accounting.adaptive.profiles import Band, TailProfile, nothing_to_come
 from setwise.accounting.bounds import bounds_for
 from setwise.accounting.brackets import Effort, Interaction, quiet
 from setwise.accounting.classified_uses import classify

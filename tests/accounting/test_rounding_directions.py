@@ -7,7 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from setwise.accounting.adaptive.operator import BoundedRangeStep, Profile, nothing_to_come
+from setwise.accounting.adaptive.operator import BoundedRangeStep
+from setwise.accounting.adaptive.profiles import Profile, nothing_to_come
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Laplace, PureDP
 from setwise.accounting.losses.dominating_pairs import tabulate_loss
 from setwise.accounting.losses.lattice import Atoms, binomial_masses, lattice_tail, two_point_atoms

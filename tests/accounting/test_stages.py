@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from setwise.accounting.adaptive import stages
-from setwise.accounting.adaptive.operator import Band, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.profiles import Band, TailProfile, nothing_to_come
 from setwise.accounting.adaptive.stages import LinearStage, average_over_losses, profile_alone
 from setwise.accounting.classified_uses import classify
 from setwise.accounting.compose import compose

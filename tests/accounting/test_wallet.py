@@ -25,6 +25,7 @@ from setwise.accounting.wallet import gaussian_of, wallet_for
 from setwise.errors import BudgetExhausted, InvalidParameter
 from tests.accounting.admission import Admission, AdmittingWallet
 from tests.accounting.strategies import approximate, gaussians, laplaces, pure, ranges, uses_of
+from tests.sizes import examples
 
 sequences = uses_of(st.one_of(pure, ranges, gaussians, laplaces, approximate), most=8, count=st.integers(1, 5))
 
@@ -68,7 +69,7 @@ def test_a_wallet_is_the_largest_that_keeps_its_promise(epsilon, delta):
 
 
 @given(sequences, st.floats(0.2, 5.0), st.sampled_from([1e-9, 1e-6, 1e-3]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_never_passes_its_budget(uses, epsilon, delta):
     wallet = AdmittingWallet.for_promise(epsilon=epsilon, delta=delta)
     for use in uses:
@@ -243,7 +244,7 @@ def test_on_the_fly_the_wallet_beats_the_zcdp_filter():
 
 
 @given(sequences, st.sampled_from([1e-9, 1e-6]))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_wallet_of_a_composition_pays_for_its_uses_in_any_order(uses, delta):
     from setwise.accounting.methods.gaussian_majorant import in_any_order
 

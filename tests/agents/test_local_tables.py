@@ -249,14 +249,14 @@ def test_a_hostile_agent_never_overspends_and_learns_nothing_from_refusals(serve
     assert any("left" in text for text in refusals)  # it came to the end of the budget
 
 
-def test_600_attempts_under_one_key_are_one_outcome(served, monkeypatch):
+def test_hundreds_of_attempts_under_one_key_are_one_outcome(served, monkeypatch):
     """A sum whose bound is found would be planned with noise too wide to draw, if its step stayed 1."""
     server, ledger = served(large=2**33)
     drawn = []
     release = DoublingBounds.release
     monkeypatch.setattr(DoublingBounds, "release", lambda *given: drawn.append(1) or release(*given))
     sql = "SELECT SUM(spent, contribution_bounds_per_group => AUTO) AS total FROM visits"
-    calls = [("ask", {"dataset": "visits", "sql": sql, "epsilon": 0.5, "key": "one"})] * 600
+    calls = [("ask", {"dataset": "visits", "sql": sql, "epsilon": 0.5, "key": "one"})] * sizes.ATTEMPTS
     told = talk(server, calls)
     assert {refused for refused, _ in told} == {False}
     assert len({str(answer["rows"]) for _, answer in told}) == 1

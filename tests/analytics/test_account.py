@@ -220,7 +220,7 @@ def test_a_total_on_a_filter_also_states_its_own_guarantee(ledger):
     epsilon, delta = answer.alone
     assert (epsilon <= 0.5, delta) == (True, 1e-7)
     assert answer.delta == 1e-5
-    assert f"By itself it is ({rounded_up(epsilon, 4)}, 1e-07)-differentially private" in answer.guarantee
+    assert f"The answer is ({rounded_up(epsilon, 4)}, 1e-07)-differentially private" in answer.guarantee
     assert compose(answer.spent).epsilon(1e-7).upper <= epsilon
     again = session.top_k(item="page", k=2, epsilon=0.5, delta=1e-7, key="a")
     assert (again, again.alone, again.replayed, answer.replayed) == (answer, answer.alone, True, False)

@@ -24,7 +24,7 @@ from setwise.mechanisms.contribution_bound import (
     MOST_ROWS,
     ContributionSearch,
     LeftOutShare,
-    divided,
+    divide_users,
     row_search,
 )
 from setwise.mechanisms.doubling_bounds import DOUBLINGS, DoublingBounds, ends
@@ -141,8 +141,8 @@ def test_every_form_of_an_answer_says_about_which_share_is_left_out(session, tmp
     assert 0 <= lower <= told["share"] <= upper < 0.1
     sentence = answer.left_out.split("may be hidden. ")[1]
     assert re.fullmatch(
-        r"About [\d.]+% \[[\d.]+%, [\d.]+%\] of the first ([\d,]+) values of page of each who are left out, and all "
-        r"beyond the first \1, however many those are\.",
+        r"About [\d.]+% (?:\[[\d.]+%, |to )[\d.]+%\]? of the first ([\d,]+) values of page of each who are left out, "
+        r"and all beyond the first \1, however many those are\.",
         sentence,
     )
     assert json.loads(answer.to_json())["found"]["left_out"] == told
@@ -189,8 +189,8 @@ def test_a_count_of_rows_keeps_the_rows_of_the_groups_where_users_have_most(empt
     assert told["interval"][0] <= told["share"] < 0.15
     assert answer.spent[0] == Use(PureDP(epsilon=0.05), 2)
     assert re.search(
-        r"About [\d.]+% \[[\d.]+%, [\d.]+%\] of the first ([\d,]+) rows of each who in the group where it has most are "
-        r"left out, and all beyond the first \1, however many those are\.",
+        r"About [\d.]+% (?:\[[\d.]+%, |to )[\d.]+%\]? of the first ([\d,]+) rows of each who in the group where it has "
+        r"most are left out, and all beyond the first \1, however many those are\.",
         answer.left_out,
     )
     assert PrivateAnswer.from_stored(answer.stored()) == answer
@@ -281,7 +281,7 @@ def test_one_user_moves_the_bins_of_rows_together_by_what_is_charged(rows):
     others[[0, 4, 99]] = 50, 20, 3
     beside = others.copy()
     beside[rows - 1] += 1
-    moved = np.abs(divided(beside, search.ends) - divided(others, search.ends)).sum()
+    moved = np.abs(divide_users(beside, search.ends) - divide_users(others, search.ends)).sum()
     assert Fraction(search.guarantee.epsilon) >= Fraction(int(moved)) / search._noise.scale
     assert search.guarantee.epsilon == pytest.approx(1 / 20)
 
@@ -339,7 +339,7 @@ def test_bounds_are_charged_before_rows_are_read_and_read_once():
 @pytest.mark.parametrize(
     ("ask", "named"),
     [
-        (lambda s: s.mean(value="spent", epsilon=1), "low and high, or auto for bounds"),
+        (lambda s: s.mean(value="spent", low=5, epsilon=1), "low and high, or auto for bounds"),
         (lambda s: s.mean(value="spent", bounds="wide", epsilon=1), "'auto'"),
         (lambda s: s.mean(value="spent", bounds="auto", low=5, epsilon=1), "leave them out"),
         (lambda s: s.sum(value="spent", bounds="auto", step=5, epsilon=1), "leave them out"),
@@ -407,7 +407,7 @@ def test_an_answer_says_how_many_users_its_found_bounds_clip(empty_bins_never_st
     lower, upper = few.found["clipped_users"]["sum_x"]["interval"]
     assert lower <= 0.0 <= upper < 0.05
     assert set(few.found["clipped_users"]) == {"sum_x", "stddev_x"}
-    assert re.search(r"The bounds of sum_x clip about [\d.]+% \[0%, [\d.]+%\] of users\.", few.left_out)
+    assert re.search(r"The bounds of sum_x clip about 0% to [\d.]+% of users\.", few.left_out)
     assert "the bounds of sum_x clip about" in few.measure
     assert many.found["x"][1] == 4
     lower, upper = many.found["clipped_users"]["sum_x"]["interval"]
@@ -456,3 +456,15 @@ def test_the_promise_of_a_question_with_open_bounds_stays_within_its_budget(epsi
     table = pa.table({"who": list(range(200)), "x": [float(n % 50) for n in range(200)]})
     with setwise.open(table, user="who", name="t") as session:
         assert session.explain("SELECT AVG(x) AS mean FROM t", epsilon=epsilon).epsilon.upper <= epsilon
+
+
+def test_little_of_a_sum_is_clipped_where_few_users_have_much_of_it():
+    """The sums of 943 raters: at epsilon 1/2, 5% of the total was clipped on average; 1% is if noise is weighed."""
+    random = np.random.default_rng(1)
+    sums = 3.5 * np.minimum(20 + random.lognormal(3.95, 1.05, 943).astype(int), 737)
+    counts = np.zeros(2 * DOUBLINGS + 1, np.int64)
+    np.add.at(counts, DOUBLINGS + np.ceil(np.log2(sums)).astype(int) + 20, 1)
+    search = DoublingBounds(scale=Fraction(20))
+    found = [search.release(counts, SystemRandomness(), lambda bound: bound / 0.45).high for _ in range(100)]
+    clipped = np.mean([np.maximum(sums - float(high), 0).sum() for high in found]) / sums.sum()
+    assert clipped < 0.03

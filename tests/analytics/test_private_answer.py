@@ -46,7 +46,7 @@ def test_the_json_is_the_contract():
     assert json.loads(answer().to_json()) == {
         "items": [
             {"item": "tea <b>", "count": 12, "interval": [3, 22], "noisy": 12},
-            {"item": "mate, $x$", "count": 0, "interval": [0, 9], "noisy": -4},
+            {"item": "mate, $x$", "count": 0, "interval": [0, 9], "noisy": -4, "unreliable": True},
         ],
         "measure": "users",
         "mechanism": "unknown_gumbel+gaussian",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.analytics.present.text import measured
+from setwise.analytics.present.text import measure_text
 from setwise.analytics.query import STATISTICS, Query
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical
@@ -101,7 +101,7 @@ def test_impossible_queries_are_refused_by_name(make, named):
 )
 def test_what_is_counted_says_how_it_is_bounded(query, said):
     """Intervals are about bounded counts, so every heading must say the bounds."""
-    assert measured(query) == said
+    assert measure_text(query) == said
 
 
 def test_a_column_of_data_given_for_a_name_is_not_shown():

@@ -16,6 +16,7 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.service.api.schemas import QuestionBody
+from tests.sizes import examples
 
 SCHEMA = Schema(
     (
@@ -121,7 +122,7 @@ def test_sql_and_structured_words_make_equal_queries(asked, groups, contribution
     assert bounded.contributions == (contributions if groups else None)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50, 2))
 @given(
     st.lists(st.integers(1, 99).map(lambda percent: percent / 100), min_size=1, max_size=7, unique=True),
     st.sampled_from([None, "country"]),

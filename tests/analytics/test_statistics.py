@@ -114,7 +114,7 @@ def test_one_discovery_serves_several_statistics(shop):
     [
         (lambda shop: shop.mean(value="day", low=0, high=1, epsilon=1), UnsuitableTable, "numbers"),
         (lambda shop: shop.mean(value="spent", low=5, high=5, epsilon=1), InvalidParameter, "below high"),
-        (lambda shop: shop.sum(value="spent", epsilon=1), InvalidParameter, "clip"),
+        (lambda shop: shop.sum(value="spent", step=2, epsilon=1), InvalidParameter, "clip"),
         (lambda shop: shop.sum(value="spent", clip=5, high=3, epsilon=1), InvalidParameter, "either"),
         (lambda shop: shop.quantile(value="age", low=0, high=9, at=1.5, epsilon=1), InvalidParameter, "not 1.5$"),
         (
@@ -128,18 +128,20 @@ def test_one_discovery_serves_several_statistics(shop):
         (lambda shop: shop.sum(value="age", clip=1, bounds="auto", epsilon=1), InvalidParameter, "leave them out"),
         (lambda shop: shop.mean(value="age", high=1, bounds="auto", epsilon=1), InvalidParameter, "leave them out"),
         (
-            lambda shop: shop.mean(value="age", low=0, high=9, item="shop", epsilon=1, delta=1e-6),
+            lambda shop: shop.ask(Query.mean(value="age", low=0, high=9, item="shop"), Total(epsilon=1, delta=1e-6)),
             InvalidParameter,
             r"contributions auto \(max_groups_contributed in SQL\)",
         ),
         (lambda shop: shop.quantile(value="age", low=0, high=10**6, step=1, epsilon=1), InvalidParameter, "steps"),
         (
-            lambda shop: shop.mean(value="age", low=0, high=9, item="shop", epsilon=1, delta=1e-6),
+            lambda shop: shop.ask(Query.mean(value="age", low=0, high=9, item="shop"), Total(epsilon=1, delta=1e-6)),
             InvalidParameter,
             "in how many groups one user may count",
         ),
         (
-            lambda shop: shop.mean(value="age", low=0, high=9, item="shop", contributions=2, epsilon=1),
+            lambda shop: shop.ask(
+                Query.mean(value="age", low=0, high=9, item="shop", contributions=2), Total(epsilon=1, delta=0)
+            ),
             InvalidParameter,
             "delta",
         ),

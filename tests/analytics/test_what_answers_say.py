@@ -77,12 +77,13 @@ def test_the_first_screen_states_the_shares_that_found_bounds_leave_out():
     with setwise.open(TABLE, user="tailnum", name="flights") as session:
         text = "SELECT dest, COUNT(*) AS n, AVG(minutes) AS m FROM flights GROUP BY dest"
         answer = session.sql(text, epsilon=9, delta=1e-6).answer
-    share = r"about [\d.]+% \[[\d.]+%, [\d.]+%\]"
+    share = r"about [\d.]+%( \[[\d.]+%, [\d.]+%\]| to [\d.]+%)"
     of_groups = rf"At most \d+ values of dest \({share} of the first \d+ left out, and all beyond\) and "
     of_rows = rf"\d+ rows in each group( \({share} of the first \d+ left out, and all beyond\))? are counted for each "
     clipped = rf"tailnum; each user's own mean of minutes is clipped to \d+ \.\. \d+( \({share} of users\))?\. "
-    assert re.match(of_groups + of_rows + clipped + "Groups with fewer than about", answer.summary)
-    assert len(answer.summary) < 450 < len(answer.left_out)
+    weight = r"AVG is the mean over users [^.]*\. "
+    assert re.match(weight + of_groups + of_rows + clipped + "Groups with fewer than about", answer.summary)
+    assert len(answer.summary) < 560 < len(answer.left_out)
 
 
 def test_an_answer_of_an_earlier_version_is_shown_with_its_whole_text(bounded):
@@ -180,7 +181,7 @@ def test_an_answer_whose_values_are_clipped_says_so(ask, sentence, empty_bins_ne
     with setwise.open(TABLE, user="tailnum", name="flights") as session:
         answer = session.sql(ask, epsilon=5).answer
     assert sentence in answer.left_out
-    known = r"The bounds of \w+ clip about [\d.]+% \[[\d.]+%, [\d.]+%\] of users\."
+    known = r"The bounds of \w+ clip about [\d.]+%( \[[\d.]+%, [\d.]+%\]| to [\d.]+%) of users\."
     unknown = r"How many users the bounds of \w+ clip cannot be told within this epsilon\."
     assert re.search(rf"so a number can differ from the table's own\. ({known}|{unknown})$", answer.left_out)
     assert "holds the exact number with" not in answer.interval_note
@@ -199,10 +200,11 @@ def test_a_mean_says_that_every_user_counts_once_and_how_to_ask_for_the_mean_ove
         median = session.sql("SELECT MEDIAN(amount) AS n FROM sales", epsilon=5).answer
         total = session.sql("SELECT SUM(amount) AS n FROM sales", epsilon=5).answer
     sentence = (
-        "AVG is the mean over users of each user's own mean; for the mean over rows ask SUM(amount) / COUNT(amount)."
+        "AVG is the mean over users of each user's own mean; for the mean over rows ask SUM(amount) / COUNT(amount) "
+        "with wide bounds stated for both."
     )
     assert sentence in mean.left_out
-    assert "In quantiles of amount all rows of a user together have one vote." in median.left_out
+    assert "In quantiles of amount all rows of a user together have one vote; " in median.left_out
     assert "mean over" not in total.left_out
 
 
@@ -242,3 +244,13 @@ def test_leaving_rows_out_lowers_counts_and_moves_other_numbers_to_either_side(c
     with setwise.open(TABLE, user="tailnum", name="flights") as session:
         answer = session.sql(f"SELECT dest, {columns} FROM flights GROUP BY dest", epsilon=5, contributions=5).answer
     assert f", so {difference}." in answer.left_out
+
+
+def test_the_line_below_says_where_the_share_left_out_cannot_be_told():
+    """A bound of 8 rows left out four of five rows, and only --details said that the share was unknown."""
+    few = pa.table({"who": [n % 40 for n in range(4000)], "x": [float(n % 7) for n in range(4000)]})
+    with setwise.open(few, user="who", name="sales") as session:
+        rows = session.sql("SELECT COUNT(*) AS n FROM sales", epsilon=0.1).answer
+        given = session.sql("SELECT COUNT(*, contribution_bounds_per_group => (0, 5)) FROM sales", epsilon=0.1).answer
+    assert "(how many are left out cannot be told at this epsilon)" in rows.summary
+    assert "cannot be told" not in given.summary

@@ -122,6 +122,9 @@ def test_a_short_answer_says_what_would_have_shown_more(setwise, folder):
         int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= above| with epsilon)", short["hint"])
     )
     assert enough < needed / 100
+    shown = " ".join(setwise(*words[:-1], "--epsilon", 0.001).stdout.split())
+    assert "with --epsilon 1 would do" in shown
+    assert "epsilon = 1" not in shown
     assert json.loads(setwise(*words, "--epsilon", 4).stdout)["hint"] == ""
 
 
@@ -188,7 +191,10 @@ def test_a_preview_plans_once(setwise, folder, tmp_path, monkeypatch):
 
 def test_columns_of_csv_files_have_the_kind_they_are_given(setwise, folder):
     words = ("sum", folder / "visits.csv", "--user", "who", "--value", "minutes", "--clip", 20, *TOTAL)
-    assert setwise(*words).returncode == 2
+    by_use = setwise(*words)
+    assert by_use.returncode == 0, by_use.stderr
+    assert "the question reads minutes as float" in by_use.stderr
+    assert setwise(*words, "--type", "minutes=text").returncode == 2
     done = setwise(*words, "--type", "minutes=integer", "--json")
     assert done.returncode == 0, done.stderr
     assert setwise(*words, "--type", "minutes=number").returncode == 2
@@ -203,6 +209,8 @@ def test_an_empty_crowd_is_answered(setwise, folder, table):
 
 
 PAGE = ("--user", "who", "--item", "page", "-k", "2")
+WHO = ("--user", "who")
+TEXT = ("--type", "minutes=text")
 
 
 @pytest.mark.parametrize(
@@ -227,10 +235,12 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--epsilon", "9"), "--epsilon is given twice"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "-k", "9"), "-k is given twice"),
         (("ledger", "show", "ada", "--ledger", "one.db", "--ledger", "two.db"), "--ledger is given twice"),
-        (("top-k", "visits.parquet", *PAGE, "--epsilon", "1"), "give a delta"),
+        (("top-k", "visits.parquet", *PAGE, "--epsilon", "1", "--delta", "0"), "give a delta"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--counts", "some"), "some"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--mechanism", "known_gumbel"), "known_gumbel"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--json", "--csv"), "--csv"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--csv", "a b.csv"), "--csv takes no file.* --csv > 'a b.csv'"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--json", "out.json"), "write --json > out.json"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--plot", "x.pdf"), "x.pdf"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--engine", "oracle"), "oracle"),
         (("top-k", "visits.parquet", *PAGE, "--account", "ada", "--ledger", "absent.db"), "absent.db"),
@@ -238,9 +248,12 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
         (("top-k", "visits.parquet", *PAGE, "--where", "lower(page) = 'x'", *TOTAL), "'lower'.*functions.*BETWEEN"),
         (("top-k", "visits.parquet", *PAGE, "--where", "page = lower('x')", *TOTAL), "'lower'.*functions.*BETWEEN"),
         (("top-k", "visits.parquet", *PAGE, "--where", "minutes + 1 = 2", *TOTAL), "'\\+': a filter compares columns"),
-        (("top-k", "visits.csv", *PAGE, "--where", "minutes > 2", *TOTAL), "--type minutes=integer"),
-        (("sum", "visits.csv", "--user", "who", "--value", "minutes", "--clip", "3", *TOTAL), "--type minutes=integer"),
-        (("histogram", "visits.parquet", "--user", "who", "--item", "page", *TOTAL), "contributions"),
+        (("top-k", "visits.csv", *PAGE, "--where", "minutes > 2", *TEXT, *TOTAL), "--type minutes=integer"),
+        (("sum", "visits.csv", *WHO, "--value", "minutes", "--clip", "3", *TEXT, *TOTAL), "--type minutes=integer"),
+        (
+            ("histogram", "visits.parquet", *WHO, "--item", "page", "--contributions", "0", *TOTAL),
+            "contributions",
+        ),
         (("count", "visits.parquet", "--user", "who", "--per-user", "0", *TOTAL), "--per-user"),
     ],
 )

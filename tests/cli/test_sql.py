@@ -77,7 +77,7 @@ def test_an_account_pays_and_a_key_replays(sql, tmp_path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ((COUNTED, *TOTAL), "--table visits=PATH"),
+        ((COUNTED, *TOTAL), "--table visits=visits.parquet"),
         ((COUNTED, *TOTAL, "--table", "visits"), "NAME=PATH"),
         ((COUNTED, *TOTAL, "--table", "visits=a", "--table", "visits=b"), "twice"),
         (("@missing.sql", *TOTAL), "missing.sql"),

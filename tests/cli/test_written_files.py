@@ -59,6 +59,22 @@ def test_thousands_are_told_before_the_charge_and_read_with_the_option(tmp_path:
     assert run(*asked[:-2], *options, *PAID).stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("other", "remedy"),
+    [
+        ("abc", "312 of 936 cells of 'v' are not whole numbers and will be skipped: --type v=float reads 156 of them"),
+        ("N/A", "--type v=float --null N/A reads them"),
+        ("1,5", "--type v=float reads 156 of them"),
+    ],
+)
+def test_a_note_counts_the_cells_that_its_option_reads(other: str, remedy: str, tmp_path: Path):
+    """A note said that --type v=float reads 312 cells of which it read 156."""
+    cells = [str(number) if number % 3 else ("2.5" if number % 2 else other) for number in range(936)]
+    path = write(tmp_path / "values.csv", "v", cells)
+    asked = ("sum", str(path), "--user", "who", "--value", "v", "--clip", "9", "--separator", ";", *PAID)
+    assert remedy in run(*asked, "--type", "v=integer").stderr
+
+
 def test_decimal_commas(tmp_path: Path):
     path = write(tmp_path / "prices.csv", "price", PRICES)
     options = json.loads(run("check", str(path), "--json").stdout)["options"]
@@ -268,7 +284,7 @@ def test_cells_are_counted_though_a_description_beside_the_file_names_their_type
     assert "5 of 100 cells of 'amount' are not whole numbers" in run(*asked, *PAID).stderr
     again = json.loads(run("check", str(path), "--json").stdout)
     assert {"name": "amount", "kind": "integer", "filled": 100, "unreadable": 5} in again["columns"]
-    dated = ("histogram", str(path), "--user", "user", "--item", "amount", "--contributions", "1")
+    dated = ("histogram", str(path), "--user", "user", "--item", "amount by day", "--contributions", "1")
     with pytest.raises(UnsuitableTable, match="100 of 100 cells of 'amount' are not dates and times"):
         run(*dated, "--type", "amount=timestamp", *PAID)
 

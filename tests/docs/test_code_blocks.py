@@ -64,6 +64,7 @@ SLOW_PAGES = {
     "analytics.md",
     "guides/a-years-budget.md",
     "guides/first-tasks.md",
+    "guides/live-dashboard.md",
     "guides/reports.md",
     "guides/team-service.md",
     "paper/figures.md",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from setwise.accounting.notation import parse_use
 from setwise.ledger import register
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import microseconds
@@ -65,3 +66,19 @@ def test_registrations_are_read_once_and_those_that_were_rolled_back_are_forgott
         with ledger._store.reading() as connection:
             assert same_data(connection, "first") == {"first"}
             assert same_data(connection, "second") == {"second", "another"}
+
+
+def test_a_settlement_with_a_refund_reads_the_ledger_in_one_statement(ledger: Ledger):
+    ledger.open_setwise("ada", ["pure:0.1x9"], delta=1e-6)
+    account = ledger.account("ada")
+    receipt = account.charge(["pure:0.1x3"], key="monday", request="q")
+    reads: list[str] = []
+
+    def record(connection, cursor, statement, parameters, context, executemany):
+        if statement.lstrip().upper().startswith("SELECT"):
+            reads.append(statement)
+
+    event.listen(ledger._store._engine, "before_cursor_execute", record)
+    account.settle(receipt, answer="seven", returned=["pure:0.1x2"])
+    assert len(reads) == 1
+    assert account.status().left == (parse_use("pure:0.1x8"),)

@@ -47,6 +47,18 @@ def test_the_odometer_never_exceeds_the_sum_of_the_charges(ledger):
         assert status.charged[0] == pytest.approx(0.9, rel=1e-3)
 
 
+def test_a_charge_without_a_stated_delta_is_summed_too(ledger):
+    """A live series states no delta of a question. Its Gaussian and a question of 1.8 read about 3, not 11."""
+    ledger.open_filter("ada", epsilon=30.0, delta=1e-6)
+    account = ledger.account("ada")
+    account.charge(uses(gaussian_for(1.0, 4e-9)), key="live", request='{"live": {}}')
+    account.charge(uses("approx:1.8,2e-8"), key="question", request=request(1.8, 3e-8))
+    status = account.status_by_entries()
+    assert status.odometer.method == "sum-of-charges"
+    assert status.odometer.upper <= 2.85
+    assert status.charged[1] <= charge_sum_delta(account.terms)
+
+
 def test_random_charges_read_at_most_their_sum_while_their_deltas_fit(sqlite_ledger):
     order = random.Random(7)
     sqlite_ledger.open_filter("ada", epsilon=30.0, delta=1e-5)
@@ -76,13 +88,16 @@ def test_random_charges_read_at_most_their_sum_while_their_deltas_fit(sqlite_led
     assert delta > limit  # the rule ended on the way
 
 
-def test_a_charge_whose_own_guarantee_is_not_known_ends_the_sum(ledger):
+def test_a_charge_without_delta_takes_a_hundredth_of_the_deltas_that_fit(ledger):
     ledger.open_filter("ada", epsilon=4.0, delta=1e-6)
     account = ledger.account("ada")
     account.charge(uses("pure:0.1"), key="1", request="q")
     assert account.status_by_entries().charged == (pytest.approx(0.1), 0.0)
     account.charge(uses("gaussian:20"), key="2", request="no delta is told")
-    assert account.status_by_entries().charged is None
+    own = 0.01 * charge_sum_delta(account.terms)
+    epsilon, delta = account.status_by_entries().charged
+    assert delta == pytest.approx(own)
+    assert epsilon == pytest.approx(0.1 + compose(uses("gaussian:20"), Interaction.BATCH).epsilon(own).upper, rel=1e-3)
 
 
 def test_the_sum_counts_at_its_own_part_of_delta(ledger):

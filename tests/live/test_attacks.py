@@ -17,7 +17,7 @@ from setwise.errors import EngineFailed, InvalidParameter, SetwiseError
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import canonical
 from setwise.live.series import find_live, open_live
-from setwise.live.states.base import joined
+from setwise.live.states.base import join_batches
 from setwise.live.states.connect import open_state
 
 
@@ -31,7 +31,7 @@ def stop():
 
 def counted(series):
     with open_state(series.opening.state, series.name) as state:
-        history = joined(state.batches())
+        history = join_batches(state.batches())
     return {label: history.counts[place].tolist() for place, label in enumerate(history.labels)}
 
 
@@ -74,17 +74,17 @@ def test_states_of_earlier_versions_go_on(opened):
     from setwise.live.states.base import Batch
 
     series = opened(domain=["x"])
-    written = Batch.written
+    to_text = Batch.to_text
 
     def without_mark(batch):
-        text = written(batch)
+        text = to_text(batch)
         assert '"mark"' in text
         record = json.loads(text)
         del record["mark"]
         return json.dumps(record)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Batch, "written", without_mark)
+        patched.setattr(Batch, "to_text", without_mark)
         with pytest.raises(SetwiseError, match="stopped"):
             series.update(until=day(2), source=events([("a", "x", 0)]), today=TODAY, before_release=stop)
     assert series.update(until=day(2), source=events([]), today=TODAY) == (day(0), day(1))
@@ -291,7 +291,7 @@ def test_processes_that_update_at_once_release_each_period_once(backend, request
         assert len(parts) == 8
         assert set(parts.values()) == {1}
         with open_state(state, "reach") as opened_state:
-            history = joined(opened_state.batches())
+            history = join_batches(opened_state.batches())
         kept = {}
         for user, item, _ in rows:
             kept.setdefault(user, set()).add(item)

@@ -11,7 +11,7 @@ from tests.sizes import FULL
 
 from setwise.ledger.ledger import Ledger
 from setwise.live.series import find_live, open_live
-from setwise.live.states.base import joined
+from setwise.live.states.base import join_batches
 from setwise.live.states.connect import open_state
 
 KILLS = 200 if FULL else 3
@@ -99,7 +99,7 @@ def kill_updates(store_url, state, folder, *, kills=KILLS, modules=MODULES):
         assert list(final) == [day(place) for place in range(periods)]
         assert {part: final[part] for part in seen} == seen
         with open_state(state, "reach") as opened:
-            history = joined(opened.batches())
+            history = join_batches(opened.batches())
         groups: dict[str, set[str]] = {}
         for user, item, _ in rows:
             groups.setdefault(user, set()).add(item)

@@ -15,7 +15,7 @@ import pytest
 from setwise.analytics.engines.duckdb.day_range import DayRange
 from setwise.errors import UnsuitableTable
 from setwise.live.series import open_live
-from setwise.live.states.base import joined
+from setwise.live.states.base import join_batches
 from setwise.live.states.connect import open_state
 
 START, DAYS, PER_DAY = date(2026, 1, 1), 20, 500
@@ -61,7 +61,7 @@ def test_days_that_were_released_are_not_read_again(ledger, tmp_path, late):
         (START + timedelta(days=last)).isoformat(),
     )
     with open_state(series.opening.state, "reach") as state:
-        counted = joined(state.batches()).counts
+        counted = join_batches(state.batches()).counts
     assert counted[:, last].sum() > 0.97 * PER_DAY
     assert counted.sum() > 0.97 * DAYS * PER_DAY
 
@@ -93,7 +93,7 @@ def test_rows_are_taken_by_times_of_every_kind(ledger, tmp_path, kind):
     for day in (1, 2, 3):
         series.update(until=START + timedelta(days=day), today=TODAY)
     with open_state(series.opening.state, "reach") as state:
-        assert joined(state.batches()).counts.tolist() == [[2, 1, 1]]
+        assert join_batches(state.batches()).counts.tolist() == [[2, 1, 1]]
 
 
 def rows_of_day(day):
@@ -171,7 +171,7 @@ def open_series(ledger, tmp_path, lake):
 
 def counted_pairs(series):
     with open_state(series.opening.state, "reach") as state:
-        return joined(state.batches()).counts.tolist()
+        return join_batches(state.batches()).counts.tolist()
 
 
 def test_files_of_other_days_of_a_lake_table_are_not_read(ledger, tmp_path, lake):

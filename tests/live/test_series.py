@@ -27,7 +27,7 @@ from setwise.errors import (
 )
 from setwise.ledger.ledger import Ledger
 from setwise.live.series import find_live, list_live, open_live
-from setwise.live.states.base import joined
+from setwise.live.states.base import join_batches
 from setwise.live.states.connect import open_state
 
 
@@ -38,7 +38,7 @@ def stop(*_, **__):
 def counted(series):
     """The exact new users of each group and period, which only the state knows."""
     with open_state(series.opening.state, series.name) as state:
-        history = joined(state.batches())
+        history = join_batches(state.batches())
     return {label: history.counts[place].tolist() for place, label in enumerate(history.labels)}
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.errors import EngineFailed, SetwiseError
-from setwise.live.states.base import Batch, History, joined
+from setwise.live.states.base import Batch, History, join_batches
 from setwise.live.states.connect import default_state, is_file, open_state
 
 NONE = History(labels=(), counts=np.zeros((0, 0), dtype=np.int64), noise=np.zeros((0, 0), dtype=np.int64), marks=())
@@ -95,13 +95,13 @@ def test_pairs_count_once_and_the_first_groups_in_order_of_days(address):
             [("a", "x", "3", 2), ("a", "w", "3", 2), ("b", "w", "3", 2), ("b", "v", "4", 2)],
             2,
             3,
-            joined([first]),
+            join_batches([first]),
         )
         assert second.labels == ("w",)
         assert second.counts.tolist() == [[0], [0], [1]]
         assert second.earlier.shape == (1, 2)
     with open_state(address, "reach") as state:
-        history = joined(state.batches())
+        history = join_batches(state.batches())
     assert history.labels == ("x", "y", "w")
     assert history.counts.tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
     assert sorted(history.noise[:2, :2].ravel().tolist()) == [1, 2, 3, 4]
@@ -152,7 +152,7 @@ def test_users_are_told_apart_as_they_are_written(address):
         state.create("token")
         rows = [(user, "x", "1", 0) for user in ("a", "A", "a ", "ä", "a\tb", "a\\b", "'", "", "a\nb")]
         assert count(state, rows, 0, 1, NONE).counts.tolist() == [[9]]
-        assert count(state, rows, 1, 2, joined(state.batches())).counts.tolist() == [[0]]
+        assert count(state, rows, 1, 2, join_batches(state.batches())).counts.tolist() == [[0]]
 
 
 def test_long_and_hostile_texts_are_counted_like_others(address):
@@ -167,7 +167,7 @@ def test_long_and_hostile_texts_are_counted_like_others(address):
         batch = count(state, rows, 0, 1, NONE, contributions=len(texts))
         assert set(batch.labels) == set(texts)
         assert batch.counts.tolist() == [[len(texts)]] * len(texts)
-        again = count(state, [*rows, ("new", long[0], "2", 1)], 1, 2, joined([batch]), contributions=len(texts))
+        again = count(state, [*rows, ("new", long[0], "2", 1)], 1, 2, join_batches([batch]), contributions=len(texts))
         assert again.labels == ()
         assert again.counts[batch.labels.index(long[0])].tolist() == [1]
         assert again.counts.sum() == 1
@@ -191,7 +191,7 @@ def test_a_batch_is_read_as_it_was_written():
         noise=np.array([[-(2**50), 2], [3, 2**50]]),
         earlier=np.array([[5, 6], [7, 8]]),
     )
-    again = Batch.read(batch.written())
+    again = Batch.read(batch.to_text())
     assert (again.first, again.until, again.labels) == (2, 4, ("x", "y"))
     assert all((getattr(again, name) == getattr(batch, name)).all() for name in ("counts", "noise", "earlier"))
 
@@ -233,7 +233,7 @@ def test_the_first_of_two_updates_at_once_wins(address):
             count(state, [("a", "x", "1", 0)], 0, 1, NONE, draw=overtaken)
         (batch,) = state.batches()
         assert (batch.labels, batch.counts.tolist(), batch.noise.tolist()) == (("y",), [[2]], [[1]])
-        after = count(state, [("a", "x", "2", 1), ("b", "y", "2", 1)], 1, 2, joined([batch]))
+        after = count(state, [("a", "x", "2", 1), ("b", "y", "2", 1)], 1, 2, join_batches([batch]))
         assert (after.labels, after.counts.tolist()) == (("x",), [[0], [1]]), "pairs without a marker are ignored"
 
 
@@ -266,7 +266,7 @@ def test_tables_of_earlier_versions_take_long_texts_too(postgresql_server):
         connection.execute("ALTER TABLE setwise_live_pairs ADD PRIMARY KEY (series, u, g)")
     long = "".join(random.Random(1).choices(string.ascii_letters, k=5000))
     with open_state(url, "reach") as state:
-        second = count(state, [("a", "x", "2", 1), ("b", long, "2", 1)], 1, 2, joined([first]))
+        second = count(state, [("a", "x", "2", 1), ("b", long, "2", 1)], 1, 2, join_batches([first]))
     assert (second.labels, second.counts.tolist()) == ((long,), [[0], [1]])
 
 

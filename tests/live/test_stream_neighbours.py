@@ -11,7 +11,7 @@ from tests.sizes import cases
 
 from setwise.ledger.ledger import Ledger
 from setwise.live.release import read_releases
-from setwise.live.states.base import joined
+from setwise.live.states.base import join_batches
 from setwise.live.states.connect import open_state
 from setwise.mechanisms.running_totals import squared_sensitivity
 
@@ -60,7 +60,7 @@ def counts_of(series, versions, without=None):
         kept = [row for row in rows if row[0] != without]
         series.update(until=day(period + 1), source=events(kept), today=TODAY)
     with open_state(series.opening.state, series.name) as state:
-        history = joined(state.batches())
+        history = join_batches(state.batches())
     return {label: history.counts[place] for place, label in enumerate(history.labels)}
 
 

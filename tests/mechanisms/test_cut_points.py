@@ -11,6 +11,7 @@ from exact_laws import ExhaustedError, Script, probabilities
 from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise, gaussian_law
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
+from setwise.mechanisms.sampling import inverse_cdf
 from setwise.mechanisms.sampling.fixed_point import FixedInterval
 from setwise.mechanisms.sampling.inverse_cdf import (
     OneSided,
@@ -181,3 +182,13 @@ def test_draws_do_not_depend_on_how_they_are_batched(noise):
     few = words[:2000]
     apart = np.concatenate([draw(law, 100, Script(few[start : start + 100])) for start in range(0, 2000, 100)])
     assert (together[:2000] == apart).all()
+
+
+@pytest.mark.parametrize("law", [TwoSided(first=Fraction(1, 2)), OneSided(first=Fraction(1, 2), bound=40)])
+def test_with_few_extra_bits_a_table_is_right_or_refused(law):
+    """Floors that rounding leaves open are never taken for certain; with enough bits none is left open."""
+    right = cut_points(law, 32)
+    tables = [inverse_cdf._attempt(law, 32, guard) for guard in range(10, 40)]
+    assert all(table in (None, right) for table in tables)
+    assert None in tables
+    assert right in tables

@@ -20,6 +20,6 @@ def test_the_example_runs():
 
 
 def test_every_mechanism_is_described():
-    for mechanism in (*get_args(Mechanism), "OrderedLeastSquares", "Exponential"):
+    for mechanism in (*get_args(Mechanism), "OrderedLeastSquares", "Exponential", "PermuteAndFlip"):
         name = mechanism if isinstance(mechanism, str) else mechanism.__name__
         assert f"**{name}**" in PAGE

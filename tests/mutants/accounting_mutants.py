@@ -200,14 +200,14 @@ MUTANTS = (
     ),
     Mutant(
         "profile: upper values read along the lower neighbour",
-        "adaptive/operator.py",
+        "adaptive/profiles.py",
         "value = (1.0 - share) * self.upper[cell] + share * self.upper[after]",
         "value = self.upper[after]",
         _PROFILE,
     ),
     Mutant(
         "profile: rounding not charged",
-        "adaptive/operator.py",
+        "adaptive/profiles.py",
         "value *= 1.0 + self.rounding + _POSITION",
         "value *= 1.0",
         _PROFILE,

@@ -324,8 +324,8 @@ MUTANTS = (
     Mutant(
         "intervals: a zero that is certain",
         "release.py",
-        "upper = np.maximum(drawn, self.least) + self.noise.radius(confidence)",
-        "upper = np.maximum(drawn + self.noise.radius(confidence), self.least)",
+        "upper = np.maximum(noisy_counts, self.least) + self.noise.radius(confidence)",
+        "upper = np.maximum(noisy_counts + self.noise.radius(confidence), self.least)",
     ),
     Mutant(
         "intervals: Laplace tail one too far",

@@ -89,7 +89,7 @@ def test_an_unknown_figure_is_named_with_those_there_are(setwise, tmp_path):
     assert "fig:gap" in done.stderr
     assert not list(tmp_path.iterdir())
     with pytest.raises(InvalidParameter):
-        study.chosen(["gap", "nothing"])
+        study.select_figures(["gap", "nothing"])
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_the_store(setwise, tmp_path):

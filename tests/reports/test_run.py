@@ -279,7 +279,7 @@ def test_the_command_tells_what_it_did(folder, monkeypatch, capsys):
     assert "nothing was read" in out
     code, out, err = call("--key", "k1")
     assert code == 0
-    assert "3 rows to" in out
+    assert "3 rows, written to" in out
     assert "asking users (2 of 3)" in err
     code, out, _ = call("--key", "k1", "--json")
     assert json.loads(out)["key"] == "k1"

@@ -99,11 +99,11 @@ class ClickHouseServer:
 
     def run(self, statement: str, url: str = "", **parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        from setwise.analytics.engines.clickhouse.connection import connected
+        from setwise.analytics.engines.clickhouse.connection import open_client
 
         url = url or self.url()
         if url not in self._clients:
-            self._clients[url] = connected(url)
+            self._clients[url] = open_client(url)
         return list(self._clients[url].query(statement, parameters=parameters).result_rows)
 
     def store(self, table: pa.Table, name: str, url: str, types: dict[str, str] | None = None) -> None:

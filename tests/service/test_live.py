@@ -14,7 +14,7 @@ import pytest
 import setwise
 from setwise.client.client import Client
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, NameTaken, UnknownColumn, UnknownName
-from setwise.live.states.base import joined
+from setwise.live.states.base import join_batches
 from setwise.live.states.connect import open_state
 from setwise.service.settings import Settings
 from tests.service.conftest import SETTINGS
@@ -240,6 +240,6 @@ def _is_counted(service, periods: int) -> bool:
     """Return whether the private state has the counts of so many periods."""
     try:
         with open_state(str(Path(service.settings.live_dir) / "reach.live.db"), "reach") as state:
-            return joined(state.batches()).periods == periods
+            return join_batches(state.batches()).periods == periods
     except EngineFailed:  # the update has the file open
         return False

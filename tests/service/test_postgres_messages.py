@@ -22,6 +22,7 @@ from setwise.service.settings import Settings
 from tests.service.replica import QUICK, free_port, running
 from tests.service.team import gather, write_events
 from tests.service.test_postgres_door import signed_in
+from tests.sizes import examples
 
 # As psql 15 and pgjdbc 42.5 send them.
 STARTUP = (
@@ -37,6 +38,7 @@ BIND = (
     + b"NO"
     + struct.pack("!Hh", 1, 1)
 )
+
 RECORDED = [
     (b"Q", b"SELECT 1;\0", messages.SimpleQuery("SELECT 1;")),
     (b"P", PARSE, messages.Parse("", "SELECT $1", (25,))),
@@ -76,7 +78,7 @@ def test_every_truncation_is_refused(kind, body, message):
 
 
 @given(st.binary(min_size=1, max_size=1), st.binary(max_size=200))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_any_bytes_are_read_or_refused(kind, body):
     for read in (lambda: messages.read_message(kind, body), lambda: messages.read_first_message(body)):
         with contextlib.suppress(ProtocolError):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
 from tests.service.replica import PATIENCE, Replica
@@ -23,15 +24,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def endless(spark_session: "SparkSession", folder: Path) -> Iterator[str]:
-    """A table of Spark's catalogue whose rows take for ever."""
-    events, many = f"parquet.`{folder}/events.parquet`", "SELECT explode(sequence(1, 20000)) AS n"
-    spark_session.sql(
-        "CREATE OR REPLACE TEMPORARY VIEW endless AS SELECT user_id, concat(word, a.n % 7, b.n % 7) AS word "
-        f"FROM {events} CROSS JOIN ({many}) a CROSS JOIN ({many}) b"
-    )
-    yield "endless"
-    spark_session.catalog.dropTempView("endless")
+def endless(folder: Path) -> Iterator[str]:
+    """A table whose rows Spark reads for many seconds: 40 million of them."""
+    path = folder / "endless.parquet"
+    rows = "SELECT n % 3000017 AS user_id, 'w' || (n * 7919) % 1000003 AS word FROM range(40000000) AS numbers(n)"
+    duckdb.sql(f"COPY ({rows}) TO '{path}' (FORMAT parquet)")
+    yield path.name
+    path.unlink()
 
 
 def on_spark(team: Team, name: str, table: str) -> dict[str, object]:

@@ -191,7 +191,10 @@ def test_several_selects_are_charged_once_and_public_tables_are_joined_to_their_
     assert preview["alone"]["epsilon"] <= 4.0
     found = asked(team.ada, "several", given)
     assert [row["meaning"] for row in found["rows"]] == ["one", "two"]
-    assert all(0 < row["share"] <= 1.1 for row in found["rows"])
+    for row in found["rows"]:
+        low, high = row["share"]["interval"]
+        assert 0 < low <= row["share"]["value"] <= high <= 1.1
+        assert row["n"]["interval"][0] <= row["n"]["value"] <= row["n"]["interval"][1]
     assert found["answer"]["alone"] == [preview["alone"]["epsilon"], preview["alone"]["delta"]]
     history = team.ada.get("/accounts/ada-worded/history").json()
     assert [entry["kind"] for entry in history].count("charge") == 1

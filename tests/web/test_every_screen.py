@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from setwise.service.settings import Settings
 from tests.service.replica import QUICK, running
@@ -20,7 +20,7 @@ PAGES = (
     *(("ada", name, address) for name, address in (("total", "/accounts/ada-total"), ("live", "/live"))),
     *(("ada", name, address) for name, address in (("series", "/live/reach"), ("reference", "/reference"))),
     *(("steward", name, f"/steward{address}") for name, address in (("stewarding", ""), ("audit", "/audit"))),
-    ("steward", "trail", "/steward/trail"),
+    *(("steward", name, address) for name, address in (("trail", "/steward/trail"), ("calculator", "/explore"))),
 )
 """Whose page it is, what its picture is called, and its address."""
 
@@ -120,4 +120,15 @@ def test_the_form_proposes_the_delta_of_the_chosen_account(browser: Browser, vis
     ada.ready("ask")
     assert "question_delta" in ada.page.locator("#choices").inner_text()
     assert float(ada.page.locator("#delta").input_value()) == 2e-8
+    context.close()
+
+
+def test_the_preview_states_the_delta_that_the_answer_will_state(browser: Browser, visits: Team) -> None:
+    """It stated the account's delta, 1e-6, beside the question's own in the form."""
+    context = window(browser)
+    ada = browsing(context, visits.url, visits.signed_in("ada").cookies["setwise_session"])
+    ada.go("/ask?account=ada-total")
+    ada.ready("ask")
+    cost = ada.page.locator("#preview dd").first
+    expect(cost).to_contain_text("at δ 2e-8")
     context.close()

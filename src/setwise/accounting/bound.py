@@ -95,9 +95,9 @@ def solved_by(solver: Solver) -> AnswerTarget:
 def _solve(solver: Solver, target: Target, width: float | None) -> Bracket:
     """Return the bracket that `solver` computes for the delta at an epsilon or the epsilon at a delta.
 
-    `target` says which of the two is wanted and holds the other one. `width` is the wanted width of the bracket,
-    relative to its upper end, or None for the default. Brackets are cached, because batch, ordered, set-wise and
-    adaptive bounds on the same uses often need the same one.
+    `target` says whether the delta or the epsilon is wanted, and holds the given epsilon or delta. `width` is the
+    wanted width of the bracket, relative to its upper end, or None for the default. Brackets are cached, because the
+    bounds for different interactions (what an analyst may choose on the fly) often need the same bracket.
     """
     return solver.delta(target.given, width) if target.wanted == "delta" else solver.epsilon(target.given, width)
 
@@ -115,10 +115,10 @@ def from_curve(
     """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
 
     Its bracket for the epsilon at a delta is found by inverting `curve`, and is at most `largest`, the largest privacy
-    loss given no outright failure. `failure` is a bracket for the probability of outright failure. The bound raises
-    `Unattainable` if it is asked for the epsilon at a delta below this probability. If `tight` is True, some analyst
-    attains the lower ends of the brackets. `guess` maps a delta to an estimate of its epsilon, where the inversion
-    starts, which saves evaluations of a slow curve; None starts at epsilon = 1.
+    loss given no outright failure (in which everything may be revealed). `failure` is a bracket for the probability of
+    outright failure. The bound raises `Unattainable` if it is asked for the epsilon at a delta below this probability.
+    If `tight` is True, some analyst attains the lower ends of the brackets. `guess` maps a delta to an estimate of its
+    epsilon, where the inversion starts, which saves evaluations of a slow curve; None starts at epsilon = 1.
     """
 
     def answer(target: Target, _: float | None) -> Bracket:
@@ -200,9 +200,10 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return a bound that brackets the optimal delta and epsilon of the uses of `kinds` with fixed dominating pairs.
 
-    The bound holds for batch, ordered, set-wise and adaptive analysts alike, because such uses act on privacy profiles
-    as linear operators that commute. So their order does not matter. At most `most_atoms` different privacy losses are
-    enumerated; None allows as many as take about a second. If there are more, losses are rounded to a lattice; the
+    `kinds` are mechanism uses, sorted by how they compose. The bound holds whatever the analyst may choose on the fly
+    (the mechanisms, their order, their parameters), because such uses act on privacy profiles as linear operators that
+    commute. So their order does not matter. At most `most_atoms` different privacy losses are enumerated; None allows
+    as many as take about a second. If there are more, losses are rounded to a lattice (equally spaced losses); the
     rounding adds to the variance of the total loss at most the share `tolerance` of this variance. A `tolerance` of
     None takes the default.
     """

@@ -67,6 +67,9 @@ class BoundsConfig:
     """Largest number of uses of one zCDP guarantee that are composed as two-valued losses for a lower bound."""
     law_rounds: int = 3
     """Number of times that such a loss is fitted to the epsilon that the previous one reached."""
+    small_losses: float = 1e-5
+    """Uses whose largest losses sum up to at most this share of the standard deviation of the loss of all others only
+    shift epsilon. The bracket becomes wider by about this share."""
     most_beside: int = 100_000
     """Largest number of atoms of linear uses that are enumerated next to a batch or next to one bounded-range use."""
 
@@ -75,8 +78,9 @@ CONFIG = BoundsConfig()
 
 
 def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield the proven bounds on delta and epsilon that cover the classified uses `kinds`, tight ones first.
+    """Yield the proven bounds on delta and epsilon of the mechanism uses `kinds`, tight bounds first.
 
+    `kinds` has the uses sorted by how they compose. A bound is tight if some analyst attains its lower end.
     `interaction` says what the analyst may choose on the fly (batch, ordered, set-wise or adaptive). `effort` says how
     narrow a bracket must be and how much work to spend on it. Every bound is valid, so a caller may stop at the first
     bracket that is narrow enough.
@@ -92,9 +96,9 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield bounds that bracket the optimal delta or epsilon of uses that all have dominating pairs or bounded range.
 
-    `kinds` are the classified uses, `interaction` says what the analyst may choose on the fly, and `effort` how narrow
-    a bracket must be. If there is a closed form, it is the only bound. Otherwise bounds are computed numerically, quick
-    bounds first.
+    `kinds` are the uses sorted by how they compose, `interaction` says what the analyst may choose on the fly (batch,
+    ordered, set-wise or adaptive), and `effort` how narrow a bracket must be. If there is a closed form, it is the only
+    bound. Otherwise bounds are computed numerically, quick bounds first.
     """
     merged = _merged_integer_gaussians(kinds, interaction, effort)
     if merged is not None:
@@ -127,9 +131,10 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield numerical bounds that bracket the optimal delta or epsilon under `interaction`: batch, ordered or set-wise.
 
-    They cover bounded-range uses next to uses with fixed dominating pairs, all in `kinds`. Ordered and set-wise optima
-    are computed by recursion on a grid of epsilons. Batches are bounded by such a recursion and by branch and bound.
-    `effort` says how narrow a bracket must be.
+    In a batch, the analyst chooses everything up front; if ordered, the order of the uses is fixed; if set-wise, it is
+    not. The bounds cover bounded-range uses next to uses with fixed dominating pairs, all in `kinds`. Ordered and
+    set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a recursion and by
+    branch and bound. `effort` says how narrow a bracket must be.
     """
     match interaction:
         case Interaction.ORDERED:
@@ -150,7 +155,7 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     `CONFIG.most_integer_gaussians` different integer Gaussians, or if the mu squared of the one Gaussian exceeds
     `LARGEST_WALLET`.
     """
-    merged = [(known, count) for known, count in kinds.linear if isinstance(known, DiscreteGaussian)]
+    merged = [(noise, count) for noise, count in kinds.linear if isinstance(noise, DiscreteGaussian)]
     if len(merged) <= CONFIG.most_integer_gaussians:
         return None
     from setwise.accounting.methods.gaussian_majorant import in_any_order
@@ -163,7 +168,7 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     below = gaussians_below(merged)
     others = [use for use in kinds.uses if not isinstance(use.guarantee.split_off_failure()[0], DiscreteGaussian)]
     with_one_above = classify([*others, Use(gaussian_of(size))])
-    with_some_below = classify([*others, *(Use(known, count) for known, count in below.gaussians)])
+    with_some_below = classify([*others, *(Use(noise, count) for noise, count in below.gaussians)])
 
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket for `target` in which Gaussians replace the integer Gaussian mechanisms.
@@ -187,11 +192,61 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     return Bound("gaussian-majorant", MAJORANT, True, answer)
 
 
+def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
+    """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the losses that are left out.
+
+    s adds up the largest loss of each use that is left out. A privacy profile (delta as a function of epsilon) falls
+    with epsilon, so these uses together raise a profile f(x) to at most f(x - s), in any order
+    (docs/optimal-composition.md, "Losses that hardly count"). The kinds of use with the smallest losses are left out,
+    as long as s is at most the share `CONFIG.small_losses` of the standard deviation of the loss of the other uses.
+    Returns None if no use is left out, if no use has bounded range, or if some use has neither a dominating pair nor
+    bounded range, or may fail outright (reveal everything).
+    """
+    if kinds.classes or kinds.failed or not kinds.ranges:
+        return None
+    known = [*kinds.linear, *((BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges)]
+    variances = [
+        count * (use.epsilon**2 / 4 if isinstance(use, BoundedRange) else variance_and_continuous_mass(use)[0])
+        for use, count in known
+    ]
+    smallest_first = sorted(range(len(known)), key=lambda index: largest_loss([known[index]]))
+    remaining, apart = math.fsum(variances), list[int]()
+    for index in smallest_first[:-1]:
+        remaining -= variances[index]
+        total = largest_loss([known[i] for i in (*apart, index)])
+        if not total <= CONFIG.small_losses * math.sqrt(max(remaining, 0.0)):
+            break
+        apart.append(index)
+    if not apart:
+        return None
+    small = {known[index][0] for index in apart}
+    others = tuple(use for use in kinds.uses if use.guarantee.split_off_failure()[0] not in small)
+    return others, largest_loss([known[index] for index in apart])
+
+
+def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target: Target) -> float:
+    """Return a lower bound on the delta or epsilon of `target` under the interaction ordered or set-wise, quickly.
+
+    Ordered means that the order of the uses is fixed, set-wise that the analyst chooses it. For the set-wise
+    interaction the result is the delta or epsilon of one good order: uses with fixed dominating pairs first, then
+    bounded-range uses with rising epsilons. `kinds` are the uses sorted by how they compose.
+
+    Raises: `Unattainable` if the computation would take long.
+    """
+    if interaction is Interaction.ORDERED:
+        stages = _in_order(kinds.uses)
+    else:
+        first = (LinearStage(kinds.linear),) if kinds.linear else ()
+        stages = (*first, *(RangeStage((group,)) for group in sorted(kinds.ranges)))
+    return Optimum(stages, kinds.failure).reached(target)
+
+
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
     """Return a bracket for the optimal delta or epsilon of the uses in `kinds` under `interaction`.
 
+    `kinds` has the uses sorted by how they compose, and `interaction` says what the analyst may choose on the fly.
     `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated one by one and their
     brackets intersected, until the result is as narrow as `width` relative to its upper end. If `width` is None, the
     widths of `effort` apply.
@@ -210,7 +265,7 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
     size = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges])
     stand_in = gaussian_of(min(size, LARGEST_WALLET))
-    merged = classify([Use(stand_in), *(Use(known, count) for known, count in _guarantees(kinds.linear))])
+    merged = classify([Use(stand_in), *(Use(noise, count) for noise, count in _guarantees(kinds.linear))])
     above = linear_bound(replace(merged, failed=kinds.failed))
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -232,12 +287,13 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield a quick and then a tighter bound for hundreds of bounded-range uses of one epsilon.
 
-    `kinds` are the classified uses. The bounds are for a search, for example for the noise that meets a budget, which
-    evaluates bounds many times. For the upper end of the first bound, one Gaussian replaces all bounded-range uses,
-    which takes milliseconds. The upper end of the second is computed on a grid. The lower end of both is attained by an
-    analyst who does not adapt to earlier answers and uses the worst randomized responses. If `target` is an epsilon and
-    that lower end makes the bracket narrow enough, the grid computes no lower values, which halves the work. The second
-    bound is evaluated only if the bracket of the first is wider than `effort.one_gaussian`, relative to its upper end.
+    `kinds` are the uses sorted by how they compose. The bounds are for a search that evaluates them many times, for
+    example for the noise that meets a budget. The upper end of the first bound takes milliseconds: one Gaussian
+    replaces all bounded-range uses. The upper end of the second is computed on a grid. The second bound is evaluated
+    only if the bracket of the first is wider than `effort.one_gaussian`, relative to its upper end. The lower end of
+    both bounds is attained by an analyst who does not adapt to earlier answers and uses the worst randomized responses.
+    If an epsilon is wanted and this lower end makes the bracket narrow enough, the grid computes no lower values, which
+    halves the work.
     """
     above = _all_in_one_gaussian(kinds)
 
@@ -281,7 +337,7 @@ def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarante
 
     A `TwoPointLaw` is an example of a loss distribution, not a guarantee, and serves lower bounds only.
     """
-    return [(known, count) for known, count in linear if not isinstance(known, TwoPointLaw)]
+    return [(noise, count) for noise, count in linear if not isinstance(noise, TwoPointLaw)]
 
 
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
@@ -299,7 +355,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     from setwise.accounting.methods import gaussian_majorant
     from setwise.accounting.wallet import gaussian_of
 
-    linear = [Use(known, count) for known, count in _guarantees(kinds.linear)]
+    linear = [Use(noise, count) for noise, count in _guarantees(kinds.linear)]
 
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on linear uses followed by the bounded-range uses in `stages`.
@@ -313,7 +369,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         first = (LinearStage(merged.linear),) if merged.linear else ()
         return _optimum((*first, *ranges), kinds.failure, effort, _SETWISE, tight=True)
 
-    variance = math.fsum(count * variance_and_continuous_mass(known)[0] for known, count in kinds.linear)
+    variance = math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in kinds.linear)
     splits = gaussian_majorant.splits_of(kinds.ranges, variance)
 
     @cache
@@ -333,9 +389,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         the responses, in ascending order, and are computed on a grid.
         """
         attained = [
-            Use(known, count)
+            Use(noise, count)
             for epsilon, count in split.small
-            if (known := BoundedRange(epsilon=epsilon).worst_known_example()) is not None
+            if (noise := BoundedRange(epsilon=epsilon).worst_known_example()) is not None
         ]
         return bound(attained, *((group,) for group in sorted(split.large)))
 
@@ -344,8 +400,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
         `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
         bounded-range uses into small epsilons (replaced by one Gaussian) and large ones (on a grid). If the bracket is
-        wide, one more split with more uses on the grid is tried. This is not done for a batch, which has a tighter
-        bound of its own, nor if `effort.pricing` is False.
+        wide, one more split with more uses on the grid is tried. This is not done for a batch (chosen up front), which
+        has a tighter bound of its own, nor if `effort.pricing` is False.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -387,8 +443,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
     """Return the closed form, as a bound, of the optimal delta of bounded-range and linear uses under `interaction`.
 
-    `kinds` are the classified uses; linear uses are uses with fixed dominating pairs. Returns None if no closed form is
-    known for them, or if it has too many terms.
+    `interaction` says what the analyst may choose on the fly. `kinds` are the uses sorted by how they compose; linear
+    uses are uses with fixed dominating pairs. Returns None if no closed form is known for them, or if it has too many
+    terms.
     """
     uses = kinds.uses
     if interaction is Interaction.ORDERED:
@@ -413,14 +470,16 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
     statement = "thm:opt_nonadaptive" if kinds.linear else "thm:non-adaptive"
     if interaction is not Interaction.BATCH and kinds.linear:
         statement = f"prop:sbr-ord with {statement}"
-    return from_curve("batch-optimum", statement, batch, kinds.failure, tight=True)
+    many = sum(count for _, count in kinds.ranges) >= CONFIG.equal_ranges
+    guess = proxy_saddle(kinds.linear, kinds.ranges).epsilon if many else None
+    return from_curve("batch-optimum", statement, batch, kinds.failure, tight=True, guess=guess)
 
 
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
     """Return a bound with the optimal delta of one bounded-range use among linear uses, in any adaptive order.
 
-    `kinds` are the classified uses; linear uses are uses with fixed dominating pairs. The result is None if the privacy
-    losses of the linear uses cannot be enumerated.
+    `kinds` are the uses sorted by how they compose; linear uses are uses with fixed dominating pairs. The result is
+    None if the privacy losses of the linear uses cannot be enumerated.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
@@ -433,10 +492,11 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
 
 
 def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the closed form, as a bound, of the optimal delta of the classified uses `kinds` under `interaction`.
+    """Return the closed form, as a bound, of the optimal delta of the uses in `kinds` under `interaction`.
 
-    None if no closed form is known. There is one only if some uses have bounded range and all others have fixed
-    dominating pairs.
+    `kinds` has the uses sorted by how they compose, and `interaction` says what the analyst may choose on the fly. The
+    result is None if no closed form is known. There is one only if some uses have bounded range and all others have
+    fixed dominating pairs.
     """
     return _closed_form(kinds, interaction) if kinds.ranges and not kinds.classes else None
 
@@ -461,15 +521,17 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 
 
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs, the classified uses `kinds`.
+    """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs, all in `kinds`.
 
-    They are for batches without a closed form. Such a batch has several bounded-range epsilons, or its other uses have
-    losses that are not multiples of one unit. `effort` says how narrow a bracket must be.
+    A batch is chosen up front. The bounds are for batches without a closed form. Such a batch has several bounded-range
+    epsilons, or its other uses have losses that are not multiples of one unit. `effort` says how narrow a bracket must
+    be.
     """
     from setwise.accounting.methods import batch_mixture
 
     mixture = batch_mixture.batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
-    bounds = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, solved_by(mixture))]
+    # Without the closed form of the batch, its lower end is that of known mechanisms.
+    bounds = [lower_bound(kinds) if mixture is None else Bound("batch-optimum", _MIXTURE, True, solved_by(mixture))]
     one_range = sum(count for _, count in kinds.ranges) == 1
     if one_range and (exact := _one_range(kinds)) is not None:
         yield replace(exact, tight=False)
@@ -485,9 +547,9 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
     """Return, as a bound, the largest delta over all analysts who go through `stages` in order, computed on a grid.
 
-    A stage is a set of uses that are used in any order. `failure` is a bracket for the probability of outright failure,
-    and `effort` says how narrow a bracket must be. `statement` names the proof, and `tight` says whether some analyst
-    reaches the lower ends of the brackets.
+    A stage is a set of uses that are used in any order. `failure` is a bracket for the probability of outright failure
+    (in which everything may be revealed), and `effort` says how narrow a bracket must be. `statement` names the proof,
+    and `tight` says whether some analyst reaches the lower ends of the brackets.
     """
     return Bound("certified-optimum", statement, tight, solved_by(Optimum(stages, failure, effort)))
 
@@ -502,6 +564,9 @@ def _only_for_width(bound: Bound) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket of the slow `bound`, the argument of `_only_for_width`, for `target`.
 
+        `target` asks for a delta or an epsilon, and `width` is the wanted width of the bracket, relative to its upper
+        end.
+
         Raises: `Unattainable` if `width` is None, because the caller is then content with the quicker bounds.
         """
         if width is None:
@@ -512,16 +577,17 @@ def _only_for_width(bound: Bound) -> Bound:
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
-    """Return the stages of the set-wise optimum of the classified uses `kinds`.
+    """Return the uses in `kinds` as two stages, the worst order for an analyst who may choose the order of the uses.
 
-    The first stage has all uses with fixed dominating pairs, and the second all bounded-range uses.
+    A stage is a set of uses that comes before the next stage. The first stage has all uses with fixed dominating pairs,
+    and the second all bounded-range uses.
     """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
 
 
 def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
-    """Return `uses` as stages in their given order; neighbouring uses with fixed dominating pairs form one stage."""
+    """Return `uses` in their given order, as stages: sets of uses that an analyst goes through one after the other."""
     stages: list[Stage] = []
     waiting: list[Use] = []
     for use in uses:
@@ -578,7 +644,7 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
     of a single example is a lower bound too.
     """
     witnesses = [
-        Use(known, use.count) for use in kinds.uses if (known := use.guarantee.worst_known_example()) is not None
+        Use(noise, use.count) for use in kinds.uses if (noise := use.guarantee.worst_known_example()) is not None
     ]
     for uses in (witnesses, *([use] for use in witnesses if len(witnesses) > 1)):
         merged = classify(uses)
@@ -588,12 +654,13 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
 
 
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield a lower bound in which bounded-range uses are the randomized responses that are worst at `target`.
+    """Yield at most one lower bound on the delta or epsilon of the uses `kinds`, whichever `target` asks for.
 
-    `kinds` are the classified uses, and `target` asks for a delta or an epsilon. A randomized response has the losses t
-    and t - epsilon. The tilt is the estimated rate at which log delta falls with the overall epsilon x near `target`.
-    Each t is the one that is worst if delta falls like exp(-tilt x). Yields nothing if some use has neither a
-    dominating pair nor bounded range.
+    Each epsilon-bounded-range use is replaced by one mechanism that has this guarantee: a randomized response, whose
+    privacy loss is t or t - epsilon. What such an example costs, the guarantee can cost too, so the result is a lower
+    bound. Any t in (0, epsilon) is valid; `worst_t` chooses the one that costs most if the overall delta falls with the
+    overall epsilon x like exp(-tilt x). The tilt is estimated near `target`. Yields nothing if no use has bounded
+    range, if some use has neither bounded range nor a dominating pair, or if the tilt is not positive.
     """
     if not kinds.ranges or kinds.classes:
         return
@@ -631,12 +698,12 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     xi, rho = parameters.xi, parameters.rho
     if not (rho > 1e-12 and xi + rho > 0.0) or worst.count > CONFIG.most_laws:
         return
-    witnesses = [known for use in kinds.classes if use is not worst for known in [use.guarantee.worst_known_example()]]
+    witnesses = [noise for use in kinds.classes if use is not worst for noise in [use.guarantee.worst_known_example()]]
     counts = [use.count for use in kinds.classes if use is not worst]
-    others = [Use(known, count) for known, count in zip(witnesses, counts, strict=True) if known is not None]
-    beside = classify([*(Use(known, count) for known, count in _guarantees(kinds.linear)), *others])
+    others = [Use(noise, count) for noise, count in zip(witnesses, counts, strict=True) if noise is not None]
+    beside = classify([*(Use(noise, count) for noise, count in _guarantees(kinds.linear)), *others])
     if (
-        enumerate_losses([(known, count) for known, count in beside.linear if not isinstance(known, Gaussian)], 1000)
+        enumerate_losses([(noise, count) for noise, count in beside.linear if not isinstance(noise, Gaussian)], 1000)
         is None
     ):
         return

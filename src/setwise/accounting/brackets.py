@@ -198,7 +198,8 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
 
     Requires: the true delta inside `curve(x)` does not rise with x and reaches `delta`.
     Ensures: curve(upper).upper <= delta, and curve(lower).lower > delta unless lower is 0. If the curve is constant and
-    equal to delta from some epsilon on, because only outright failures remain, upper is that epsilon.
+    equal to delta from some epsilon on, because only outright failures (in which everything may be revealed) remain,
+    upper is that epsilon.
     Raises: `Unattainable` if no epsilon up to 1e30 brings delta down to `delta`.
     """
     at = cache(curve)
@@ -342,7 +343,14 @@ class Interaction(StrEnum):
 
     @classmethod
     def parse(cls, value: "str | Interaction") -> "Interaction":
-        """Return the interaction with the name `value`; raise `InvalidParameter` if there is none."""
+        """Return the interaction named `value`: "batch", "ordered", "setwise" or "adaptive".
+
+        An interaction says what an analyst may choose after seeing earlier answers, from nothing ("batch") to the
+        mechanisms, their order and their parameters ("adaptive"). A value that is an `Interaction` already is returned
+        unchanged.
+
+        Raises: `InvalidParameter` for any other name.
+        """
         return check_choice("interaction", value, cls)
 
 
@@ -366,12 +374,12 @@ class Effort:
     """How narrow a certified bracket should be, and how much work may be spent on it.
 
     Widths are relative to the upper end. `width` is the width that computations on a grid aim for if the caller asks
-    for no width. Bounds for one interaction are computed until the bracket is no wider than `enough`. `progress` is
-    called with the share of work done. If `pricing` is False, an upper bound for bounded-range uses of many different
-    epsilons, which takes seconds, is left out. `one_gaussian` is a width for many bounded-range uses of one epsilon: if
-    the quick bound by one Gaussian has a bracket no wider than `one_gaussian`, no bound is computed on a grid; with 0
-    the grid is always used. `tolerance` is the variance that rounding losses to a lattice may add, as a share of the
-    variance of the total loss; None takes the default.
+    for no width. Bounds for one interaction (what the analyst may choose on the fly) are computed until the bracket is
+    no wider than `enough`. `progress` is called with the share of work done. If `pricing` is False, an upper bound for
+    bounded-range uses of many different epsilons, which takes seconds, is left out. `one_gaussian` is a width for many
+    bounded-range uses of one epsilon: if the quick bound by one Gaussian has a bracket no wider than `one_gaussian`, no
+    bound is computed on a grid; with 0 the grid is always used. `tolerance` is the variance that rounding losses to a
+    lattice (equally spaced losses) may add, as a share of the variance of the total loss; None takes the default.
     """
 
     width: float = 1e-3

@@ -73,8 +73,8 @@ CONFIG = CalibrationConfig()
 class Calibrated:
     """Result of a calibration: the `value` of the one free parameter (noise, epsilon or count) of a plan.
 
-    `uses` are the planned uses at that value, `composition` their composition, and `answer` their certified delta at
-    the target epsilon.
+    `uses` are the planned mechanism uses (guarantees with counts) if the parameter has that value, `composition` their
+    composition, and `answer` their certified delta at the target epsilon.
     """
 
     value: float
@@ -91,9 +91,10 @@ UsesForParameter = Callable[[float], Sequence[Use]]
 class _Target:
     """The (epsilon, delta) that the uses of a plan must meet together under `interaction`.
 
-    `plan` maps the value of its one free parameter (noise, epsilon or count) to uses. The excess of a value is log(d /
-    `delta`), where d is the delta of these uses at `epsilon`; a value is good if its excess is not positive.
-    `certified` stores the bound that was computed for each value.
+    `interaction` says what the analyst may choose on the fly. `plan` maps the value of its one free parameter (noise,
+    epsilon or count) to uses. The excess of a value is log(d / `delta`), where d is the delta of these uses at
+    `epsilon`; a value is good if its excess is not positive. `certified` stores the bound that was computed for each
+    value.
     """
 
     plan: UsesForParameter
@@ -120,14 +121,16 @@ class _Target:
     def estimated_excess(self, value: float) -> float:
         """Return approximately log(delta / wanted delta) at `value` of the free parameter.
 
-        It takes about a millisecond and is not certified.
+        The free parameter of the plan is its noise, epsilon or count. The estimate takes about a millisecond and is not
+        certified.
         """
         return self._log(estimated_delta(self.plan(value), self.epsilon))
 
     def calibrated(self, value: float) -> Calibrated:
         """Return the result of the calibration for the parameter value `value`, whose certified delta is already known.
 
-        The delta is tightened by bounds for stronger and weaker interactions (see `Composition.compared`).
+        The delta is tightened by bounds for analysts who may choose more, or less, on the fly (see
+        `Composition.compared`).
         """
         uses = tuple(self.plan(value))
         composition = compose(uses, self.interaction)
@@ -167,7 +170,7 @@ def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     ends = math.log(worst), math.log(best)
 
     def at(point: float) -> float:
-        """Return the value of the free parameter whose logarithm is `point`.
+        """Return the value of the plan's free parameter (noise or epsilon) whose logarithm is `point`.
 
         At the two ends of the search it is exactly `worst` or `best`, the arguments of `_boundary`, without rounding.
         """
@@ -209,7 +212,7 @@ def _search(
     width of its bracket. For numbers of uses it is so if the bracket is narrow enough to show that one more use would
     be too much.
     """
-    whole = spacing == 1.0
+    counts_uses = spacing == 1.0
     left, right = min(worst, best), max(worst, best)
     forward = 1.0 if best > worst else -1.0
     bad: tuple[float, float] | None = None
@@ -224,9 +227,9 @@ def _search(
             bad = (point, value)
         else:
             good = (point, value)
-            if point == worst or (not whole and -value <= max(slack, CONFIG.rounding)):
+            if point == worst or (not counts_uses and -value <= max(slack, CONFIG.rounding)):
                 return point
-            if whole and 0.0 < slack < CONFIG.clearly * (value + rate):
+            if counts_uses and 0.0 < slack < CONFIG.clearly * (value + rate):
                 return point
         if bad is None or good is None:  # only one side is known: step as far as `rate` suggests, then ever further
             aim = value + CONFIG.inside * slack
@@ -241,7 +244,7 @@ def _search(
             slow, width = (slow + 1 if now > 0.5 * width else 0), now
             share = 0.5 if slow > CONFIG.slow_steps else share + CONFIG.beyond * (1.0 - share)
             point = bad[0] + share * (good[0] - bad[0])
-        if whole:
+        if counts_uses:
             point = float(round(point))
             if bad is not None and good is not None:
                 point = min(max(point, min(bad[0], good[0]) + 1.0), max(bad[0], good[0]) - 1.0)

@@ -50,15 +50,19 @@ def check_choice(name: str, value: object, choices: type[Choice]) -> Choice:
 
 
 def check_number(name: str, value: object) -> float:
-    """Return `value` as a float; raise `InvalidParameter` unless it is a finite int or float.
+    """Return `value` as a float; raise `InvalidParameter` unless it is a finite float, or an int that a float can hold.
 
-    `name` is the parameter's name for the error message.
+    A bool is refused. `name` is the parameter's name for the error message.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidParameter(f"{name} must be a number, not {value!r}")
-    if not math.isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InvalidParameter(f"{name} must be at most 1.8e308 in size") from None
+    if not math.isfinite(number):
         raise InvalidParameter(f"{name} must be finite, not {value!r}")
-    return float(value)
+    return number
 
 
 def check_within(name: str, value: object, smallest: float, largest: float) -> float:

@@ -31,7 +31,7 @@ class ClassifiedUses:
 
     @property
     def failure(self) -> Bracket:
-        """Bracket for the probability that at least one use fails outright."""
+        """Bracket for the probability that at least one use fails outright, so that everything may be revealed."""
         return any_fails(self.failed)
 
     def pure_epsilons(self) -> list[float] | None:
@@ -44,8 +44,8 @@ def classify(uses: Sequence[Use]) -> ClassifiedUses:
     """Return `uses` sorted into linear, bounded-range and other uses.
 
     Linear uses are uses with a fixed dominating pair. Equal linear uses, and bounded-range uses of equal epsilon, have
-    their counts added up, and all Gaussian uses become one equivalent Gaussian. Probabilities of outright failure are
-    listed separately, in `failed`.
+    their counts added up, and all Gaussian uses become one equivalent Gaussian. Probabilities of outright failure (in
+    which everything may be revealed) are listed separately, in `failed`.
     """
     linear: dict[KnownNoise, int] = {}
     ranges: dict[float, int] = {}

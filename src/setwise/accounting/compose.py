@@ -16,7 +16,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, overload
 
-from setwise.accounting.brackets import Bracket, CertifiedBound, Effort, Interaction, Progress, Target, quiet
+from setwise.accounting.brackets import (
+    Bracket,
+    CertifiedBound,
+    Effort,
+    Interaction,
+    Progress,
+    Target,
+    down,
+    quiet,
+    up,
+)
 from setwise.accounting.checks import check_delta, check_total_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
 from setwise.accounting.notation import as_uses
@@ -52,6 +62,8 @@ _SMALL_SHARE = 0.02
 """Kinds of uses that together have at most this share of the whole rho are small: a set is compared with the sets that
 remain without some of them. Larger kinds raise epsilon by more than the width of a bracket."""
 
+_SMALL_LOSSES = "docs/optimal-composition.md, losses that hardly count"
+
 _MOST_PARTS = 2
 """Largest number of such smaller sets that are composed, so that a set with small kinds takes no longer than three
 compositions."""
@@ -79,7 +91,8 @@ class Composition:
         """Return a certified bracket for the smallest delta at which the uses together are (epsilon, delta)-DP.
 
         `epsilon` may also be several epsilons; the result is then a tuple with one bound for each. `width` is the
-        wanted width of the bracket, relative to its upper end; None accepts the width that the default effort gives.
+        wanted width of the bracket, relative to its upper end; None accepts the width that the default computation
+        gives.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -97,10 +110,10 @@ class Composition:
         """Return a certified bracket for the smallest epsilon at which the uses together are (epsilon, delta)-DP.
 
         `delta` may also be several deltas; the result is then a tuple with one bound for each. `width` is the wanted
-        width of the bracket, relative to its upper end; None accepts the width that the default effort gives.
+        width of the bracket, relative to its upper end; None accepts the width that the default computation gives.
 
-        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
-        made as narrow as `width`.
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
+        revealed), or if the bracket cannot be made as narrow as `width`.
         """
         if isinstance(delta, Iterable) and not isinstance(delta, str):
             return tuple(self.epsilon(each, width=width) for each in delta)
@@ -110,7 +123,7 @@ class Composition:
         """Return a certified bracket for the delta of the composition at `epsilon`, quickly but about ten percent wide.
 
         It is for searches, for example for the noise that meets a budget. To save time it is not compared with bounds
-        for stronger and weaker interactions; `compared` does that.
+        for analysts who may choose more, or less, on the fly; `compared` does that.
         """
         return self._best(Target("delta", check_total_epsilon(epsilon)), None, _QUICK)
 
@@ -153,12 +166,43 @@ class Composition:
         Raises: `Unattainable` if `width` cannot be reached.
         """
         effort = Effort(progress=self.progress)
+        if width is None and (shifted := self._without_small_losses(target, effort)) is not None:
+            return shifted
         default = self._not_below_parts(self._tighten(self._best(target, None, effort), target, effort), target)
         if width is None or default.width <= width * default.upper:
             return default
         finer = self._best(target, width, effort)
         lower = max(finer.lower, min(default.lower, finer.upper))
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
+
+    def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
+        """Return the bound of the uses that matter, shifted by the losses of the uses that hardly do.
+
+        The shift is the sum of the largest losses of the uses that are left out. It is added to an upper end that is an
+        epsilon; an upper end that is a delta is read at the epsilon of `target` less the shift. So a further use that
+        hardly matters never lowers an upper end. Returns None if there are no such uses, if parameters are chosen on
+        the fly, or if the shift exceeds the epsilon of `target`. `effort` says how narrow a bracket must be.
+
+        Theorem: docs/optimal-composition.md, "Losses that hardly count".
+        """
+        from setwise.accounting.bounds import small_losses_apart
+
+        split = None if self.interaction is Interaction.ADAPTIVE else small_losses_apart(_classify(self.uses))
+        if split is None:
+            return None
+        others, shift = split
+        composition = Composition(others, self.interaction, self.progress)
+        if target.wanted == "delta" and target.given <= 2.0 * shift:
+            return None
+        bound = composition._answer(target, None)
+        if target.wanted == "epsilon":
+            bound = replace(bound, upper=up(bound.upper + shift), statement=_SMALL_LOSSES)
+        else:
+            above = composition._answer(Target("delta", down(target.given - shift)), None)
+            bound = replace(above, lower=min(bound.lower, above.upper), statement=_SMALL_LOSSES)
+        if self._filter_may_be_below(*target.point(bound.upper)):
+            bound = self._below_stronger(bound, Interaction.ADAPTIVE, target, effort)
+        return replace(bound, lower=min(bound.lower, bound.upper))
 
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
@@ -204,12 +248,31 @@ class Composition:
                 worth_asking = self._filter_may_be_below(*target.point(bound.upper))
             else:
                 worth_asking = ranges > 0  # without bounded-range uses, interactions up to set-wise have equal optima
-            if worth_asking:
+            if worth_asking and not self._adapting_exceeds(bound.upper, other, target):
                 bound = self._below_stronger(bound, other, target, effort)
         if ranges <= _MOST_COMPARED:
             for other in order[:strength]:
                 bound = self._above_weaker(bound, other, target, effort)
         return bound
+
+    def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
+        """Return whether an analyst under the stronger interaction `other` is known to reach `upper` or more.
+
+        A stronger interaction lets the analyst choose more on the fly. `upper` is the upper end of a batch (chosen up
+        front) of bounded-range uses with several epsilons, and `target` the delta or epsilon that it bounds. If True,
+        the optimum under `other` is at least `upper`, so its upper end cannot be below `upper` and need not be
+        computed, which would take seconds. To see this quickly, one analyst is tried on a coarse grid.
+        """
+        from setwise.accounting.bounds import reached_by_adapting
+
+        kinds = _classify(self.uses)
+        several = self.interaction is Interaction.BATCH and len(kinds.ranges) > 1 and not kinds.classes
+        if not several or other is Interaction.ADAPTIVE:
+            return False
+        try:
+            return reached_by_adapting(kinds, other, target) >= upper
+        except Unattainable:
+            return False
 
     def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
         """Return whether a privacy filter over all uses might have a smaller delta at `epsilon` than `delta`.
@@ -233,11 +296,11 @@ class Composition:
         """Return `weaker`, this composition's bound, with the upper end lowered by a bound for a stronger interaction.
 
         The stronger interaction `other` lets the analyst decide more on the fly, so its upper end holds for this
-        composition too; it is used if it is smaller. If the lower end under `other` is smaller than the lower end of
-        `weaker`, it is used too, so that results never show a weaker analyst learning more. (The lower end stays if
-        `other` is adaptive or some use has neither a dominating pair nor bounded range, because the lower end under
-        `other` then says little.) `weaker` is returned unchanged if `target` (a delta or an epsilon) has no bound under
-        `other`. `effort` says how narrow the bracket under `other` must be.
+        composition too; it is used if it is smaller. If `target` (a delta or an epsilon) has no bound under `other`,
+        `weaker` is returned unchanged. `effort` says how narrow the bracket under `other` must be.
+        A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
+        analyst learning more. The lower end stays in two cases in which the lower end under `other` says little: if
+        `other` is adaptive, and if some use has neither a dominating pair nor bounded range.
         """
         try:
             stronger, bound = self._certify(other, target, None, effort)
@@ -260,11 +323,15 @@ class Composition:
         composition too. It is used only if it is quick to compute: a closed form, or the set-wise bound. `target` asks
         for a delta or an epsilon, and `effort` says how narrow the bracket under `other` must be.
         """
-        from setwise.accounting.bounds import closed_form
+        from setwise.accounting.bounds import closed_form, reached_by_adapting
 
         try:
+            kinds = _classify(self.uses)
             if other is Interaction.SETWISE:
                 lower = self._certify(other, target, None, effort)[0].lower
+            elif other is Interaction.ORDERED and len(kinds.ranges) > 1 and not kinds.classes:
+                # A batch is compared with this analyst (`_adapting_exceeds`), so set-wise lower ends must not be below.
+                lower = reached_by_adapting(kinds, Interaction.SETWISE, target)
             else:
                 exact = closed_form(_classify(self.uses), other)
                 lower = 0.0 if exact is None else exact.answer(target, None).lower
@@ -275,8 +342,9 @@ class Composition:
     def _best(self, target: Target, width: float | None, effort: Effort) -> CertifiedBound:
         """Return the bound for `target` under this composition's interaction, not compared with other interactions.
 
-        `target` asks for a delta or an epsilon. If the bracket is wider than `effort.enough`, its lower end is raised
-        to the delta or epsilon, whichever `target` asks for, of known mechanisms with the same guarantees.
+        An interaction is what the analyst may choose on the fly. `target` asks for a delta or an epsilon. If the
+        bracket is wider than `effort.enough`, its lower end is raised to the delta or epsilon, whichever `target` asks
+        for, of known mechanisms with the same guarantees.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
@@ -315,9 +383,9 @@ class Composition:
     ) -> "tuple[Bracket, Bound]":
         """Return the bracket for `target` under `interaction`, and the bound that gave the bracket's upper end.
 
-        `target` asks for a delta or an epsilon. The bracket is the intersection of the brackets of several proven
-        bounds. They are evaluated one after another until it is as narrow as `width` relative to its upper end; None
-        takes the widths of `effort`.
+        `interaction` is what the analyst may choose on the fly, and `target` asks for a delta or an epsilon. The
+        bracket is the intersection of the brackets of several proven bounds. They are evaluated one after another until
+        it is as narrow as `width` relative to its upper end; None takes the widths of `effort`.
         """
         from setwise.accounting.bound import evaluate_bounds
         from setwise.accounting.bounds import bounds_for
@@ -353,7 +421,7 @@ def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]
 def _classify(uses: tuple[Use, ...]) -> "ClassifiedUses":
     """Return `uses` classified by how they compose: fixed dominating pairs, bounded range, and others.
 
-    The result is cached, because bounds for batch, ordered, set-wise and adaptive analysts all need it.
+    The result is cached, because bounds for all interactions (what the analyst may choose on the fly) need it.
     """
     from setwise.accounting.classified_uses import classify
 

@@ -94,8 +94,8 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
 def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
     """Return (xi + rho + 2 sqrt(rho log(1/delta)), delta)-DP, which the (xi, rho)-zCDP `guarantee` implies.
 
-    The paper's figures use this conversion. If the guarantee can fail outright, the delta of the result is `delta` plus
-    its failure probability.
+    The paper's figures use this conversion. If the guarantee can fail outright (reveal everything), the delta of the
+    result is `delta` plus its failure probability.
 
     Theorem: BunSt16; the paper's lem:zCDPgenbound with one mechanism.
     """
@@ -106,8 +106,8 @@ def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: f
 def zero_concentrated_to_approx(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
     """Return an (epsilon, d)-DP guarantee that the (xi, rho)-zCDP `guarantee` implies, with the smallest epsilon.
 
-    d is `delta`, or `delta` plus the failure probability of the guarantee if it can fail outright. Every order alpha of
-    the Renyi divergence implies an epsilon at `delta`; the smallest is returned, rounded up.
+    d is `delta`, or `delta` plus the failure probability of the guarantee if it can fail outright (reveal everything).
+    Every order alpha of the Renyi divergence implies an epsilon at `delta`; the smallest is returned, rounded up.
 
     Theorem: CanonneKaSt20, AsoodehLiCaKoSa20; `zero_concentrated_to_approx_by_paper` never returns a smaller epsilon.
     """

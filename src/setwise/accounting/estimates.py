@@ -39,8 +39,8 @@ def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
 def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
     """Return approximately the epsilon of `uses` at `delta`, if an analyst may use them in any adaptive order.
 
-    It is an estimate, not a bound. Infinite if `delta` is below the probability of outright failure, or if it equals
-    that probability (which may be 0) and some loss is unbounded.
+    It is an estimate, not a bound. Infinite if `delta` is below the probability of outright failure (an event in which
+    everything may be revealed), or if it equals that probability (which may be 0) and some loss is unbounded.
     """
     kinds = classify(uses)
     largest = _largest(uses)
@@ -55,5 +55,8 @@ def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
 
 
 def _largest(uses: Sequence[Use]) -> float:
-    """Return the largest privacy loss that all `uses` can have together, given no outright failure; may be infinite."""
+    """Return the largest privacy loss that all `uses` can have together, given no outright failure; may be infinite.
+
+    In an outright failure, everything may be revealed. `uses` are guarantees with counts.
+    """
     return largest_loss((use.guarantee, use.count) for use in uses)

@@ -19,8 +19,8 @@ from setwise.accounting.guarantees import Use
 class Spent:
     """The totals over all uses so far by which a zCDP filter decides whether to admit a further use.
 
-    `rho` is the sum of the uses' zCDP parameters, and `failure_sum` the sum of their probabilities of outright failure;
-    both are rounded up.
+    `rho` is the sum of the uses' zCDP parameters, and `failure_sum` the sum of their probabilities of outright failure
+    (in which everything may be revealed); both are rounded up.
     """
 
     rho: float = 0.0
@@ -30,12 +30,15 @@ class Spent:
     def failure(self) -> Bracket:
         """Bracket [0, `failure_sum`], at most [0, 1], for the probability that some use fails outright.
 
-        The probabilities are added up, because the failures of uses that are chosen on the fly need not be independent.
+        In an outright failure everything may be revealed. The probabilities are added up, because the failures of uses
+        that are chosen on the fly need not be independent.
         """
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, d], where d bounds the delta at `epsilon` of every interaction with at most these totals.
+        """Return [0, d], where d bounds the delta at `epsilon` of the uses, whatever an analyst chooses on the fly.
+
+        The uses have at most these totals of rho and of failure probabilities.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
@@ -44,8 +47,8 @@ class Spent:
     def plus(self, use: Use) -> "Spent":
         """Return the totals after another `use`, which is (xi, rho)-zCDP given no outright failure.
 
-        A positive xi is added to rho, because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi
-        + rho). A negative xi is dropped.
+        In an outright failure, everything may be revealed. A positive xi is added to rho, because the divergence of
+        order alpha > 1 is at most xi + alpha rho <= alpha (xi + rho). A negative xi is dropped.
         """
         parameters = use.guarantee.zero_concentrated()
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
@@ -54,7 +57,10 @@ class Spent:
 
 
 def filter_parameters(uses: Sequence[Use]) -> Spent:
-    """Return the totals over `uses` by which a zCDP filter decides: the sums of rho and of failure probabilities."""
+    """Return the sums of rho and of failure probabilities over `uses`.
+
+    By these two sums a zCDP filter, which has a budget for each, decides whether to admit a further use.
+    """
     spent = Spent()
     for use in uses:
         spent = spent.plus(use)
@@ -86,7 +92,7 @@ class ZcdpFilter:
     def rho_budget(self) -> float:
         """The largest sum of rho, rounded down, for which zCDP implies (epsilon, (1 - `failure_share`) delta)-DP.
 
-        The share `failure_share` of delta is set aside for outright failures.
+        The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed).
         """
         delta = self.delta * (1.0 - self.failure_share)
         low, high = 0.0, self.epsilon
@@ -142,10 +148,11 @@ class ZcdpOdometer:
         """Return an upper bound on the privacy loss so far; infinite if outright failures exceed their share of delta.
 
         Let L be the privacy loss so far, rho the sum of the uses' rho so far, and delta the part of `delta` that is not
-        set aside for outright failures. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because each
-        use has at most its rho of Renyi divergence of order t + 1 given the past. So is the average of such processes
-        for several t_j with weights w_j that add up to 1. By Ville's inequality the average ever reaches 1 / delta with
-        probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at all times.
+        set aside for outright failures (in which everything may be revealed). For every t > 0, exp(t L - t (t + 1) rho)
+        is a supermartingale, because each use has at most its rho of Renyi divergence of order t + 1 given the past. So
+        is the average of such processes for several t_j with weights w_j that add up to 1. By Ville's inequality the
+        average ever reaches 1 / delta with probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) /
+        t_j for all j and at all times.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """

@@ -40,7 +40,7 @@ MOST_NOISE_VALUES = 4_000_000
 
 @cache
 def _parameter_names(kind: "type[Guarantee]") -> tuple[str, ...]:
-    """Return the names of the parameters of a kind of guarantee, in the order in which the notation writes them."""
+    """Return the names of the parameters of a kind of guarantee, in the order of its notation ("approx:0.1,1e-6")."""
     return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]  # every kind is a dataclass
 
 
@@ -54,8 +54,8 @@ class Guarantee(ABC):
     A subclass describes one kind of guarantee; its fields are the parameters, in the order in which the notation writes
     them. `kind` and `example` say how the kind is written, as in "pure:0.1x25", and `words` how it is shown to people.
     `calibrates` is "noise" or "epsilon" if a search may look for the smallest noise or the largest epsilon of the kind
-    that meets a budget, and None otherwise. `price_varies` says whether the price in a wallet is computed with
-    functions that platforms round differently.
+    that meets a budget, and None otherwise. `price_varies` says whether the price of a use in a wallet (a budget of mu
+    squared) is computed with functions that platforms round differently.
     """
 
     __slots__ = ()
@@ -104,9 +104,10 @@ class Guarantee(ABC):
         """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies. Every guarantee implies one."""
 
     def pure(self) -> "PureDP | None":
-        """Return the pure DP guarantee from which this kind's other conversions and its price are derived, or None.
+        """Return the pure DP guarantee from which this kind's other conversions and its price follow, or None.
 
-        Only Laplace noise, continuous or on integers, has one. Other kinds return None even if they imply pure DP.
+        The price is what one use costs a budget of mu squared. Only Laplace noise, continuous or on integers, has one.
+        Other kinds return None even if they imply pure DP.
         """
         return None
 
@@ -122,8 +123,9 @@ class Guarantee(ABC):
     def largest_loss(self) -> Fraction | None:
         """Return an exact bound on the privacy loss of one use, given no outright failure; None if it is unbounded.
 
-        For known noise, such as Laplace noise, the bound is attained. A class, such as pure DP, is known only by an
-        inequality; no mechanism of the class has a larger loss.
+        An outright failure is an event in which everything may be revealed. For known noise, such as Laplace noise, the
+        bound is attained. A class, such as pure DP, is known only by an inequality; no mechanism of the class has a
+        larger loss.
         """
         return None
 
@@ -131,8 +133,8 @@ class Guarantee(ABC):
         """Return the price of one use that leaves `remaining` in a Gaussian wallet.
 
         A Gaussian wallet is a budget of mu squared, from which uses are paid; price and balance are in mu squared. The
-        price may be higher if less remains. The probability of outright failure is not included. Infinite if no
-        dominating pair is known.
+        price may be higher if less remains. The probability of outright failure (that everything may be revealed) is
+        not included. Infinite if no dominating pair is known.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
@@ -658,14 +660,18 @@ class BoundedLoss(Protocol):
     """Protocol of a guarantee or a loss distribution that knows its largest privacy loss, if there is one."""
 
     def largest_loss(self) -> Fraction | None:
-        """Return an exact bound on the privacy loss given no outright failure; None if the loss is unbounded."""
+        """Return an exact bound on the privacy loss given no outright failure; None if the loss is unbounded.
+
+        An outright failure is an event in which everything may be revealed.
+        """
         ...
 
 
 def total_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> Fraction | None:
     """Return an exact bound on the privacy loss of all `uses` together, given no outright failure.
 
-    `uses` are pairs (guarantee or loss distribution, count). None if the loss of some use is unbounded.
+    `uses` are pairs (guarantee or loss distribution, count). An outright failure is an event in which everything may be
+    revealed. None if the loss of some use is unbounded.
 
     Theorem: DworkKeMcMiNa06 (basic composition).
     """
@@ -681,7 +687,8 @@ def total_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> Fraction | None:
 def largest_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> float:
     """Return the largest privacy loss that all `uses` together can have, rounded up; infinite if it is unbounded.
 
-    `uses` are pairs (guarantee or loss distribution, count). Outright failures are excluded.
+    `uses` are pairs (guarantee or loss distribution, count). Outright failures (events in which everything may be
+    revealed) are excluded.
     """
     total = total_loss(uses)
     return math.inf if total is None else float_above(total)

@@ -20,7 +20,8 @@ from functools import lru_cache
 import numpy as np
 
 from setwise.accounting.adaptive.dynamic_program import cells_up, draw_gain, grid_step, pointwise_maximum
-from setwise.accounting.adaptive.operator import BoundedRangeStep, Profile, RandomizedResponseStep, nothing_to_come
+from setwise.accounting.adaptive.operator import BoundedRangeStep, RandomizedResponseStep
+from setwise.accounting.adaptive.profiles import Profile, nothing_to_come
 from setwise.accounting.checks import check_delta, check_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, PureDP, Use
 from setwise.accounting.wallet import wallet_for
@@ -95,7 +96,8 @@ class Menu:
     def cost(self, use: Use) -> int:
         """Return the cost of all uses counted by `use`, in units of the menu's budget.
 
-        One use costs as much as the cheapest menu item whose guarantee it satisfies.
+        The menu lists the guarantees that an account can pay for, each with a cost. One use costs as much as the
+        cheapest menu item whose guarantee it satisfies.
 
         Raises: `InvalidParameter` if the use satisfies the guarantee of no menu item.
         """
@@ -108,7 +110,9 @@ class Menu:
         return use.count * min(costs)
 
     def most_uses(self, guarantee: Guarantee) -> int:
-        """Return how many uses of `guarantee` the whole budget of the menu pays for.
+        """Return how many mechanisms that satisfy `guarantee` the whole budget of the menu pays for.
+
+        The menu lists the guarantees that an account can pay for, each with a cost in units of the budget.
 
         Raises: `InvalidParameter` if `guarantee` implies the guarantee of no menu item, so that the menu cannot price
         it.
@@ -117,7 +121,7 @@ class Menu:
 
 
 def _menu_item(guarantee: Guarantee) -> MenuItem:
-    """Return the menu item for `guarantee`: the pure DP or bounded-range guarantee by which the menu prices it.
+    """Return the menu item for `guarantee`: the pure DP or bounded-range guarantee whose cost on the menu it has.
 
     A menu is the list of uses, fixed at the opening of an account, that the account can pay for. A guarantee that
     implies pure DP, such as Laplace noise, becomes pure DP.
@@ -137,7 +141,8 @@ def _menu_item(guarantee: Guarantee) -> MenuItem:
 def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
     """Return whether every mechanism that satisfies `guarantee` also satisfies the guarantee of the menu `item`.
 
-    If so, a use of `guarantee` may be charged the cost of the item.
+    A menu lists the guarantees that an account can pay for, each with a cost. If the result is True, a use of
+    `guarantee` may be charged the cost of the item.
 
     Theorem: DurfeeRo19 (epsilon-BR implies epsilon-DP, and epsilon-DP implies 2 epsilon-BR).
     """
@@ -153,8 +158,9 @@ def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
 def _gain(item: MenuItem, tilt: float) -> float:
     """Return the gain of a menu `item`: log E[exp(tilt L)] of the worst privacy loss L that its guarantee allows.
 
-    If the privacy profile of later uses falls with the overall epsilon x like exp(-tilt x), one use of the item before
-    them raises the logarithm of the profile by at most this number.
+    A menu lists the guarantees (items) that an account can pay for. If the privacy profile of later uses falls with the
+    overall epsilon x like exp(-tilt x), one use of the item before them raises the logarithm of the profile by at most
+    this number.
     """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)
@@ -166,9 +172,9 @@ def _gain(item: MenuItem, tilt: float) -> float:
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
     """Return pairs (menu item, cost in whole units) for a menu of `items` with the overall budget (epsilon, delta).
 
-    The cost of an item is roughly in proportion to its gain, log E[exp(tilt L)], where L is the worst privacy loss of
-    the item (see `_gain`). The tilt is about the rate at which log delta falls with epsilon for the Gaussian mechanism
-    that is just (epsilon, delta)-DP.
+    A menu lists the guarantees (items) that an account can pay for. The cost of an item is roughly in proportion to its
+    gain, log E[exp(tilt L)], where L is the worst privacy loss of the item (see `_gain`). The tilt is about the rate at
+    which log delta falls with epsilon for the Gaussian mechanism that is just (epsilon, delta)-DP.
     """
     size = wallet_for(epsilon, delta)
     tilt = max(epsilon / size - 0.5, 0.5 / math.sqrt(size))
@@ -193,8 +199,9 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
 def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, delta: float) -> int:
     """Return the largest budget, in units, for which every way to spend it on menu items is (epsilon, delta)-DP.
 
-    `items` are pairs (menu item, cost in units). For each budget in turn, an upper bound on the privacy profile of all
-    uses that it pays for is computed on a grid, and its value at `epsilon` is compared with `delta`.
+    A menu lists the guarantees that an account can pay for; `items` are pairs (guarantee, cost in units). For each
+    budget in turn, an upper bound on the privacy profile of all uses that it pays for is computed on a grid, and its
+    value at `epsilon` is compared with `delta`.
 
     Theorem: docs/optimal-composition.md, "Menu accounts".
     """
@@ -219,7 +226,7 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 
 
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
-    """Return the operator that puts one use of the menu `item` before the uses of a privacy profile.
+    """Return the operator that puts one use of `item`, a guarantee on the menu, before the uses of a privacy profile.
 
     The operator takes the profile (delta as a function of epsilon) of the later uses, and returns the profile of the
     item followed by the later uses. Both profiles are on a grid of epsilons with this `step`. The epsilon of the item

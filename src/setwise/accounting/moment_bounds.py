@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from setwise.accounting.bound import Bound, from_curve, linear_bound
-from setwise.accounting.brackets import Bracket, Target, either_fails, up
+from setwise.accounting.brackets import Bracket, Target, down, either_fails, up
 from setwise.accounting.classified_uses import ClassifiedUses, classify
-from setwise.accounting.guarantees import Gaussian, Use, largest_loss
+from setwise.accounting.guarantees import BoundedRange, Gaussian, Use, largest_loss
 from setwise.accounting.promises import delta_too_small
 from setwise.errors import Unattainable
 
@@ -20,6 +20,10 @@ LARGEST_WALLET = 1e6
 
 MAJORANT = "docs/optimal-composition.md, the Gaussian majorant"
 _WALLETS = "docs/optimal-composition.md, Gaussian wallets"
+BOUNDED_APART = "bounded-losses-apart"
+"""Name of the method that adds the largest losses of bounded uses to the epsilon of the other uses."""
+
+_SHIFT = "docs/optimal-composition.md, losses that hardly count"
 _ZCDP = "lem:zCDPgenbound with CanonneKaSt20"
 _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
@@ -27,7 +31,7 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield bounds that depend only on sums over the uses in `kinds`: of moments, zCDP parameters or epsilons.
 
-    They hold in any adaptive order.
+    `kinds` are the uses sorted by how they compose. The bounds hold in any adaptive order.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
@@ -40,7 +44,52 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     if beside is not None:
         yield beside
     yield from_curve("zcdp-sum", _ZCDP, zcdp.delta, zcdp.failure, tight=False)
+    yield from _bounded_losses_apart(kinds)
     yield from _basic(uses, kinds.failure)
+
+
+def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
+    """Yield bounds that add the largest losses of some uses in `kinds` to the epsilon of the other uses.
+
+    The first bound adds the losses of all bounded-range uses, the second also those of all linear uses whose loss is
+    bounded. Linear uses are uses with fixed dominating pairs; those that remain are composed exactly or on a lattice.
+    At very small deltas these bounds stay close to the optimum where the bounds by one Gaussian and by zCDP do not.
+    Yields nothing if there are no bounded-range uses, if some use has neither a dominating pair nor bounded range, or
+    if all losses are bounded, because basic composition is then the same bound.
+
+    Theorem: docs/optimal-composition.md, "Losses that hardly count"; no step of its proof needs the losses to be small.
+    """
+    unbounded = tuple(use for use in kinds.linear if largest_loss([use]) == math.inf)
+    if kinds.classes or not kinds.ranges or not unbounded:
+        return
+    ranges = [(BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges]
+    bounded = [use for use in kinds.linear if use not in unbounded]
+    yield _shifted(replace(kinds, ranges=()), largest_loss(ranges))
+    if bounded:
+        yield _shifted(replace(kinds, linear=unbounded, ranges=()), largest_loss([*ranges, *bounded]))
+
+
+def _shifted(others: ClassifiedUses, shift: float) -> Bound:
+    """Return the bound on the uses in `others`, which are linear, together with uses whose losses sum up to `shift`.
+
+    The profile of all uses at epsilon is at most the profile of `others` at epsilon - `shift`.
+    """
+    alone = linear_bound(others)
+
+    def answer(target: Target, width: float | None) -> Bracket:
+        """Return the bracket [0, upper end] for the delta or epsilon of `target`.
+
+        `width` is the wanted width of the bracket of `others`, relative to its upper end, or None for the default.
+
+        Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above the shift.
+        """
+        if target.wanted == "epsilon":
+            return Bracket(0.0, up(alone.answer(target, width).upper + shift))
+        if target.given <= shift:
+            raise Unattainable("epsilon is not above the sum of the bounded losses; ask at a larger epsilon")
+        return Bracket(0.0, alone.delta(max(0.0, down(target.given - shift)), width).upper)
+
+    return Bound(BOUNDED_APART, _SHIFT, False, answer)
 
 
 def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
@@ -63,7 +112,7 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     """Yield the bound by basic composition if the privacy loss of every use is bounded; otherwise yield nothing.
 
     The bound is (epsilon, delta)-DP, where epsilon is the sum of the largest losses of `uses`, and delta is the upper
-    end of `failure`, the bracket for the probability of outright failure.
+    end of `failure`, the bracket for the probability of outright failure (in which everything may be revealed).
     """
     from setwise.accounting.methods.exact import BASIC, BASIC_STATEMENT, BasicSum
 
@@ -76,7 +125,8 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     def answer(target: Target, _: float | None) -> Bracket:
         """Return the bracket [0, upper end] for the delta or epsilon of `target` by basic composition.
 
-        Raises: `Unattainable` if `target` asks for the epsilon at a delta below the probability of outright failure.
+        Raises: `Unattainable` if `target` asks for the epsilon at a delta below the probability of outright failure (in
+        which everything may be revealed).
         """
         if target.wanted == "delta":
             return basic.delta(target.given)

@@ -31,7 +31,8 @@ def syntax() -> str:
 def calibrated_kinds(free: str) -> str:
     """Return examples of plans with a "?" in place of the parameter to calibrate, joined by commas.
 
-    `free` is "noise" or "epsilon": only kinds of use whose one parameter is a noise scale, or an epsilon, are listed.
+    A plan is a written list of mechanism uses with one free parameter. `free` is "noise" or "epsilon": only kinds of
+    use whose one parameter is a noise scale, or an epsilon, are listed.
 
     >>> calibrated_kinds("epsilon")
     'pure:?x25, bounded-range:?x25'
@@ -76,14 +77,14 @@ def parse_guarantee(kind: str, parameters: list[float]) -> Guarantee:
         raise InvalidParameter(f"{kind} needs {wanted} parameter(s), not {len(parameters)}")
     values: dict[str, float] = {}
     for field, value in zip(known, parameters, strict=False):
-        whole = field.type is int and value.is_integer()
-        values[field.name] = int(value) if whole else value
+        is_integer = field.type is int and value.is_integer()
+        values[field.name] = int(value) if is_integer else value
     return guarantee(**values)
 
 
 @lru_cache(maxsize=4096)
 def parse_use(text: str) -> Use:
-    """Return the use that `text` writes, such as ``pure:0.1x25`` or ``approx:0.1,1e-9``.
+    """Return the use (a guarantee and a count) that `text` writes, such as ``pure:0.1x25`` or ``approx:0.1,1e-9``.
 
     Raises: `InvalidParameter` if the text is malformed.
     """
@@ -144,7 +145,7 @@ def shown_by(statement: str) -> str:
 
 
 def use_in_words(use: Use) -> str:
-    """Return a use as text for pages that people read.
+    """Return a use (a guarantee and a count) as text for pages that people read.
 
     >>> use_in_words(parse_use("bounded-range:0.1x8")), use_in_words(parse_use("approx:0,1e-09"))
     ('8 picks at ε 0.1', '1 threshold at δ 1e-9')
@@ -154,11 +155,7 @@ def use_in_words(use: Use) -> str:
 
 
 def kind_in_words(guarantee: Guarantee) -> str:
-    """Return the name of a kind of use, with its parameters, in the plural and without a count, for pages.
-
-    >>> kind_in_words(parse_use("pure:0.1x25").guarantee)
-    'counts at ε 0.1'
-    """
+    """Return the kind of `guarantee` and its parameters in words for pages, in the plural and without a count."""
     noun, at = guarantee.in_words()
     return f"{noun}s at {short_exponents(at)}"
 

@@ -106,8 +106,9 @@ _LARGEST_EXPONENT = 200.0
 def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
     """Return the price mu^2 = (sensitivity / sigma)^2 of Gaussian noise in a Gaussian wallet, rounded up.
 
-    `sigma` is the standard deviation of the noise. The price does not depend on the balance of the wallet, and it also
-    holds for continuous Gaussian noise that is rounded to integers.
+    A Gaussian wallet is a budget of mu squared, from which uses are paid. `sigma` is the standard deviation of the
+    noise. The price does not depend on the balance of the wallet, and it also holds for continuous Gaussian noise that
+    is rounded to integers.
 
     Theorem: Gaussian losses add up; rounding to integers is post-processing.
     """
@@ -157,8 +158,8 @@ def laplace_price(epsilon: float, remaining: float) -> float:
 def bounded_range_price(epsilon: float, remaining: float) -> float:
     """Return the price of an epsilon-bounded-range use: the mu squared that it takes from a Gaussian wallet.
 
-    It is v (2 theta + theta^2) with theta = int_0^a (a - s) exp(-s^2/2) ds and a = epsilon / (2 sqrt v), where v =
-    `remaining` is the mu squared that the use leaves in the wallet.
+    A Gaussian wallet is a budget of mu squared. Let v = `remaining` be the mu squared that the use leaves in the
+    wallet, a = epsilon / (2 sqrt v) and theta = int_0^a (a - s) exp(-s^2/2) ds. The price is v (2 theta + theta^2).
 
     Theorem: docs/optimal-composition.md, Theorem 10 (bounded range).
     """
@@ -185,13 +186,13 @@ positive."""
 def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, missing: float = 0.0) -> float:
     """Return the price of integer Gaussian noise: the mu squared that it takes from a Gaussian wallet.
 
-    The noise has parameter `sigma`, and one user changes the number it is added to by at most `sensitivity`.
-    `remaining` is the mu squared that the use leaves in the wallet. For truncated noise, `missing` bounds the
-    probability that untruncated noise falls outside of the outcomes that both of two neighbouring tables can produce;
-    otherwise it is 0. The proof needs a Gaussian of some mu^2 = b to follow the noise, because it smooths the integer
-    lattice; even a small b makes the effect of the lattice vanish. The balance that remains in the wallet provides this
-    Gaussian. If b exceeds `remaining`, the difference is paid in addition. Several b are tried, and the smallest price
-    is returned.
+    A Gaussian wallet is a budget of mu squared. The noise has parameter `sigma`, and one user changes the number it is
+    added to by at most `sensitivity`. `remaining` is the mu squared that the use leaves in the wallet. For truncated
+    noise, `missing` bounds the probability that untruncated noise falls outside of the outcomes that both of two
+    neighbouring tables can produce; otherwise it is 0. The proof needs a Gaussian of some mu^2 = b to follow the noise,
+    because it smooths the integer lattice; even a small b makes the effect of the lattice vanish. The balance that
+    remains in the wallet provides this Gaussian. If b exceeds `remaining`, the difference is paid in addition. Several
+    b are tried, and the smallest price is returned.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """
@@ -208,7 +209,7 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
             added = 0.0
         elif 0.5 * root * root < _LARGEST_EXPONENT:
             area = math.sqrt(0.5 * math.pi) * math.erf(root * math.sqrt(0.5)) * math.exp(0.5 * root * root)
-            added = _spent(root, raised * area * (1.0 + _CHARGE))
+            added = _price_of_gain(root, raised * area * (1.0 + _CHARGE))
         else:
             continue
         best = min(best, max(0.0, smoothing - remaining) + gaussian + added)
@@ -241,9 +242,9 @@ def wallet_before(price: Price, count: int, remaining: float) -> float:
 def after_paying(price: Price, count: int, wallet: float) -> float | None:
     """Return the balance of a Gaussian wallet of mu^2 = `wallet` after `count` uses; None if it cannot pay for them.
 
-    `price` maps the balance after one use to the price of the use. The result is rounded down, and was checked: the
-    balance that `wallet_before` says is needed to keep the result, plus a margin for rounding errors, is at most
-    `wallet`.
+    A Gaussian wallet is a budget of mu squared, from which uses are paid. `price` maps the balance after one use to the
+    price of the use. The result is rounded down, and was checked: the balance that `wallet_before` says is needed to
+    keep the result, plus a margin for rounding errors, is at most `wallet`.
     """
 
     def spare(remaining: float) -> float:
@@ -262,12 +263,13 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 
 
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
-    """Return the price (mu squared), by total variation, of a use that leaves v = `remaining` in the wallet.
+    """Return the price of a use that leaves v = `remaining` in a Gaussian wallet, computed by total variation.
 
-    Let G_v be a Gaussian of mu^2 = v. The total variation of G_{v + c} is 2 Phi(sqrt(v + c) / 2) - 1. The price is a c
-    for which this is at least the total variation of the use followed by G_v. `epsilon` is the largest loss of the use,
-    and `kernel` the function of losses s in [0, epsilon] by which the use enters that total variation. With w = sqrt(v)
-    / 2, c = 4 d (2 w + d), where int_0^d exp(-w x - x^2/2) dx is at least
+    A Gaussian wallet is a budget of mu squared, and prices are in mu squared. Let G_v be a Gaussian of mu^2 = v. The
+    total variation of G_{v + c} is 2 Phi(sqrt(v + c) / 2) - 1. The price is a c for which this is at least the total
+    variation of the use followed by G_v. `epsilon` is the largest loss of the use, and `kernel` the function of losses
+    s in [0, epsilon] by which the use enters that total variation. With w = sqrt(v) / 2, c = 4 d (2 w + d), where
+    int_0^d exp(-w x - x^2/2) dx is at least
 
         (1 / (2 sqrt v)) int_0^epsilon kernel(s) exp(-s^2 / (2 v)) ds,
 
@@ -278,19 +280,19 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
         return math.inf
     deviation = math.sqrt(max(remaining, 0.0))
     if deviation < 1e-9 * epsilon:
-        return _spent(0.0, math.sqrt(0.125 * math.pi) * kernel(0.0) * (1.0 + _CHARGE))
+        return _price_of_gain(0.0, math.sqrt(0.125 * math.pi) * kernel(0.0) * (1.0 + _CHARGE))
     end = min(epsilon, _FAR * deviation)
     total = _integral(lambda s: kernel(s) * math.exp(-0.5 * (s / deviation) ** 2), end, min(1.0, deviation))
-    return _spent(0.5 * deviation, 0.5 * total / deviation * (1.0 + _CHARGE))
+    return _price_of_gain(0.5 * deviation, 0.5 * total / deviation * (1.0 + _CHARGE))
 
 
-def _spent(root: float, gained: float) -> float:
+def _price_of_gain(root: float, gained: float) -> float:
     """Return the price (mu squared) 4 d (2 w + d), rounded up, where w = `root` and d solves an equation.
 
-    d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula.
-    Newton's method finds d from the left, because the integral is concave in d, and the d used was checked. For d close
-    to 0 the integral is bounded below by d (1 - d (w / 2 + d / 6)) instead. Infinite if the integral cannot reach
-    `gained`.
+    A price is the mu squared that a use takes from a Gaussian wallet, a budget of mu squared. d is the smallest number
+    with int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula. Newton's method finds d
+    from the left, because the integral is concave in d, and the d used was checked. For d close to 0 the integral is
+    bounded below by d (1 - d (w / 2 + d / 6)) instead. Infinite if the integral cannot reach `gained`.
     """
     slight = gained * (root + gained)
     if slight < CONFIG.slight:
@@ -299,7 +301,7 @@ def _spent(root: float, gained: float) -> float:
             return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)
 
     def area(d: float) -> float:
-        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`, where w is the argument `root` of `_spent`."""
+        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`; w is `root` of the enclosing call."""
         return _integral(lambda x: math.exp(-x * (root + 0.5 * x)), d, 2.0 / max(1.0, root))
 
     d, step = gained, math.inf
@@ -363,10 +365,10 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that untruncated integer Gaussian noise leaves the common outcomes.
 
-    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated to {-bound,
-    ..., bound}. With m = bound - sensitivity + 1, the weights exp(-z^2 / (2 sigma^2)) at both ends add up to at most
-    exp(-m^2 / (2 sigma^2)) + 2 int_m^inf exp(-x^2 / (2 sigma^2)) dx, and all weights to at least max(1, sigma sqrt(2
-    pi)), by Poisson summation.
+    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated at `bound`. The
+    probability is a quotient of sums of weights g(z) = exp(-z^2 / (2 sigma^2)). With m = bound - sensitivity + 1, the
+    weights of all other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1,
+    sigma sqrt(2 pi)), by Poisson summation.
     """
     first = (bound - sensitivity + 1) / sigma
     edge = math.exp(-0.5 * first * first) / max(1.0, sigma * math.sqrt(2.0 * math.pi))

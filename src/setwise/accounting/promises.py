@@ -45,11 +45,7 @@ def _format(context: Context, value: Decimal) -> str:
 
 
 def epsilon_at_delta(epsilon: float, delta: float, digits: int = 6) -> str:
-    """Return a promise as text with `digits` significant digits, both numbers rounded up.
-
-    >>> epsilon_at_delta(1.23456789, 1e-6), epsilon_at_delta(1.23411, 1.23411e-7, 4)
-    ('epsilon 1.23457 at delta 1e-06', 'epsilon 1.235 at delta 1.235e-07')
-    """
+    """Return the promise of `epsilon` at `delta` as text, both rounded up to `digits` significant digits."""
     return f"epsilon {rounded_up(epsilon, digits)} at delta {rounded_up(delta, digits)}"
 
 

@@ -55,8 +55,9 @@ class Wallet:
     def of(cls, size: float, *, failure_limit: float = 0.0, loss_limit: float = 0.0) -> "Wallet":
         """Return a Gaussian wallet, a budget of mu^2 = `size`, from which nothing has been spent.
 
-        `failure_limit` bounds the sum of failure probabilities. A use that the wallet cannot pay for is still admitted
-        if the largest privacy losses of all uses, itself included, add up to at most `loss_limit`.
+        `failure_limit` bounds the sum of the uses' probabilities of outright failure, in which everything may be
+        revealed. A use that the wallet cannot pay for is still admitted if the largest privacy losses of all uses,
+        itself included, add up to at most `loss_limit`.
 
         Raises: `InvalidParameter` unless `size` is positive and finite.
         """
@@ -68,7 +69,8 @@ class Wallet:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> "Wallet":
         """Return the largest Gaussian wallet (a budget of mu squared) whose uses together are (epsilon, delta)-DP.
 
-        The share `failure_share` of delta is set aside for outright failures.
+        The share `failure_share` of delta is set aside for outright failures (events in which everything may be
+        revealed).
 
         Raises: `InvalidParameter` if too little of delta remains for the wallet.
         """
@@ -88,7 +90,8 @@ class Wallet:
 def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
     """Return a text that says why the balance mu^2 = `remaining` cannot pay for `uses`.
 
-    `remaining` is the balance of a Gaussian wallet. The text also says which Gaussian noise the balance could pay for.
+    `remaining` is the balance of a Gaussian wallet (a budget of mu squared). The text also says which Gaussian noise
+    the balance could pay for.
     """
     cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
     if cost == math.inf:
@@ -106,7 +109,7 @@ def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
 def gaussian_of(size: float) -> Gaussian:
     """Return the Gaussian mechanism of mu^2 = `size`, which dominates all uses paid from a wallet of that size.
 
-    Its sigma is rounded down.
+    A wallet is a budget of mu squared, from which uses are paid. The sigma of the Gaussian is rounded down.
     """
     return Gaussian(sigma=min(_sigma(size), LARGEST_SCALE))
 

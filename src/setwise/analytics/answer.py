@@ -20,12 +20,13 @@ from setwise.accounting.promises import (
     promise_in_words,
     promised_pair,
     rounded_down,
+    rounded_up,
     unit_nouns,
 )
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
-from setwise.mechanisms.release import NUMBER_COUNTED, UNRELIABLE, Estimate, Item
+from setwise.mechanisms.release import FITTED, NUMBER_COUNTED, UNRELIABLE, Estimate, Item
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,7 @@ class Exportable(ABC):
         """Return the answer as a dictionary, which `--json` prints. Scripts depend on its keys: they do not change."""
 
     @abstractmethod
-    def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
+    def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
         """Return the content of an answer for export: (columns by name, names of label columns, description).
 
         The description is a text that says what the numbers measure, such as "users".
@@ -62,7 +63,7 @@ class Exportable(ABC):
 
     def row_measures(self) -> list[str]:
         """Return a text for each row of the answer: what its numbers measure, and which of them may be mostly noise."""
-        measure = self._exported()[2]
+        measure = self._export_content()[2]
         return [
             f"{measure}; {' and '.join(names)} of this row {'is' if len(names) == 1 else 'are'} unreliable: noise may "
             "dominate"
@@ -83,7 +84,7 @@ class Exportable(ABC):
         """
         import pyarrow as pa
 
-        columns, labels, _ = self._exported()
+        columns, labels, _ = self._export_content()
         kinds = {
             name: _arrow_kind(values, pa.string() if name in labels else pa.int64()) for name, values in columns.items()
         }
@@ -117,7 +118,7 @@ class Exportable(ABC):
         import csv
         import io
 
-        columns, _, _ = self._exported()
+        columns, _, _ = self._export_content()
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([*columns, "measure"])
@@ -152,7 +153,7 @@ class PrivateAnswer(Exportable):
     - `groups` names the group columns if there are several, and is empty otherwise. `statistics` names the estimates of
       each item, and is empty if an item has a single count.
     - `found` holds what a private search found, by name: the bounds of each column whose bounds the question left open,
-      the contribution bound, and the `rounds` in which private groups were found.
+      the contribution bound (groups per user that count), and the `rounds` of the search that found private groups.
     - `left_out` says which rows the numbers do not include because contributions are bounded. `brief` says the same in
       one sentence, and `hidden` which groups may be missing; `summary` has both, as the first screen shows them.
     - `axes` says for each group column whether its labels are names, numbers or times.
@@ -202,28 +203,35 @@ class PrivateAnswer(Exportable):
     def closing_lines(self) -> list[str]:
         """Return the lines below a printed answer: what bounds leave out, if anything, why it ends, and its epsilon."""
         bounds = [self.brief or self.left_out] if self.left_out else []
-        return [*bounds, f"({self.reason}; {epsilon_at_delta(self.epsilon.upper, self.delta)})"]
+        return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers: what they count, what they leave out, and what their intervals promise.
+        """A few sentences about the numbers: `number_sentences`, and what the mark "unreliable" means if one has it."""
+        marked = UNRELIABLE if any(self.unreliable_columns()) else ""
+        return " ".join(filter(None, (self.number_sentences(), marked)))
+
+    def number_sentences(self) -> str:
+        """Return sentences about the numbers: what they count, what they leave out, and what their intervals promise.
 
         The sentences are short forms of `measure`, `left_out` and `interval_note`. An answer that an earlier version
-        stored has no short form of `left_out`; the summary then has its full text.
+        stored has no short form of `left_out`; its full text is then among the sentences.
         """
+        if self.parts and self.brief:  # which then has the sentences of every part
+            return self.brief
         counted = "" if self.statistics else self.heading
         if self.brief:
             counted = counted.partition(",")[0]
         bounds = (self.brief, self.hidden) if self.brief or self.hidden else (self.left_out,)
         version = f"Version {self.version} of the table." if self.version else ""
         intervals = self.interval_note.partition(". ")[0].rstrip(".").replace(NUMBER_COUNTED, "the number counted")
-        marked = UNRELIABLE if UNRELIABLE in self.interval_note else ""
+        fitted = FITTED if FITTED in self.interval_note else ""
         named = f"{counted[:1].upper()}{counted[1:]}." if counted else ""
-        return " ".join(filter(None, [named, version, *bounds, intervals and f"{intervals}.", marked]))
+        return " ".join(filter(None, [named, version, *bounds, intervals and f"{intervals}.", fitted]))
 
     @property
     def heading(self) -> str:
-        """A short column heading: the text of `measure` before its first semicolon, such as "users".
+        """A short column heading, such as "users": what the numbers measure (`measure`), up to the first semicolon.
 
         The text after the semicolon, about bounds and cells that could not be parsed, is left out.
         """
@@ -231,7 +239,7 @@ class PrivateAnswer(Exportable):
 
     @property
     def version(self) -> str:
-        """The version of the table that was read, as `measure` states it; "" if the table has no versions.
+        """The version of the table that was read, as the text `measure` states it; "" if the table has no versions.
 
         Lake tables (Delta, Iceberg) and files in object storage have versions.
         """
@@ -302,10 +310,12 @@ class PrivateAnswer(Exportable):
     def _item(self, each: Item) -> dict[str, object]:
         label = dict(zip(self.groups, each.label, strict=True)) if isinstance(each.label, tuple) else each.label
         if not self.statistics:
-            return {"item": label, "count": each.count, "interval": _listed(each.interval), "noisy": each.noisy}
+            mark = {"unreliable": True} if each.unreliable else {}
+            interval = _interval_list(each.interval)
+            return {"item": label, "count": each.count, "interval": interval, "noisy": each.noisy, **mark}
         fields = {
             name: {"value": estimate.value}
-            | ({} if estimate.interval is None else {"interval": _listed(estimate.interval)})
+            | ({} if estimate.interval is None else {"interval": _interval_list(estimate.interval)})
             | ({"unreliable": True} if estimate.unreliable else {})
             for name, estimate in zip(self.statistics, each.estimates, strict=True)
         }
@@ -391,11 +401,13 @@ class PrivateAnswer(Exportable):
             columns |= _ends(f"{name}_lower", f"{name}_upper", [each.estimates[place].interval for each in self.items])
         return columns
 
-    def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
+    def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
         return self.columns(), self.groups or ("item",), self.measure
 
     def unreliable_columns(self) -> list[list[str]]:
         """Return, for each item, the names of the statistics whose value may be mostly noise."""
+        if not self.statistics:
+            return [["count"] * item.unreliable for item in self.items]
         return [
             [name for name, estimate in zip(self.statistics, item.estimates, strict=False) if estimate.unreliable]
             for item in self.items
@@ -412,28 +424,40 @@ class PrivateAnswer(Exportable):
         return plot_answer(self, None if path is None else str(path))
 
     @property
+    def cost(self) -> tuple[float, float]:
+        """The (epsilon, delta) of this answer by itself, which every text states as its cost and its promise.
+
+        It is `alone`, or, if the question stated no budget, the epsilon at the delta of the account that paid.
+        """
+        return self.alone or (self.epsilon.upper, self.delta)
+
+    @property
     def promise(self) -> str:
-        """The privacy promise in plain words, for people who do not know what epsilon means."""
-        if self.unit == "user":
-            return promise_in_words(self.epsilon.upper, self.delta)
-        return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
+        """The privacy promise of this answer in plain words, for people who do not know what epsilon means."""
+        return promise_in_words(*self.cost) if self.unit == "user" else promise_for_unit(self.unit, *self.cost)
 
     @property
     def guarantee(self) -> str:
         """The privacy promise with its (epsilon, delta) and the theorem that it rests on, in one or two sentences."""
-        alone = "" if self.alone is None else f" By itself it is {promised_pair(*self.alone)}-differentially private."
         protected = "everything one user has" if self.unit == "user" else f"each unit {self.unit!r} of a user"
-        return (
-            f"The answer is {promised_pair(self.epsilon.upper, self.delta)}-differentially private for {protected} "
-            f"in the table, {COVERS[self.interaction]} (no proof could promise less than "
-            f"{rounded_down(self.epsilon.lower, 4)}; {self.method}, {shown_by(self.statement)}).{alone}"
+        private = f"The answer is {promised_pair(*self.cost)}-differentially private for {protected} in the table"
+        proof = (
+            f"(no proof could promise less than {rounded_down(self.epsilon.lower, 4)}; {self.method}, "
+            f"{shown_by(self.statement)})"
         )
+        if self.alone is None:
+            return f"{private}, {COVERS[self.interaction]} {proof}."
+        counted = f"epsilon {rounded_up(self.epsilon.upper, 4)} at the account's delta of {rounded_up(self.delta, 3)}"
+        return f"{private}. Its account counts it as {counted}, {COVERS[self.interaction]} {proof}."
 
     def _repr_html_(self) -> str:
         from setwise.analytics.present.html import answer_html
 
         return answer_html(self)
 
+
+UNRELIABLE_MARK = " (unreliable)"
+"""The text after a number that noise may dominate."""
 
 _STORED_FIELDS = ("kind", "measure", "method", "statement", "reason", "why", "confidence")
 """The fields that a stored answer holds beside the keys of `to_dict`."""
@@ -510,7 +534,7 @@ def _in_pieces(value: object) -> str:
     return f"[{','.join(pieces)}]"
 
 
-def _listed(interval: tuple[float, float] | None) -> list[float] | None:
+def _interval_list(interval: tuple[float, float] | None) -> list[float] | None:
     return None if interval is None else [*interval]
 
 
@@ -554,9 +578,9 @@ def number(value: float) -> str:
 
 def _describe_numbers(each: Item, statistics: Sequence[str]) -> str:
     if each.count is not None:
-        return f": {_in_interval(each.count, each.interval)}"
+        return f": {_in_interval(each.count, each.interval)}{UNRELIABLE_MARK * each.unreliable}"
     numbers = ", ".join(
-        f"{name} {_in_interval(estimate.value, estimate.interval)}{' (unreliable)' * estimate.unreliable}"
+        f"{name} {_in_interval(estimate.value, estimate.interval)}{UNRELIABLE_MARK * estimate.unreliable}"
         for name, estimate in zip(statistics, each.estimates, strict=True)
     )
     return f": {numbers}" if numbers else ""

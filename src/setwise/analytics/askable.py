@@ -2,25 +2,45 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.budget import AskedBudget, BudgetWords, budget_of
+from setwise.analytics.budget import AskedBudget, BudgetWords, budget_of, default_delta
+from setwise.analytics.catalog import Declaration
 from setwise.analytics.planning.plan import Plan
-from setwise.analytics.query import SHAPES, Columns, Domain, Grouping, Number, Query, Reach, Shares
+from setwise.analytics.query import (
+    AUTO,
+    SHAPES,
+    Columns,
+    Domain,
+    Grouping,
+    Number,
+    Query,
+    Reach,
+    Shares,
+    parameters_of,
+)
 from setwise.analytics.statistics.parameters import build
 from setwise.mechanisms.labels import Label
 
+if TYPE_CHECKING:
+    from setwise.ledger.terms import Terms
+
 
 class Words(Grouping, BudgetWords, total=False):
-    """Keyword arguments of a question, about its groups (see `Grouping`) and about its budget (see `BudgetWords`)."""
+    """Keyword arguments of a question: about its groups (`Grouping`), and about its budget (`BudgetWords`)."""
 
 
 class SqlWords(Reach, BudgetWords, total=False):
     """Keyword arguments given beside a SQL text, for options that the text does not state itself.
 
-    They are the contribution bound and public group keys (`Reach`), and the budget (`BudgetWords`).
+    They are the contribution bound (the largest number of groups in which one user counts), public group keys
+    (`Reach`), and the budget (`BudgetWords`).
     """
+
+
+Asked: TypeAlias = tuple[dict[str, Any], BudgetWords]
+"""The parameters of a question by name, and the keyword arguments that state its budget."""
 
 
 def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]:
@@ -30,6 +50,34 @@ def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]
     """
     spent = {name: words[name] for name in BudgetWords.__annotations__ if name in words}
     return {name: value for name, value in words.items() if name not in spent}, cast("BudgetWords", spent)
+
+
+def with_defaults(
+    kind: str, words: Mapping[str, Any], spent: BudgetWords, declared: Declaration, terms: "Terms | None"
+) -> Asked:
+    """Return the parameters and the budget of a question, with bounds and a delta where none are stated.
+
+    `kind` is the name of the question's shape, such as "mean", `words` are its parameters by name, and `spent` is its
+    budget. Clipping bounds that nobody gave are those that the catalog declares for the column (`declared`), or else
+    "auto": a private search finds them with a part of epsilon. If groups are private, a contribution bound (groups per
+    user) that nobody gave is found in the same way, except in a top k, which needs no such bound. Private groups also
+    need a delta; `terms` are the terms of the account that pays, or None if no account pays. Nothing is added if
+    registered uses of an account pay, because registered uses leave nothing to pay for a search.
+    """
+    filled = dict(words)
+    if spent.get("epsilon") is None and spent.get("within") is None:
+        return filled, spent
+    stated = [name for name in ("low", "high", "clip", "step", "bounds") if words.get(name) is not None]
+    if "bounds" in parameters_of(SHAPES[kind]) and not stated:
+        if (bounds := declared.bounds.get(str(words.get("value")))) is None:
+            filled["bounds"] = AUTO
+        else:
+            filled["low"], filled["high"] = bounds
+    if words.get("item") is None or words.get("domain") is not None:
+        return filled, spent
+    if kind != "top-k" and words.get("contributions") is None:
+        filled["contributions"] = declared.contributions or AUTO
+    return filled, spent if spent.get("delta") is not None else {**spent, "delta": default_delta(terms)}
 
 
 class Askable(ABC):
@@ -81,9 +129,9 @@ class Askable(ABC):
         users. With `per_item` it is the number of rows, of which at most `per_item` of each user count. With `value`, a
         column of integers, it is the sum of the column, to which each user adds 0 to `per_item` (if left out, the
         dataset's bound or 1). `epsilon` and `delta` are the budget of this question, and `contributions` is the most
-        items that one user counts towards. The other keyword arguments, `words`, are those of `Grouping` and
-        `BudgetWords`. Asking again under the same `key` returns the same answer at no cost; without a key every call is
-        a new question.
+        items that one user counts towards. `words` state the groups (see `Grouping`) and the budget (see
+        `BudgetWords`). Asking again under the same `key` returns the same answer at no cost; without a key every call
+        is a new question.
         """
         return self._ask("top-k", words, key, item=item, k=k, per_item=per_item, value=value)
 
@@ -98,8 +146,11 @@ class Askable(ABC):
     ) -> PrivateAnswer:
         """Return the noisy count of every item: its users, its rows if `per_item` is given, or the sum of `value`.
 
-        All arguments are as in `top_k`. If the items are not public (no `domain`), `contributions` must be given, and
-        items with few users are left out.
+        `item` is the column, or the columns, whose values are the items. At most `per_item` rows of each user count in
+        an item, or each user adds 0 to `per_item` to the sum of `value`. `words` state the groups (see `Grouping`) and
+        the budget (see `BudgetWords`). Asking again under the same `key` returns the same answer at no cost. If the
+        items are not public (no `domain`), `contributions` (the most items towards which one user counts) must be
+        given, and items with few users are left out.
         """
         return self._ask("histogram", words, key, item=item, per_item=per_item, value=value)
 
@@ -136,8 +187,8 @@ class Askable(ABC):
         `clip` is short for the bounds 0 .. `clip`. With `item` the answer has one sum for each item, and a user's own
         sum is taken and clipped in each item by itself. `bounds="auto"` finds the bounds privately with a tenth of
         epsilon. Each user's own sum is rounded to a multiple of `step`. If `step` is left out, it is 1 for a column of
-        integers, and a thousandth of high - low for other columns. `key` and the other keyword arguments, `words`, are
-        those of `top_k`.
+        integers, and a thousandth of high - low for other columns. `words` state the groups (see `Grouping`) and the
+        budget (see `BudgetWords`). Asking again under the same `key` returns the same answer at no cost.
         """
         parameters: dict[str, Any] = {
             "value": value,
@@ -166,8 +217,9 @@ class Askable(ABC):
 
         With `per_user` it is the mean over rows instead: each value is clipped, and at most `per_user` rows of a user
         count. With `item` the answer has one mean for each item. What a user adds is rounded to a multiple of `step`,
-        which is a thousandth of high - low if left out. `bounds`, `key` and the other keyword arguments, `words`, are
-        as in `sum`.
+        which is a thousandth of high - low if left out. `bounds="auto"` finds `low` and `high` privately with a tenth
+        of epsilon. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking again under the
+        same `key` returns the same answer at no cost.
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
         parameters["bounds"] = bounds
@@ -190,8 +242,9 @@ class Askable(ABC):
 
         All users have equal weight, which is divided evenly among a user's rows. The quantile is picked from the grid
         from `low` to `high` in steps of `step`. If `at` is a list of shares, the answer has one quantile for each
-        share. With `item` it has the quantiles of every item. `bounds`, `key` and the other keyword arguments, `words`,
-        are as in `sum`.
+        share. With `item` it has the quantiles of every item. `bounds="auto"` finds `low` and `high` privately with a
+        tenth of epsilon. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking again
+        under the same `key` returns the same answer at no cost.
         """
         parameters: dict[str, Any] = {
             "value": value,
@@ -216,7 +269,8 @@ class Askable(ABC):
 
         A user with more distinct values keeps a random choice of `per_user` (10 if left out); the number counts the
         values that at least one user keeps. With `item` the answer has one number for each item, and `per_user` applies
-        in each item by itself. `key` and the other keyword arguments, `words`, are as in `top_k`.
+        in each item by itself. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking
+        again under the same `key` returns the same answer at no cost.
         """
         return self._ask("distinct", words, key, item=item, value=value, per_user=per_user)
 
@@ -236,8 +290,9 @@ class Askable(ABC):
 
         At most `per_user` rows of a user count; a user with more rows has the weight of `per_user` rows. Without
         `per_user` every user has the weight of one row. With `item` the answer has one variance for each item, and
-        `per_user` applies in each item by itself. `bounds`, `key` and the other keyword arguments, `words`, are as in
-        `sum`.
+        `per_user` applies in each item by itself. `bounds="auto"` finds `low` and `high` privately with a tenth of
+        epsilon. `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`). Asking again under the
+        same `key` returns the same answer at no cost.
         """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("variance", words, key, item=item, **parameters)
@@ -254,7 +309,13 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the standard deviation of the column `value` over rows; all arguments are those of `variance`."""
+        """Return the standard deviation of the column `value` over rows: the square root of `variance`.
+
+        Each value is clipped to `low` .. `high`, and at most `per_user` rows of a user count; without `per_user` every
+        user has the weight of one row. `bounds="auto"` finds `low` and `high` privately with a tenth of epsilon. With
+        `item` the answer has one number for each item. `words` state the groups (see `Grouping`) and the budget (see
+        `BudgetWords`). Asking again under the same `key` returns the same answer at no cost.
+        """
         parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
         return self._ask("stddev", words, key, item=item, **parameters)
 
@@ -272,8 +333,15 @@ class Askable(ABC):
         same answer at no cost; None makes a new key.
         Raises: `InvalidParameter` for a keyword argument that the query does not have.
         """
-        parameters, spent = split_budget(parameters | words)
+        parameters, spent = self.with_defaults(kind, *split_budget(parameters | words))
         if parameters.get("domain") is not None:
             parameters["domain"] = self.read_domain(parameters["domain"])
         query: Query = build(SHAPES[kind], f"a {kind} query", parameters)
         return self.ask(query, self.budget(spent), key=key)
+
+    def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:  # noqa: ARG002 - `Session` uses it
+        """Return `parameters` and the budget `spent` of a question of the shape `kind`, with what nobody stated.
+
+        Here nothing is added, because a service fills in the defaults of its datasets.
+        """
+        return parameters, spent

@@ -103,12 +103,12 @@ class Group:
     bin: Bin | None = None
 
     def __str__(self) -> str:
-        name = self.column if parse_group(self.column) == Group(self.column) else _quoted(self.column)
+        name = self.column if parse_group(self.column) == Group(self.column) else _quote_name(self.column)
         match self.bin:
             case None:
                 return name
             case Width(width=width):
-                return f"{name} by {_written(width)}"
+                return f"{name} by {_number_text(width)}"
             case ConsecutiveTime(unit=unit):
                 return f"{name} by {unit}"
             case RecurringTime(unit=unit):
@@ -128,7 +128,7 @@ class Group:
                 return column
             case Width(width=width):
                 if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
-                    raise _unsuitable(column, str(self), "numbers", "integer")
+                    raise _unsuitable(column, str(self), "numbers", "float")
                 return Column(name=str(self), kind=Kind.INTEGER if width.denominator == 1 else Kind.TEXT)
             case ConsecutiveTime(unit=unit) | RecurringTime(unit=unit):
                 if column.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT):
@@ -185,17 +185,21 @@ def _name(text: str) -> str:
     return text if quoted is None else quoted[1].replace('""', '"')
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _written(number: Fraction) -> str:
+def _number_text(number: Fraction) -> str:
     return f"{(Decimal(number.numerator) / number.denominator).normalize():f}"
 
 
 def _unsuitable(column: Column, group: str, wanted: str, example: str) -> UnsuitableTable:
-    text = f": if it is of a CSV file, give its type, as in --type {column.name}={example}"
-    return UnsuitableTable(
-        f"{group!r} needs a column of {wanted}, and {column.name!r} holds {column.kind} values"
-        + (text if column.kind is Kind.TEXT else "")
-    )
+    """Return the error for a `group` of bins whose `column` does not hold what is `wanted`, such as "numbers".
+
+    `example` is a type that would do, such as "timestamp".
+    """
+    message = f"{group!r} needs a column of {wanted}, and {column.name!r} holds {column.kind} values"
+    if column.kind is not Kind.TEXT:
+        return UnsuitableTable(message)
+    advice = f": if it is of a CSV file, give its type, as in --type {column.name}={example}"
+    return UnsuitableTable(message + advice).needing({column.name: example})

@@ -29,9 +29,10 @@ _DEFAULT_QUESTIONS = 10
 def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
-    If an account pays, `terms` are its terms; None if no account pays. The delta is `DEFAULT_DELTA`, or a tenth of the
-    failure probability that the account allows in all if that is smaller, so that ten such questions fit. The delta
-    depends on the terms alone, which never change, so a retry of a question has the same delta as the question itself.
+    `terms` are the terms of the account that pays (its budget and limits); None if no account pays. The delta is
+    `DEFAULT_DELTA`, or a tenth of the failure probability that the account allows in all if that is smaller, so that
+    ten such questions fit. The delta depends on the terms alone, which never change, so a retry of a question has the
+    same delta as the question itself.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA
@@ -43,8 +44,9 @@ class Draws:
     """The guarantees that a question draws from an account; each draw spends one use that the account registered.
 
     `discover` is drawn once for each pick of a group by the exponential mechanism, and `counts` once for each noisy
-    count. If the group keys are not public, the question also draws one approx:0,`threshold_delta` for the threshold
-    that hides groups with few users. Guarantees may be given as text, such as "bounded-range:0.1".
+    count. If the group keys are not public, the question also draws one approx:0,`threshold_delta` (which reveals
+    nothing except with this probability) for the threshold that hides groups with few users. Guarantees may be given as
+    text, such as "bounded-range:0.1".
     Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text also states how many uses are
     drawn.
     """
@@ -65,11 +67,16 @@ class Draws:
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
 
     def to_dict(self) -> dict[str, object]:
-        """Return the draws as a dictionary for JSON, with guarantees as text; fields that are None are left out."""
+        """Return the registered guarantees that a question spends as a dictionary for JSON, with guarantees as text.
+
+        Fields that are None are left out.
+        """
         named = {"discover": self.discover, "counts": self.counts}
-        drawn = {name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None}
+        guarantee_texts = {
+            name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None
+        }
         threshold = {} if self.threshold_delta is None else {"threshold_delta": self.threshold_delta}
-        return {"kind": "draws", **drawn, **threshold}
+        return {"kind": "draws", **guarantee_texts, **threshold}
 
 
 def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
@@ -166,8 +173,8 @@ def budget_of(words: BudgetWords) -> AskedBudget:
     if epsilon is None and within is None:
         if mechanism is not None:
             raise InvalidParameter("a mechanism can be chosen only with an epsilon: leave it out, or give an epsilon")
-        drawn = None if counts == "none" else counts
-        return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
+        count_noise = None if counts == "none" else counts
+        return Draws(discover=discover, counts=count_noise, threshold_delta=delta)  # type: ignore[arg-type]
     if discover is not None:
         raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
     if counts is not None and not isinstance(counts, str):

@@ -77,7 +77,7 @@ class CatalogTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """A catalog: `tables` has its private tables by name, and `public` the sources of its public tables by name."""
+    """A catalog, the data holder's file of declared tables: private `tables` by name, and sources of `public` ones."""
 
     tables: Mapping[str, CatalogTable] = field(default_factory=dict)
     public: Mapping[str, str] = field(default_factory=dict)

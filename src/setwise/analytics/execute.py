@@ -32,7 +32,7 @@ from setwise.analytics.present.text import (
     in_heading,
     interval_note,
     left_out_note,
-    measured,
+    measure_text,
 )
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.errors import AnswerWithheld, EngineFailed, SetwiseError, Unavailable, UnknownColumn, UnsuitableTable
@@ -65,21 +65,24 @@ class Reader(Protocol):
     """The interface through which a question reads rows: an engine, or an object that borrows an engine from a pool."""
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every group with a positive exact count, after contributions were bounded as `aggregation` says."""
+        """Return every group with a positive exact count.
+
+        `aggregation` names the columns, and bounds how much one user adds, and to how many groups.
+        """
         ...
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` groups with the highest exact counts, highest first; labels break ties in code point order.
 
-        Contributions are bounded before the count, as `aggregation` says.
+        `aggregation` names the columns, and bounds how much one user adds, and to how many groups.
         """
         ...
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
         """Return the exact numbers of every group: its users, and for each measure the sum of what users add.
 
-        A measure (`Measure`) is a whole number that each user adds to a group. Contributions are bounded before, as
-        `aggregation` says.
+        A measure (`Measure`) is a whole number that each user adds to a group. `aggregation` names the columns, and
+        bounds to how many groups one user adds.
         """
         ...
 
@@ -167,8 +170,9 @@ def execute_parts(
     `whole` is the plan of the statement: the merged uses of its parts, and their promised cost together. All parameters
     are fixed before the first part runs, so the uses compose set-wise (as a fixed collection whose order may depend on
     answers), although later rows depend on earlier answers. Returns the stored answer, which holds the answers of the
-    parts, and whether it was stored before. `payer`, `request`, `randomness`, `searches` and `unit` are as in
-    `execute`. Raises the errors of `execute`.
+    parts, and whether it was stored before. `payer` is charged, `request` is the canonical text of the request, and
+    `randomness` the source of the noise. `searches` remembers what searches have drawn, so that a retry does not draw
+    again. `unit` is the unit of privacy, such as "user". Raises the errors of `execute`.
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -217,8 +221,9 @@ def _charge_and_settle(
 ) -> tuple[str, bool]:
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
-    `request` is the text that identifies the request. Returns (text of the stored answer, whether it was stored
-    before). At the end, `searches` forgets the values that were drawn for this charge.
+    `uses` are guarantees with counts, and `request` is the text that identifies the request. Returns (text of the
+    stored answer, whether it was stored before). At the end, `searches` forgets the values that were drawn for this
+    charge.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -238,7 +243,8 @@ def _charge_and_settle(
 def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
     """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
 
-    The text is the answer or a refusal, and the refund lists the uses that are given back to the account.
+    The text is the answer or a refusal, and the refund lists the uses (guarantees with counts) that are given back to
+    the account.
     Raises: errors of an engine, and nothing else. Any other error, for example while planning with bounds that a search
     found, may have been caused by private rows, so it becomes a refusal, which is stored in place of the answer.
     """
@@ -359,7 +365,7 @@ def _discover_groups(
 
     Each round reads rows through `reader` in a way that depends on the noise of earlier rounds. A retry under the same
     charge must not draw that noise again, so `searches` remembers each round for the charge `receipt`. `randomness` is
-    the source of the noise, and `part` is as in `_answer_planned`.
+    the source of the noise. `part` names the plan if a statement has several plans, and is "" otherwise.
     """
     state = Discovery()
     with reader.group_weights(planned.aggregation.for_discovery()) as weights:
@@ -377,15 +383,17 @@ def _measure_groups(
 ) -> PrivateAnswer:
     """Return the answer of the plan `planned` about the groups in `discovery`, which `rounds` have found.
 
-    `reader` reads the rows of these groups, and `randomness` is the source of the noise. If no group was found, the
-    answer is empty and no row is read.
+    `rounds` is the mechanism that found groups in several noisy passes over the table. `reader` reads the rows of these
+    groups, and `randomness` is the source of the noise. If no group was found, the answer is empty and no row is read.
     """
     measuring = planned.over(discovery) if discovery.labels else planned
     answer = _release_answer(measuring, reader, randomness) if discovery.labels else _answer(planned, (), (), True, "")
-    stated, kept = planned.query.contributions, measuring.query.contributions
+    stated, bound = planned.query.contributions, measuring.query.contributions
     lowered = ""
-    if kept != stated:
-        lowered = f"The stated bound of {stated:,} was lowered to {kept:,}, twice the number of groups that users have."
+    if bound != stated:
+        lowered = (
+            f"The stated bound of {stated:,} was lowered to {bound:,}, twice the number of groups that users have."
+        )
     whole = isinstance(planned.mechanism, DiscoveredCounts)  # its counts use the whole cost, however many there are
     spent = planned.mechanism.guarantees() if whole else (*rounds.guarantees(), *answer.spent)
     return replace(
@@ -399,7 +407,7 @@ def _measure_groups(
             "rounds": [{"groups": groups} for groups in discovery.found],
             "users": discovery.users,
             "groups_per_user": discovery.groups_per_user,
-            **({} if kept == stated else {"kept_contributions": kept}),
+            **({} if bound == stated else {"kept_contributions": bound}),
         },
     )
 
@@ -443,7 +451,7 @@ def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomn
         )
         for item, interval in zip(cut.items, intervals, strict=True)
     )
-    note = interval_note(cut, confidence, counted_number(query), intervals)
+    note = interval_note(cut, confidence, counted_number(query), intervals, planned.plan.error.detectable)
     return _answer(planned, items, release.spent, release.complete, note)
 
 
@@ -452,8 +460,9 @@ def _with_found_bounds(
 ) -> PrivateAnswer:
     """Return `answer` completed by the bounds that a search found (`drawn`), and by the cost of search and answer.
 
-    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. Notes in
-    `left_out` and `measure` say which share of the (user, group) pairs, or of the rows, a found bound leaves out.
+    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. Notes in the
+    answer's texts `left_out` and `measure` say which share of the (user, group) pairs, or of the rows, a found bound
+    leaves out.
     """
     shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
     listed = ", ".join(
@@ -496,8 +505,7 @@ def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> Privat
     query = planned.query
     in_rounds = query.domain is None and planned.mechanism.discovery is None  # the groups found are its domain
     note = statistics_note(query, planned.plan.error.confidence, counted_number(query), in_rounds=in_rounds)
-    sentences = [sentence for sentence in (note, reliability_note(groups)) if sentence]
-    return _answer(planned, items, release.spent, release.complete, " ".join(sentences))
+    return _answer(planned, items, release.spent, release.complete, note)
 
 
 def _answer(
@@ -510,7 +518,7 @@ def _answer(
     hidden = hidden_groups_note(query, plan.error.detectable, reached)
     return PrivateAnswer(
         kind=query.kind,
-        measure="; ".join((measured(query, planned.from_text, planned.version), *in_heading([hidden]))),
+        measure="; ".join((measure_text(query, planned.from_text, planned.version), *in_heading([hidden]))),
         items=arrange_items(query, planned.axes, items),
         mechanism=plan.mechanism,
         interaction=plan.interaction,
@@ -523,7 +531,7 @@ def _answer(
         reason=ending(query, len(items), complete),
         why=plan.why,
         confidence=float(plan.error.confidence),
-        interval_note=note,
+        interval_note=" ".join(filter(None, (note, reliability_note(items)))),
         left_out=" ".join(filter(None, (left_out_note(query, planned.aggregation.user), hidden))),
         brief=brief_bounds_note(query, planned.aggregation.user),
         hidden=hidden,

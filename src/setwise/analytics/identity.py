@@ -65,7 +65,7 @@ def request_text(
         "version": VERSION,
         "table": table.name,
         "user": table.user,
-        "joins": [_join_record(join) for join in table.joins],
+        "joins": [join.to_record() for join in table.joins],
         "tables": _digest([[name, table.sources.get(name, "")] for name in read]),
         "columns": _columns_read(query, table.user, schema, where),
         "query": words,
@@ -98,11 +98,6 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
         return f"{where} {path}"  # a table of Spark's catalogue
     resolved = path if "://" in path else os.path.realpath(path)
     return f"file {resolved}::{inside}" if inside else f"file {resolved}"
-
-
-def _join_record(join: Join) -> dict[str, object]:
-    keys = [{"column": key.column, "joined": key.joined, "earlier": key.earlier} for key in join.keys]
-    return {"table": join.table, "keeps_all": join.keeps_all, "keys": keys}
 
 
 def _digest(record: object) -> str:

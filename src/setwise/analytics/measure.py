@@ -53,10 +53,10 @@ class Measure:
 
     @property
     def spans_groups(self) -> bool:
-        """Whether the number depends on all groups of the user together (with `groups` or `peak`)."""
+        """Whether the number that a user adds depends on all groups of the user: True with `groups` or `peak`."""
         return self.groups or self.peak
 
     @property
     def is_spread(self) -> bool:
-        """Whether one user may add to several cells of a group by this measure (with `weight` or `distinct`)."""
+        """Whether one user may add to several cells (whole numbers) of a group: True with `weight` or `distinct`."""
         return self.weight is not None or self.distinct is not None

@@ -1,7 +1,8 @@
 """Opening a table: `setwise.open` turns a source, or a table of a catalog, into a session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypedDict, Unpack
@@ -10,14 +11,27 @@ from setwise.accounting.brackets import Progress, quiet
 from setwise.accounting.promises import USER, check_unit
 from setwise.analytics.catalog import NOTHING_DECLARED, Catalog, read_catalog
 from setwise.analytics.engines.base import Engine
-from setwise.analytics.engines.connect import JoinableTables, Joined, Source, location_of, open_engine, pin_version
-from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.connect import (
+    JoinableTables,
+    Joined,
+    Location,
+    Source,
+    location_of,
+    open_engine,
+    pin_version,
+)
+from setwise.analytics.engines.files import CsvOptions, apply_description
 from setwise.analytics.engines.joins import Join
+from setwise.analytics.engines.object_store import is_stored
+from setwise.analytics.file_session import FileSession
 from setwise.analytics.identity import TableIdentity, identify_source
 from setwise.analytics.payer import AccountPayer
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.session import Session
+from setwise.analytics.session_state import SessionState
+from setwise.analytics.tables.holder_scan import HolderScan
+from setwise.analytics.tables.scan_notes import TableToScan, open_arguments, types_of_joined
 from setwise.analytics.units import check_payer_unit, unit_column, unit_derivation
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
@@ -65,6 +79,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     progress: Progress = quiet,
     randomness: Randomness | None = None,
     catalog: str | Path | Catalog | None = None,
+    scan: bool = True,
     **csv_options: Unpack[CsvKeywords],
 ) -> Session:
     """Return a session on a table whose column `user` tells users apart.
@@ -96,6 +111,10 @@ def open(  # noqa: A001 - it is called as setwise.open
       identified by the resolved path or table of `source`; a table in memory is called by its `dataset`, or else
       "source".
 
+    `scan` warns, with an `UnreadCellsWarning` before the charge, of rows without a user and of cells that a question
+    will not read, with the arguments that read them; False turns it off. Only tables of DuckDB that are in memory or in
+    local files are scanned, because the calling program can read these itself. No answer depends on the scan.
+
     `progress` is called with the share of rows that was read. `randomness` is the source of noise, the operating
     system's if it is None; only tests give another. `csv_options` are the fields of `csv` as keyword arguments of their
     own.
@@ -113,7 +132,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     csv_words = _csv_words(csv, csv_options)
     declared = NOTHING_DECLARED
     if catalog is not None:
-        tables, called = catalog if isinstance(catalog, Catalog) else read_catalog(catalog), str(source)
+        tables, called = catalog if isinstance(catalog, Catalog) else read_catalog(catalog), _name_in_catalog(source)
         entry = tables.table(called)
         source, declared = entry.source, entry.declared
         user = entry.user if user is None else user
@@ -146,8 +165,15 @@ def open(  # noqa: A001 - it is called as setwise.open
     if composite and joinable.private:
         raise InvalidParameter(f"private tables are joined by users, which the unit {unit!r} does not protect")
     unit_steps = NOT_DERIVED
+    declared_types, _ = apply_description(source, types or {}, form)
 
-    def open_joined(called: str = "", joins: Sequence[Join] = (), derivation: Derivation = NOT_DERIVED) -> Engine:
+    def open_joined(
+        called: str = "",
+        joins: Sequence[Join] = (),
+        derivation: Derivation = NOT_DERIVED,
+        *,
+        types: Mapping[str, Kind] = declared_types,
+    ) -> Engine:
         steps = derivation.after(unit_steps)
         joined = Joined(joins=joins, name=called, user=user, beside=joinable, derivation=steps)
         return open_engine(
@@ -160,34 +186,100 @@ def open(  # noqa: A001 - it is called as setwise.open
         with open_joined() as whole:
             unit_steps = _unit_steps(user, unit, account, whole.describe())
     protected = unit_column(user, unit) if composite else user
-    by_header = form.columns is None and location.files and form.is_csv(form.suffix_of(location.files[0]))
+    is_csv = bool(location.files) and form.is_csv(form.suffix_of(location.files[0]))
     if table and "::" not in table_name:
         table_name = f"{table_name}::{table}"
     table_name = table_name if name is None else name
     table_source = identify_source(source, engine, table) if name is None else "named"
-    sources = {other: identify_source(at, engine) for other, at in joinable.all.items()}
-    return Session(
+    words: dict[str, Any] = {
+        "user": protected,
+        "unit": unit,
+        "person": user if composite else None,
+        "name": table_name,
+        "identity": TableIdentity(
+            name=table_name,
+            user=protected,
+            sources={table_name: table_source, **{n: identify_source(at, engine) for n, at in joinable.all.items()}},
+        ),
+        "randomness": SystemRandomness() if randomness is None else randomness,
+        "account": account,
+        "declared": declared,
+        "location": location.with_files(location_of(at, engine) for at in joinable.private.values()),
+        "beside": joinable,
+        "state": SessionState(
+            scan=_holder_scan(
+                TableToScan(
+                    source=source, csv=form, types=types or {}, table_name=table, user=user, write=open_arguments
+                ),
+                joinable,
+            )
+            if scan and engine == "duckdb"
+            else None
+        ),
+        "advice": _header_advice(location) if is_csv and form.columns is None else "",
+    }
+    if not is_csv or location.prepared:
+        return _session_with(declared_types, open_joined, words)
+    return FileSession(
         open_joined(),
-        user=protected,
-        unit=unit,
-        person=user if composite else None,
-        name=table_name,
-        identity=TableIdentity(name=table_name, user=protected, sources={table_name: table_source} | sources),
-        randomness=SystemRandomness() if randomness is None else randomness,
-        account=account,
-        declared=declared,
-        location=location.with_files(location_of(at, engine) for at in joinable.private.values()),
-        beside=joinable,
+        open_with=lambda types: _session_with({**declared_types, **types}, open_joined, words),
+        declared_types=declared_types,
         open_joined=open_joined,
-        advice=f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column "
-        "of another file is joined in setwise sql, with --table NAME=FILE for each"
-        if by_header
-        else "",
+        **words,
     )
 
 
+def _name_in_catalog(source: Source) -> str:
+    """Return `source` as the name of a table in a catalog; raise `InvalidParameter` if it is a table in memory.
+
+    A catalog is the data holder's file of declared tables.
+    """
+    if not isinstance(source, str | Path):
+        raise InvalidParameter("with a catalog, give the name of one of its tables instead of a table in memory")
+    return str(source)
+
+
+def _header_advice(location: Location) -> str:
+    """Return the end of the error message about an unknown column of a CSV file at `location` with a header."""
+    return (
+        f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column of "
+        "another file is joined in setwise sql, with --table NAME=FILE for each"
+    )
+
+
+def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine], words: Mapping[str, Any]) -> Session:
+    """Return a session on a table whose columns of text are read as `types`.
+
+    `open_joined` opens the table, joined to others or not, and takes the types; `words` are the other keyword arguments
+    of `Session`.
+    """
+    return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
+
+
+def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | None:
+    """Return the scan of the session's table `main`, and of the tables that may be joined to it, before each charge.
+
+    Keys of `main.types` of the form TABLE.COLUMN give the kinds of the columns of joined tables. Private tables have
+    the same user column. A joined CSV file is read as its description file says. Tables in object stores are not
+    scanned, and None is returned if `main` is such a table.
+    """
+    tables = {
+        name: TableToScan(
+            source=source,
+            csv=CsvOptions(),
+            types=types_of_joined(main.types, name),
+            user=main.user if name in joinable.private else None,
+            write=main.write,
+            remedy=" (for a joined table, keep these options beside its file: setwise check FILE --save)",
+        )
+        for name, source in joinable.all.items()
+        if not is_stored(source)
+    }
+    return None if is_stored(main.source) else HolderScan(main, tables)
+
+
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
-    """Return the steps that add the column which identifies the units of privacy, such as each day of a user.
+    """Return the operations on rows that add the column which identifies the units of privacy, such as a user's days.
 
     `user` is the user column, `unit` the unit of privacy, and `schema` has the columns of the table. There are no steps
     if the unit is the whole user, whose column exists already. `account` is the account that pays, or None.
@@ -223,6 +315,6 @@ def _csv_words(csv: CsvKeywords | CsvOptions | None, keywords: Mapping[str, Any]
 
 
 def _csv_options(words: Mapping[str, Any]) -> CsvOptions:
-    """Return CSV options as a record; `words` are the options by name, as keyword arguments or a catalog state them."""
+    """Return CSV options as a record; `words` has the options by name, from keyword arguments or a catalog file."""
     columns = words.get("columns")
     return CsvOptions(**{**words, "columns": None if columns is None else tuple(columns)})

@@ -26,15 +26,16 @@ class Payer(Protocol):
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
         """Charge `uses` durably for the request text `request` under the idempotency key `key`, and return the receipt.
 
-        If the key was charged before for the same request, nothing more is charged, and the receipt may hold the stored
-        answer.
+        `uses` are guarantees with counts, such as 25 uses of pure DP with epsilon 0.1. If the key was charged before
+        for the same request, nothing more is charged, and the receipt may hold the stored answer.
         """
         ...
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
         """Store `answer` for the charge of `receipt`, refund the uses in `returned`, and return the stored text.
 
-        Only the returned text may be shown: it differs from `answer` if another attempt stored its answer first.
+        A use is a guarantee with a count. Only the returned text may be shown: it differs from `answer` if another
+        attempt stored its answer first.
         """
         ...
 
@@ -47,13 +48,16 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def shortage(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what the account lacks to pay for `uses`, or None if it can pay; nothing is charged."""
+        """Return in words what the account lacks to pay for `uses`, or None if it can pay; nothing is charged.
+
+        `uses` are guarantees with counts, such as 25 uses of pure DP with epsilon 0.1.
+        """
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
         """Return in words what other accounts could no longer pay for if this account paid for `uses`.
 
-        None if the payment would restrict no other account. Nothing is charged.
+        `uses` are guarantees with counts. None if the payment would restrict no other account. Nothing is charged.
         """
         ...
 
@@ -89,14 +93,14 @@ class OneOff:
         self._answers: dict[str, str] = {}
 
     def of_budget(self, epsilon: float, delta: float) -> "Payer":
-        """Return the payer of one question, whose planned uses are certified to satisfy (`epsilon`, `delta`)-DP."""
+        """Return the payer of one question, whose plan is certified to satisfy (`epsilon`, `delta`)-DP."""
         return _QuestionPayer(self, (epsilon, delta))
 
     def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
         """Record `uses` and `total`, their (epsilon, delta), under `key` for the text `request`; return the receipt.
 
-        A key that was charged before for the same request is not charged again; its receipt holds the stored answer, or
-        None if no answer is stored yet.
+        `uses` are guarantees with counts. A key that was charged before for the same request is not charged again; its
+        receipt holds the stored answer, or None if no answer is stored yet.
         Raises: `KeyConflict` if the key was used for another request or other uses.
         """
         with self._lock:
@@ -110,7 +114,7 @@ class OneOff:
             return replace(charge.receipt, answer=self._answers.get(key))
 
     def settle(self, receipt: Receipt, *, answer: str) -> str:
-        """Store `answer` under the key of `receipt`, unless the key has an answer; return the stored answer."""
+        """Store `answer` for the charge `receipt`, unless its key has an answer; return the stored answer."""
         return self._answers.setdefault(receipt.key, answer)
 
     @property
@@ -169,10 +173,10 @@ def suggest_budget(
 ) -> str | None:
     """Return in words a budget close to `total` that `account` can still pay for, or None if none is found.
 
-    `needed` are the uses that were planned for `total`, and `fits` plans another budget and says whether the account
-    can pay for it. Gaussian noise is tried first, because an account's wallet (its budget for uses that are not known
-    in advance) is charged less for it than for Laplace noise of the same (epsilon, delta). Then smaller epsilons are
-    tried, rounded down to two digits.
+    `needed` are the uses (guarantees with counts) that were planned for `total`, and `fits` plans another budget and
+    says whether the account can pay for it. Gaussian noise is tried first, because an account's wallet (its budget for
+    uses that are not known in advance) is charged less for it than for Laplace noise of the same (epsilon, delta). Then
+    smaller epsilons are tried, rounded down to two digits.
     """
     for words, other in (*_gaussian(total, account.status()), *_smaller(total, needed, account)):
         try:
@@ -207,14 +211,14 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
-    `needed` are uses. A smaller factor costs less, so the largest one is found by bisection on a logarithmic scale.
-    Returns None if the account cannot pay even with the factor `_LEAST`.
+    `needed` are uses (guarantees with counts). A smaller factor costs less, so the largest one is found by bisection on
+    a logarithmic scale. Returns None if the account cannot pay even with the factor `_LEAST`.
     """
     low, high = math.log(_LEAST), 0.0
 
     def pays(log_share: float) -> bool:
         try:
-            return account.shortage([_weaker(use, math.exp(log_share)) for use in needed]) is None
+            return account.shortage([_with_less_loss(use, math.exp(log_share)) for use in needed]) is None
         except SetwiseError:
             return False  # no mechanism has these parameters, or no use of that kind is registered
 
@@ -226,11 +230,11 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     return math.exp(low)
 
 
-def _weaker(use: Use, share: float) -> Use:
-    """Return `use` with a smaller privacy loss, which costs less; `share`, at most 1, says how much smaller.
+def _with_less_loss(use: Use, share: float) -> Use:
+    """Return `use` (a guarantee with a count) with a smaller privacy loss, which costs less.
 
-    The epsilon of the guarantee is multiplied by `share`; if the guarantee has a noise scale instead, the noise scale
-    is divided by `share`.
+    `share`, at most 1, says how much smaller. The epsilon of the guarantee is multiplied by `share`; if the guarantee
+    has a noise scale instead, the noise scale is divided by `share`.
     """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}

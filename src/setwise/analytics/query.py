@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_type_hints
 
 from setwise.analytics.statistics import STATISTICS, Count, Mean, Quantile, Statistic, Sum
-from setwise.analytics.statistics.parameters import Number, build, check_column, parameters_of, plain, shown
+from setwise.analytics.statistics.parameters import Number, build, check_column, parameters_of, plain, value_text
 from setwise.analytics.statistics.quantile import Shares, shares_of
 from setwise.analytics.statistics.statistic import AUTO
 from setwise.errors import InvalidParameter
@@ -103,7 +103,7 @@ class Query:
         if self.k is not None:
             positive_integer("k", self.k, LARGEST_K)
         if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
-            raise InvalidParameter(f"where must be text, or left out, not {shown(self.where)}")
+            raise InvalidParameter(f"where must be text, or left out, not {value_text(self.where)}")
         if self.null_item is not None:
             distinct_labels([self.null_item])
         if self.item is not None:
@@ -123,7 +123,7 @@ class Query:
             self._check_bounds()
 
     def _check_bounds(self) -> None:
-        """Raise `InvalidParameter` for contribution bounds that the planner does not accept, such as negative ones."""
+        """Raise `InvalidParameter` if a bound on what one user adds is one that the planner does not accept."""
         _ = self.bounds  # building the planner's record validates the bounds
 
     def _check_statistics(self) -> None:
@@ -161,7 +161,7 @@ class Query:
         (if that is None, the dataset's bound or 1). `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
-        return cls(item=item, k=k, statistics=statistics, **_checked("top-k", grouping))  # type: ignore[arg-type]
+        return cls(item=item, k=k, statistics=statistics, **_check_grouping("top-k", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def histogram(
@@ -175,7 +175,7 @@ class Query:
         are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
-        return cls(item=item, statistics=statistics, **_checked("histogram", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=statistics, **_check_grouping("histogram", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def count(cls, *, per_user: int | None = None, where: str | None = None) -> "Query":
@@ -214,7 +214,7 @@ class Query:
             raise InvalidParameter("say how much one user may add: give clip, or low and high, or auto for bounds")
         most = high if clip is None else positive_integer("clip", clip)
         statistic = Sum(column=value, low=low, high=most, step=step, bounds=bounds)
-        return cls(item=item, statistics=(statistic,), **_checked("sum", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=(statistic,), **_check_grouping("sum", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def mean(
@@ -238,7 +238,7 @@ class Query:
         as left out.
         """
         mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)
-        return cls(item=item, statistics=(mean,), **_checked("mean", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=(mean,), **_check_grouping("mean", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def quantile(
@@ -266,7 +266,7 @@ class Query:
         statistics = tuple(
             Quantile(column=value, low=low, high=high, at=share, step=step, bounds=bounds) for share in shares_of(at)
         )
-        return cls(item=item, statistics=statistics, **_checked("quantile", grouping))  # type: ignore[arg-type]
+        return cls(item=item, statistics=statistics, **_check_grouping("quantile", grouping))  # type: ignore[arg-type]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -300,7 +300,7 @@ class Query:
 
     @property
     def bounds(self) -> Bounds:
-        """The contribution bounds of the query, in the form that the planner takes.
+        """The query's contribution bounds, for the planner: to how many groups one user adds, and how much.
 
         A query without groups becomes a histogram of the one label `EVERYTHING`.
         """
@@ -372,7 +372,7 @@ class Query:
         return query
 
 
-def _checked(kind: str, grouping: Grouping) -> Grouping:
+def _check_grouping(kind: str, grouping: Grouping) -> Grouping:
     """Return `grouping`, keyword arguments about the groups of a query, if all are keys of `Grouping`.
 
     `kind` names the shape of the query in the message.
@@ -406,9 +406,9 @@ def _general(
         words = dict(statistic) if isinstance(statistic, Mapping) else {}
         name = words.pop("statistic", None)
         if not isinstance(name, str) or name not in STATISTICS:
-            raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {shown(name)}")
+            raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {value_text(name)}")
         built += STATISTICS[name].read(words)
-    return Query(statistics=tuple(built), item=item, k=k, **_checked("query", grouping))  # type: ignore[arg-type]
+    return Query(statistics=tuple(built), item=item, k=k, **_check_grouping("query", grouping))  # type: ignore[arg-type]
 
 
 def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:

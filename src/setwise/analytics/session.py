@@ -2,12 +2,12 @@
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from setwise.accounting.brackets import CertifiedBound, Interaction, up
 from setwise.accounting.checks import check_delta
@@ -15,7 +15,7 @@ from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.promises import USER
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.askable import Askable, SqlWords, split_budget
+from setwise.analytics.askable import Askable, Asked, SqlWords, split_budget, with_defaults
 from setwise.analytics.bins import group_of
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Draws, Within, budget_of, default_delta
 from setwise.analytics.catalog import NOTHING_DECLARED, Declaration
@@ -24,20 +24,19 @@ from setwise.analytics.engines.connect import (
     IN_MEMORY,
     JoinableTables,
     Location,
-    open_engine,
 )
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.identity import TableIdentity, request_text
-from setwise.analytics.payer import AccountPayer, OneOff, suggest_budget
-from setwise.analytics.planning.bounds_search import SearchMemory
+from setwise.analytics.payer import AccountPayer, suggest_budget
 from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query
 from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation, columns_computed_with
-from setwise.analytics.schema import Schema
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.session_state import SessionState
 from setwise.analytics.tables.domain import fitted_null_item, read_domain
 from setwise.analytics.units import check_payer_unit
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
@@ -49,34 +48,16 @@ from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from setwise.analytics.sql.core import SelectSource
     from setwise.analytics.sql.result import SqlAnswer
-    from setwise.analytics.sql.statement import Statement
     from setwise.analytics.sql_question import SqlQuestion
 
 
 NOTHING_BESIDE = JoinableTables()
 """The tables that may be joined to a table if none were declared."""
 
-MOST_PUBLIC_ROWS = 1_000_000
-"""The most rows of a public table that is joined to released rows, because the table is held in memory."""
-
 JoinedOpener: TypeAlias = Callable[[str, Sequence[Join], Derivation], Engine]
 """A function that opens a table under a name, with other tables joined to it and with what is derived from the rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionState:
-    """State that a session on a table shares with the sessions on that table joined to others.
-
-    `one_off` records the questions that bring their own budget, so that the questions of all these sessions are added
-    up together. `searches` remembers bounds that were found for a charge until its outcome is stored.
-    """
-
-    one_off: OneOff = field(default_factory=OneOff)
-    searches: SearchMemory = field(default_factory=SearchMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +76,8 @@ class Session(Askable):
     """A table that answers questions privately; `setwise.open` returns one.
 
     Each question is planned, charged, run and answered, in that order. It is paid for by a budget of its own (`epsilon`
-    and `delta`), or, if the session was opened on an `account`, by draws from that account (`discover`, `counts`).
+    and `delta`), or, if the session was opened on an `account`, by uses that the account registered (`discover` for
+    picks of groups, `counts` for noisy counts).
     """
 
     def __init__(
@@ -116,7 +98,9 @@ class Session(Askable):
         person: str | None = None,
         state: SessionState | None = None,
         origin: JoinOrigin | None = None,
+        types: Mapping[str, Kind] | None = None,
     ) -> None:
+        self.types = types or {}  # the types as which columns of text are read, such as all columns of a CSV file
         self._engine = engine
         self._beside = beside
         self._declared = declared
@@ -149,7 +133,8 @@ class Session(Askable):
     def paid_by(self, account: AccountPayer) -> "Session":
         """Return a session on the same table whose questions are charged to `account`.
 
-        Raises `InvalidParameter` if the account protects another unit of privacy than the session.
+        Raises `InvalidParameter` if the account protects another unit of privacy (a user, or a part of a user) than the
+        session.
         """
         check_payer_unit(account.unit, self._unit, self.schema)
         return Session(
@@ -162,7 +147,16 @@ class Session(Askable):
             identity=self._identity,
             unit=self._unit,
             person=self._person,
+            state=SessionState(scan=self._state.scan),
         )
+
+    def stop_scan(self) -> None:
+        """Stop warning of cells that questions will not read, because somebody else than the holder asks from now on.
+
+        The warnings of sessions that share this session's tables stop too.
+        """
+        if self._state.scan is not None:
+            self._state.scan.stop()
 
     def close(self) -> None:
         """Close the session's engine, and the engines of sessions on this table joined to others."""
@@ -218,6 +212,11 @@ class Session(Askable):
             raise InvalidParameter("say what may be spent: give epsilon and delta, or open the table on an account")
         return budget_of(words)
 
+    def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:
+        """Return `parameters` and the budget `spent` of a question of the shape `kind`, with bounds and a delta."""
+        terms = None if self._account is None else self._account.status().terms
+        return with_defaults(kind, parameters, spent, self._declared, terms)
+
     def preview(self, query: Query, budget: AskedBudget) -> Plan:
         """Return how `query` would be answered within `budget`: mechanism, cost and expected error.
 
@@ -244,6 +243,13 @@ class Session(Askable):
         except UnknownColumn as error:
             raise UnknownColumn(f"{error}{self._advice}") from None
         return planned
+
+    def for_question(self, query: Query, budget: AskedBudget) -> "Session":  # noqa: ARG002 - `FileSession` uses them
+        """Return the session that plans and answers `query` within `budget`: this one.
+
+        For a CSV file it can be another, which reads columns of the file as the types that `query` needs.
+        """
+        return self
 
     def _check_person(self, query: Query) -> None:
         """Raise `InvalidParameter` if `query` reads the user column while the unit of privacy is a part of a user.
@@ -294,6 +300,7 @@ class Session(Askable):
         budget_to_pay = planned.total if isinstance(budget, Within) else budget
         assert budget_to_pay is not None, "an accuracy is bought with a total"
         key = secrets.token_hex(16) if key is None else check_text(key, "key")
+        self._state.warn_of_query(query, self._identity.joins)
         payer = self._account or self._state.one_off.of_budget(planned.plan.epsilon.upper, planned.plan.delta)
         try:
             stored, replayed = execute(
@@ -318,21 +325,22 @@ class Session(Askable):
 
         `using` names the columns that must be equal in both tables; `keeps_all` keeps rows without a match. A private
         table is joined on the user column only. What one user adds is bounded after the join, so a key may match any
-        number of rows. The questions of both sessions are added up together.
+        number of rows. The privacy costs of the questions of both sessions are added up.
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)
         origin = self._origin or JoinOrigin(self, self._location.name or self._name, ())
         join = Join(table=table, keys=keys, keeps_all=keeps_all)
-        return origin.session._joined(origin.name, (*origin.joins, join))
+        return origin.session._joined_session(origin.name, (*origin.joins, join))
 
-    def _joined(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
+    def _joined_session(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
         """Return the session on this table with the tables of `joins` joined to it and `derivation` applied.
 
         A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. The name of the new
-        session states the joins and the derivation, so that its requests differ from requests to the table itself. A
-        second call with equal arguments returns the same session.
-        Raises: `UnsuitableTable` if this is a table that `prepare` wrote.
+        session states the joins and the derivation. A ledger stores it with each question, so that an answer about the
+        table itself is never replayed for a question about the joined rows. A second call with equal arguments returns
+        the same session.
+        Raises: `UnsuitableTable` if this table was written by `Session.prepare`.
         """
         if not joins and not derivation:
             return self
@@ -364,16 +372,18 @@ class Session(Askable):
 
         After FROM, the table is called by the name of its file without endings, or by the path that was opened. A table
         in memory has the name that it was opened with (`name` or `dataset`), or else "source". `called` is one more
-        name of the table, or None. The budget and the contribution bound (`max_groups_contributed`) are stated in the
-        clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or as keyword arguments, `words`. Bounds
-        that are not given are found with a tenth of epsilon. If a delta is needed and not given, it is the result of
-        `default_delta`. Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
+        name of the table, or None. The budget and the largest number of groups in which one user counts
+        (`max_groups_contributed`) are stated in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta =
+        ..)`` or as keyword arguments, `words`. Bounds that are not given are found with a tenth of epsilon. If a delta
+        is needed and not given, it is the result of `default_delta`. Asking again under the same `key` returns the
+        stored answer at no cost; None makes a new key.
 
         Raises: `InvalidParameter`, naming everything that is not supported.
         """
         question = self.ask_sql(text, words, called)
         if question.statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview, in Python with session.explain")
+        self._state.warn_of_text(text)
         return question.ask(key)
 
     def explain(self, text: str, *, called: str | None = None, **words: Unpack[SqlWords]) -> Plan:
@@ -393,7 +403,7 @@ class Session(Askable):
         """
         from setwise.analytics.sql.aggregates import DeclaredBounds
         from setwise.analytics.sql.parser import TableFacts, parse_sql
-        from setwise.analytics.sql_question import SqlQuestion
+        from setwise.analytics.sql_question import SqlQuestion, read_public_tables
 
         check_text(text, "a SELECT")
         for word in words:
@@ -403,20 +413,21 @@ class Session(Askable):
         parameters, spent = split_budget(words)
         if parameters.get("domain") is not None:
             parameters["domain"] = self.read_domain(parameters["domain"])
-        names = {self._name, self._location.name, called}
+        names = {name.lower() for name in (self._name, self._location.name, called) if name}
 
         def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
-            if table not in names and table.rpartition(".")[2] not in names:
+            if table.lower() not in names and table.rpartition(".")[2].lower() not in names:
                 expected = self._location.name or self._name
                 remedy = "" if self._location.name else ", or give the table that name when it is opened"
                 raise InvalidParameter(
                     f"this session is on the table {expected!r}, not {table!r}: write {expected} after FROM{remedy}"
                 )
-            return self._joined(table, joins).schema
+            return self._joined_session(table, joins).schema
 
         declared = self._declared
         facts = TableFacts(
             public=tuple(self._beside.public),
+            private=tuple(self._beside.private),
             declared=DeclaredBounds(columns=declared.bounds, rows_per_user=declared.rows_per_user),
             domains=declared.domains,
             contributions=declared.contributions,
@@ -427,11 +438,17 @@ class Session(Askable):
         budget = self.budget(statement.paid_by(spent, default_delta(terms)))
         statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
         sessions = tuple(self.derived_session(core.source) for core in statement.cores)
-        public = self.public_tables(statement)
+        public = read_public_tables(statement, self._beside.public)
         if statement.shell is not None:
             statement.check_shell([session.schema for session in sessions], public)
         return SqlQuestion(
-            statement=statement, session=self, sessions=sessions, budget=budget, user=self._user, public=public
+            statement=statement,
+            session=self,
+            sessions=sessions,
+            budget=budget,
+            user=self._user,
+            public=public,
+            types=self.types,
         )
 
     def account_status(self) -> AccountStatus | None:
@@ -463,22 +480,7 @@ class Session(Askable):
 
     def derived_session(self, source: "SelectSource") -> "Session":
         """Return the session on `source`, the private rows that a SELECT reads (a table, joins, derived columns)."""
-        return self._joined(source.table, source.joins, source.derivation)
-
-    def public_tables(self, statement: "Statement") -> "dict[str, pyarrow.Table]":
-        """Return the public tables, by name, that `statement` joins to released rows.
-
-        They are read whole before the SQL over released rows runs, so that this SQL opens no file itself.
-        Raises: `InvalidParameter` if the table's engine cannot read a whole table.
-        """
-        names = () if statement.shell is None else statement.shell.public
-        tables = {}
-        for name in names:
-            with open_engine(self._beside.public[name]) as engine:
-                if not hasattr(engine, "read_table"):
-                    raise InvalidParameter(f"{name!r} is joined to the private table itself, not to released rows")
-                tables[name] = engine.read_table(MOST_PUBLIC_ROWS)
-        return tables
+        return self._joined_session(source.table, source.joins, source.derivation)
 
     def prepare(
         self,
@@ -489,7 +491,7 @@ class Session(Askable):
         where: str | None = None,
         null_item: Cell | None = None,
     ) -> None:
-        """Store each user's items in a random order, so that later questions with any contribution bound are fast.
+        """Store each user's items in a random order, so that later questions with any bound on a user's items are fast.
 
         `destination` is a directory for files, or the name of a table for other engines; `setwise.open` opens it like
         any other source until the original table changes. Nothing is released, so nothing is charged, and the stored
@@ -498,13 +500,13 @@ class Session(Askable):
         `null_item` is the label for rows without an item; if it is None, these rows are left out.
         """
         schema = self._engine.describe()
-        kept = None if where is None else parse_filter(where, schema)
+        row_filter = None if where is None else parse_filter(where, schema)
         self._engine.prepare(
             user=self._user,
             item=item,
             destination=destination,
             value=value,
-            where=kept,
+            where=row_filter,
             null_item=fitted_null_item(null_item, [schema.column(item)]),
         )
 
@@ -574,10 +576,11 @@ class Session(Askable):
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
         """Return the lower of two certified epsilons of `uses` at `delta`: an odometer's, and the sum of the budgets.
 
-        An odometer is a bound that may be read at any time, and the budgets are those of the questions asked so far.
-        Which epsilon is lower depends on the answers, and each may fail with some probability, so each gets half of
-        `delta`. If the delta of the first question exceeds a tenth of `delta`, the sum gets all of `delta` and there is
-        no odometer; this does not depend on answers, because it is decided before the first answer.
+        `uses` are guarantees with counts. An odometer is a bound that may be read at any time, and the budgets are
+        those of the questions asked so far. Which epsilon is lower depends on the answers, and each may fail with some
+        probability, so each gets half of `delta`. If the delta of the first question exceeds a tenth of `delta`, the
+        sum gets all of `delta` and there is no odometer; this does not depend on answers, because it is decided before
+        the first answer.
         """
         first = self._state.one_off.totals[0][1]
         if 10 * first > delta:
@@ -588,7 +591,8 @@ class Session(Askable):
     def _added_up(self, claimed: Interaction, delta: float) -> CertifiedBound:
         """Return the sum of the questions' epsilons as a certified bound; infinity if their deltas exceed `delta`.
 
-        `claimed` is the interaction (see `guarantee`) that the bound states; the sum holds for every interaction.
+        `claimed` is the interaction (what the analyst chose after seeing answers) that the bound states; the sum holds
+        for every interaction.
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
         epsilon, failed = (sum(map(Fraction, part)) for part in zip(*self._state.one_off.totals, strict=True))

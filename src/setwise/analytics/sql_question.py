@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, Protocol
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import AskedBudget, Budget, Draws
+from setwise.analytics.engines.connect import Source, open_engine
 from setwise.analytics.execute import Reader, StatementPart
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
 from setwise.analytics.planning.pricing import JointPlan, plan_together
 from setwise.analytics.query import Query
-from setwise.analytics.schema import Schema
+from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, SelectSource
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.analytics.sql.statement import Statement
+from setwise.errors import InvalidParameter
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.planning.request import Total
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+MOST_PUBLIC_ROWS = 1_000_000
+"""The most rows of a public table that is joined to released rows, because the table is held in memory."""
 
 
 class QuerySession(Protocol):
@@ -84,7 +90,7 @@ class SqlQuestion:
     `session` is the session on the table of the statement, and `user` its user column. `sessions` has one session for
     each SELECT that aggregates private rows, on the rows that it reads. If a condition of a SELECT needs a value that
     another SELECT releases first, planning assumes 0 for that value. `public` are the public tables, by name, that are
-    joined to released (noisy) rows.
+    joined to released (noisy) rows. `types` are the types as which columns of text are read, by column.
     """
 
     statement: Statement
@@ -93,6 +99,7 @@ class SqlQuestion:
     budget: AskedBudget
     user: str
     public: "Mapping[str, pa.Table]" = field(default_factory=dict)
+    types: Mapping[str, Kind] = field(default_factory=dict)
 
     def plan(self) -> Plan:
         """Return how the SQL statement would be answered and what it would cost; nothing is charged."""
@@ -144,3 +151,18 @@ class SqlQuestion:
             return self.session.derived_session(source).reader
 
         return reader
+
+
+def read_public_tables(statement: Statement, sources: Mapping[str, Source]) -> "dict[str, pa.Table]":
+    """Return the public tables, by name, that `statement` joins to released rows; `sources` says where they are.
+
+    They are read whole before the SQL over released (noisy) rows runs, so that this SQL opens no file itself.
+    Raises: `InvalidParameter` if the table's engine cannot read a whole table.
+    """
+    tables = {}
+    for name in () if statement.shell is None else statement.shell.public:
+        with open_engine(sources[name]) as engine:
+            if not hasattr(engine, "read_table"):
+                raise InvalidParameter(f"{name!r} is joined to the private table itself, not to released rows")
+            tables[name] = engine.read_table(MOST_PUBLIC_ROWS)
+    return tables

@@ -18,13 +18,14 @@ _STARTS = {TimeUnit.DAY: Start.DAY, TimeUnit.WEEK: Start.WEEK, TimeUnit.MONTH: S
 def unit_column(user: str, unit: str) -> str:
     """Return the name of the derived column whose values tell units of privacy apart, such as "who and at by day".
 
-    `user` is the user column, and `unit` the unit of privacy, such as "user,at by day".
+    A unit of privacy is what the promise protects: a user, or a part of a user. `user` is the user column, and `unit`
+    the unit of privacy, such as "user,at by day".
     """
     return f"{user} and{unit.removeprefix(USER).replace(',', ' ')}"
 
 
 def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
-    """Return the derivation steps that add, to a table, the column that identifies units of privacy.
+    """Return the steps (operations on the rows of each user) that add the column that identifies units of privacy.
 
     `unit` is the unit of privacy, such as "user,day", `user` is the user column, and `schema` describes the table.
     Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if the kind of the column in `unit` cannot
@@ -65,8 +66,9 @@ def is_same_unit(first: str, second: str, schema: Schema) -> bool:
 def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
     """Raise `InvalidParameter` if an account that protects one unit of privacy is to pay for questions about another.
 
-    `protects` is the unit of the account, and `unit` the unit of the questions, in a table with this `schema`. The
-    epsilons of two units do not add up, so that the account's promise would hold for neither.
+    A unit of privacy is a user, or a part of a user such as one day. `protects` is the unit of the account, and `unit`
+    the unit of the questions, in a table with this `schema`. The epsilons of two units do not add up, so that the
+    account's promise would hold for neither.
     """
     if not is_same_unit(protects, unit, schema):
         raise InvalidParameter(

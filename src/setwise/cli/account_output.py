@@ -42,7 +42,7 @@ def _loss_so_far(status: "AccountStatus") -> str:
 
 
 def print_status(status: "AccountStatus", *, as_json: bool) -> None:
-    """Print the balance of the account with this `status`, as a table or, with `as_json`, as JSON."""
+    """Print what the account with this `status` promises, has spent and has left, as a table or as JSON (`as_json`)."""
     if as_json:
         print_json(status.to_dict())
         return
@@ -98,7 +98,7 @@ def _bar(share: float, width: int = _BAR) -> str:
 
 
 def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
-    """Print the balances of accounts, given by their `statuses`, one line each."""
+    """Print what each of some accounts has left of its budget, one line each; `statuses` are their statuses."""
     columns = ("account", "dataset", "promise", "left", "so far", "charges")
     rows = (
         (
@@ -127,12 +127,12 @@ def print_entries(name: str, entries: Sequence["Entry"]) -> None:
     for entry in entries:
         contents = entry.contents
         uses = ", ".join(map(format_use, entry.uses))
-        shown = f"returned {uses}" if contents.kind == "settle" and uses else uses
+        uses_text = f"returned {uses}" if contents.kind == "settle" and uses else uses
         action = f"charge: {charge_in_words(contents.text)}" if contents.kind == "charge" else contents.kind
         if contents.kind == "slice":
             action = "slice of the cap"
         at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
-        rows.append((str(entry.position), at, action, contents.key, shown, entry.hash[:12]))
+        rows.append((str(entry.position), at, action, contents.key, uses_text, entry.hash[:12]))
     print_lines(f"History of {name}", ("entry", "at (UTC)", "what", "key", "uses", "hash"), rows, numbers=("entry",))
 
 

@@ -6,6 +6,7 @@ the parameters of their queries. `setwise sql` takes one SELECT, from the comman
 
 import _thread
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ import typer
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
 from setwise.cli.options import CommonOptions
+from setwise.cli.preview import show_preview
+from setwise.cli.sql_refusals import no_user, refused_by_type, schema_of, table_path
 from setwise.errors import InvalidParameter, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
@@ -53,15 +56,16 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
     common.check_payer()
     if words.get("domain") is not None:
         words["domain"] = read_domain(words["domain"], location_of(common.table, common.engine, common.table_name))
-    query = SHAPES[kind](**words)
-    with open_account(common) as account, open_session(common, account) as session:
-        _note_unread_cells(common, f"{common.user} {' '.join(map(str, words.values()))}")
+    with open_account(common) as account, open_session(common, account) as opened:
+        words, spent = opened.with_defaults(kind, words, _budget_words(common))
+        query, budget = SHAPES[kind](**words), opened.budget(spent)
+        session = opened.for_question(query, budget)
+        _note_types(opened, session.types)
+        _note_unread_cells(common, " ".join(map(str, words.values())), session.types)
         if common.preview:
-            _preview(session, query, session.budget(_budget_words(common)), common)
+            _preview(session, query, budget, common)
             return
-        answer = interruptible(
-            lambda: session.ask(query, session.budget(_budget_words(common)), key=common.key), session.cancel
-        )
+        answer = interruptible(lambda: session.ask(query, budget, key=common.key), opened.cancel)
         status = None if account is None else account.status()
     if common.plot is not None:
         answer.plot(common.plot)
@@ -78,9 +82,15 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     tables = _parse_named_tables(arguments.pop("tables") or (), "--table", arguments["engine"])
     public = _parse_named_tables(arguments.pop("public") or (), "--public", arguments["engine"])
     words: SqlWords = {"contributions": arguments.pop("contributions"), "domain": arguments.pop("domain")}
-    catalog, user = _cataloged(arguments.pop("catalog"), text, arguments.pop("user"))
-    facts = TableFacts(public=(*public, *(() if catalog is None else catalog.public)))
-    statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
+    catalog, user = _read_catalog(arguments.pop("catalog"), text, arguments.pop("user"))
+    facts = TableFacts(public=(*public, *(() if catalog is None else catalog.public)), private=tuple(tables))
+    if user is None and "privacy_unit_column" not in text.lower():
+        is_paid = any(arguments[name] is not None for name in ("epsilon", "within", "account"))
+        raise no_user(text, tables, arguments["engine"], is_paid=is_paid or "epsilon" in text.lower())
+    try:
+        statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
+    except InvalidParameter as refused:
+        raise refused_by_type(refused, text, user, facts, schema_of(text, tables, arguments["engine"])) from None
     joins = [join for core in statement.cores for join in core.source.joins]
     private = {join.table: tables[join.table] for join in joins if join.table in tables}
     sources = {**({} if catalog is None else catalog.public), **public, **private}
@@ -88,7 +98,7 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     if catalog is not None and statement.table in catalog.tables and statement.table not in tables:
         source = statement.table
     else:
-        source, catalog = _source(statement.table, tables, arguments["engine"]), None
+        source, catalog = table_path(statement.table, tables, arguments["engine"]), None
     common = CommonOptions(table=source, user=statement.user, preview=explain, **arguments)
     if common.plot is not None and not common.preview:
         check_picture(common.plot)
@@ -98,10 +108,12 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     with open_account(common) as account, open_session(common, account, **other_tables) as session:
         question = session.ask_sql(text, {**words, **_budget_words(common)}, statement.table)
         entry = None if catalog is None else catalog.table(source)
-        _note_unread_cells(common, f"{statement.user} {text}", joined, entry)
+        _note_types(session, question.types)
+        _note_unread_cells(common, text, question.types, joined, entry, dict.fromkeys(private, statement.user))
         if common.preview or question.statement.explain:
             plan = question.plan()
-            output.show_preview(plan, question.shortage(plan), as_json=common.as_json)
+            queries = [core.query for core in question.statement.cores]
+            show_preview(plan, queries, question.shortage(plan), as_json=common.as_json, details=common.details)
             return
         answer = interruptible(lambda: question.ask(common.key), session.cancel)
         status = None if account is None else account.status()
@@ -110,8 +122,8 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     _show(answer, status, common)
 
 
-def _cataloged(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
-    """Return the catalog at `path`, and the user column (the column that tells users apart) for a statement.
+def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
+    """Return the catalog (a file of tables) at `path`, and the user column, which tells users apart, for a statement.
 
     The user column is `user` if it is given. Otherwise it is the one that the catalog declares for the first table that
     both the SQL statement `text` and the catalog name, or None if there is no such table. Returns (None, `user`) if
@@ -127,30 +139,49 @@ def _cataloged(path: str | None, text: str, user: str | None) -> "tuple[Catalog 
     return catalog, named[0] if user is None and named else user
 
 
+def _note_types(session: "Session", types: "Mapping[str, Kind]") -> None:
+    """Print to standard error which columns of a CSV file the question reads as other types than `session` declares.
+
+    `types` are the types that the question needs, by column name.
+    """
+    read = [f"{name} as {kind}" for name, kind in types.items() if name not in session.types]
+    if read:
+        print(f"note: the question reads {', '.join(read)}; --type COL=KIND reads otherwise", file=sys.stderr)
+
+
 def _note_unread_cells(
-    common: CommonOptions, question: str, joined: Mapping[str, str] | None = None, entry: "CatalogTable | None" = None
+    common: CommonOptions,
+    question: str,
+    types: "Mapping[str, Kind]",
+    joined: Mapping[str, str] | None = None,
+    entry: "CatalogTable | None" = None,
+    users: Mapping[str, str] | None = None,
 ) -> None:
     """Print to standard error how many cells of the question's columns cannot be parsed, and which options would help.
 
-    Only columns whose names occur in the text `question` are checked. `common` has the CSV options of the first table,
-    and `entry` is the catalog's entry for that table, or None. `joined` maps the names of the tables that the question
-    joins to their paths. Nothing is printed with --no-scan, or if the engine is not DuckDB.
+    Only the user column and columns whose names occur in the text `question` are checked, as the `types` as which the
+    question reads them. `common` has the CSV options of the first table, and `entry` is the catalog's entry for that
+    table, or None. `joined` maps the names of the tables that the question joins to their paths, and `users` those of
+    private tables to their user columns. Nothing is printed with --no-scan, or if the engine is not DuckDB.
     """
     from setwise.analytics.engines.files import CsvOptions
-    from setwise.cli.scan_before_charge import TableToScan, joined_tables, note_unread_cells
+    from setwise.analytics.tables.scan_notes import TableToScan
+    from setwise.cli.holder_notes import joined_tables, note_unread_cells
 
     words = csv_words({name: getattr(common, name) for name in CSV_OPTIONS})
-    source, types, engine = common.table, column_kinds(common.types or ()), common.engine
+    source, engine = common.table, common.engine
     if entry is not None:
         source = entry.source
         words |= {name: value for name, value in entry.options.items() if name in CSV_OPTIONS}
-        types, engine = {**entry.options.get("types", {}), **types}, entry.options.get("engine", engine)
+        engine = entry.options.get("engine", engine)
     if not common.scan or engine != "duckdb":
         return
     if words["columns"] is not None:
         words["columns"] = tuple(words["columns"])
-    first = TableToScan(source=source, csv=CsvOptions(**words), types=types, table_name=common.table_name)
-    note_unread_cells([first, *joined_tables(joined or {}, types)], question, free=common.preview)
+    first = TableToScan(
+        source=source, csv=CsvOptions(**words), types=types, table_name=common.table_name, user=common.user
+    )
+    note_unread_cells([first, *joined_tables(joined or {}, types, users or {})], question, free=common.preview)
 
 
 def _budget_words(common: CommonOptions) -> "BudgetWords":
@@ -165,7 +196,8 @@ def _budget_words(common: CommonOptions) -> "BudgetWords":
 
 def _preview(session: "Session", query: "Query", budget: "AskedBudget", common: CommonOptions) -> None:
     plan = session.preview(query, budget)
-    output.show_preview(plan, session.shortage(query, budget, plan), session.warning(plan), as_json=common.as_json)
+    shortage, warning = session.shortage(query, budget, plan), session.warning(plan)
+    show_preview(plan, [query], shortage, warning, as_json=common.as_json, details=common.details)
 
 
 def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", common: CommonOptions) -> None:
@@ -201,12 +233,14 @@ def open_session(common: CommonOptions, account: "Account | None", **other_table
     """Context manager that opens the command's table and yields a `Session`, through which questions are asked.
 
     `common` are the options that all questions share; they say where the table is and how to read it. While the engine
-    reads the table, a terminal shows a progress line. Questions are charged to `account`; if it is None, each question
+    reads the table, a terminal shows a progress line. A refusal that is about the file ends with a command that reads
+    it. Questions are charged to `account`; if it is None, each question
     has to state its own budget. `other_tables` are further keyword arguments of `setwise.open`, such as the tables that
     may be joined.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.opening import open as open_table
+    from setwise.cli.holder_notes import add_reading_advice
 
     opened: list[Session] = []
 
@@ -218,20 +252,24 @@ def open_session(common: CommonOptions, account: "Account | None", **other_table
         rows = total() if opened else None
         return "" if rows is None else f", about {int(share * rows):,} of {rows:,} rows"
 
+    csv = CsvOptions(**csv_words({name: getattr(common, name) for name in CSV_OPTIONS}))
+    types = column_kinds(common.types or ())
     with (
+        add_reading_advice(common.table, csv, types, common.user),
         output.progress("reading", rows_read) as report,
         open_table(
             common.table,
             user=common.user,
             engine=common.engine,
             table=common.table_name,
-            types=column_kinds(common.types or ()),
+            types=types,
             unit=common.unit,
-            csv=CsvOptions(**csv_words({name: getattr(common, name) for name in CSV_OPTIONS})),
+            csv=csv,
             account=account,
             dataset=common.dataset,
             memory=common.memory,
             progress=report,
+            scan=False,
             **other_tables,
         ) as session,
     ):
@@ -441,24 +479,6 @@ def _parse_named_tables(values: Sequence[str], option: str, engine: str) -> dict
             raise InvalidParameter(f"{option} names {name!r} twice: give it once")
         tables[name] = path
     return tables
-
-
-def _source(name: str, tables: dict[str, str], engine: str) -> str:
-    """Return the path of the table that the statement calls `name` after FROM.
-
-    `tables` maps the names given with --table to paths. They are compared with `name` regardless of upper and lower
-    case, and also without what stands before the last dot, because BI tools and warehouses write the schema or the
-    project there. If no name matches, or a file is called `name`, then `name` itself is returned as the path.
-    Raises: `InvalidParameter` if no name matches, `name` is a plain identifier, the engine is DuckDB, and no file is
-    called `name`.
-    """
-    for known in (name, *([] if Path(name).exists() else [name.rpartition(".")[2]])):
-        matching = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]
-        if known in tables or len(matching) == 1:
-            return tables.get(known, matching[0])
-    if engine == "duckdb" and name.isidentifier() and not Path(name).exists():
-        raise InvalidParameter(f"no table is called {name!r}: give --table {name}=PATH, or a `path` after FROM")
-    return name
 
 
 sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -87,8 +87,10 @@ def calibrate(
     calibrated = calibration.FIND[free](plan, epsilon=epsilon, delta=delta, interaction=interaction)
     answer = calibrated.answer
     if as_json:
-        written = [format_use(use) for use in calibrated.uses]
-        output.print_json({"free": free, "value": calibrated.value, "uses": written, **answer.to_dict(epsilon=epsilon)})
+        use_texts = [format_use(use) for use in calibrated.uses]
+        output.print_json(
+            {"free": free, "value": calibrated.value, "uses": use_texts, **answer.to_dict(epsilon=epsilon)}
+        )
     else:
         title = {"noise": "Smallest noise", "epsilon": "Largest per-use epsilon", "count": "Largest count"}[free]
         rows = output.answer_rows(calibrated.uses, answer, ("epsilon", epsilon), "delta")

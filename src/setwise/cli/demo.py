@@ -65,7 +65,7 @@ def demo(
             f"{_EPSILON:g} at delta = {_DELTA:g}, and protects whole users. The truth is shown beside the answers in "
             "magenta: that is possible only because this data is made up.\n"
         )
-        with open_table(path, user="user_id", name="events") as session:
+        with open_table(path, user="user_id", name="events", scan=False) as session:
             _ask_sql(console, "1. Users and minutes by country", _BY_COUNTRY, session, truth.countries)
             console.print("[bold]2. The ten titles that the most users watched[/bold]")
             answer = session.top_k(item="title", k=10, epsilon=_EPSILON, delta=_DELTA)
@@ -103,7 +103,7 @@ def _ask_sql(console: "Console", title: str, sql: str, session: "Session", truth
     console.print(f"[bold]{title}[/bold]\n   {sql}", soft_wrap=True)
     result = session.sql(sql, epsilon=_EPSILON, delta=_DELTA)
     console.print(sql_table(result, console.width, truth))
-    console.print(f"   {result.answer.summary}\n" if result.answer.left_out else "")
+    console.print(f"   {result.summary}\n" if result.answer.left_out else "")
 
 
 def _place(keep: Path | None) -> Path | None:

@@ -171,6 +171,6 @@ def _sections(
     ungrouped = [name for name in options if name not in grouped]
     groups.append(("Other options" if titles else "Options", ungrouped))
     for title, names in groups:
-        shown = [records[name] for name in names if records[name] is not None]
-        if shown:
-            yield title, shown
+        entries = [records[name] for name in names if records[name] is not None]
+        if entries:
+            yield title, entries

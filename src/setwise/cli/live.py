@@ -215,7 +215,7 @@ _READING = ("engine", "table_name", "types", *CSV_OPTIONS, "memory", "dataset", 
 """The options of questions that `live open` takes as well."""
 
 
-def _required(name: str, metavar: str, text: str, kind: type = str) -> inspect.Parameter:
+def _required_option(name: str, metavar: str, text: str, kind: type = str) -> inspect.Parameter:
     return options.option(name, kind, typer.Option(metavar=metavar, help=text), options.NEEDED)
 
 
@@ -228,12 +228,16 @@ open_series.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         options.option("name", str, typer.Argument(metavar="NAME", help="The name of the series."), options.NEEDED),
         options.SHARED["table"],
         options.SHARED["user"],
-        _required("item", "COL", "The column whose values are the items, or bins of one."),
-        _required("at", "COL", "The column of the time of an event: a date or a timestamp; instants count in UTC."),
-        _required("every", "day|week|month", "How long a period is."),
-        _required("start", "DATE", "The first day of the first period; earlier rows do not count."),
-        _required("periods", "N", "How many periods the series has.", int),
-        _required("contributions", "N", "How many items one user counts towards: the first in order of time.", int),
+        _required_option("item", "COL", "The column whose values are the items, or bins of one."),
+        _required_option(
+            "at", "COL", "The column of the time of an event: a date or a timestamp; instants count in UTC."
+        ),
+        _required_option("every", "day|week|month", "How long a period is."),
+        _required_option("start", "DATE", "The first day of the first period; earlier rows do not count."),
+        _required_option("periods", "N", "How many periods the series has.", int),
+        _required_option(
+            "contributions", "N", "How many items one user counts towards: the first in order of time.", int
+        ),
         _optional("epsilon", "EPSILON", "The epsilon of the whole series, from its first to its last period.", float),
         _optional("delta", "DELTA", "Its delta; with --counts, that of the threshold of private items.", float),
         _optional("account", "NAME", "The account that pays, instead of one that is opened for the series."),

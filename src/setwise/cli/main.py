@@ -5,7 +5,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -13,6 +15,7 @@ from typer.core import TyperGroup
 
 from setwise import __version__
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
+from setwise.cli.holder_notes import command_words
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
@@ -79,11 +82,17 @@ class _Once(GroupedHelp):
         """Parse the command line `args`, and return the words that no option or argument took.
 
         `ctx` is the command-line library's context, in which it stores the values. Raises `InvalidParameter` for an
-        option that is given twice.
+        option that is given twice, and for a file after --csv or --json.
         """
         # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
         args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]
-        _, _, parsed = self.make_parser(ctx).parse_args(args=list(args))
+        command_words.set((*ctx.command_path.split()[1:], *args))
+        _, unknown, parsed = self.make_parser(ctx).parse_args(args=list(args))
+        for flag, word in pairwise(args):
+            if flag in ("--csv", "--json") and word in unknown:
+                raise InvalidParameter(
+                    f"{flag} takes no file, because it prints to standard output: write {flag} > {quote(word)}"
+                )
         for option in parsed:
             if getattr(option, "is_flag", True) or getattr(option, "multiple", True):
                 continue
@@ -240,8 +249,11 @@ def _with_option_names(message: str) -> str:
     >>> _with_option_names("give low and high, or auto for bounds")
     'give --low and --high, or --bounds auto'
     """
-    message = message.replace("auto for bounds", "--bounds auto").replace("give low and high", "give --low and --high")
-    return _PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", message)
+    sentence, write, statement = message.partition("; write: ")  # a statement to paste stays as it is
+    sentence = sentence.replace("auto for bounds", "--bounds auto").replace(
+        "give low and high", "give --low and --high"
+    )
+    return _PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", sentence) + write + statement
 
 
 def _drop_output() -> None:

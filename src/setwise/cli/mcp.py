@@ -65,7 +65,7 @@ def _catalog(arguments: dict[str, Any], stack: ExitStack) -> "Catalog":
         return ServiceTables(stack.enter_context(connect(service, token=token)), arguments["account"])
     catalog = arguments.pop("catalog")
     if catalog is not None:
-        return _cataloged(catalog, tables, arguments, answer_step, stack)
+        return _open_catalog(catalog, tables, arguments, answer_step, stack)
     if not tables:
         raise InvalidParameter("name the tables to serve, or a service: setwise mcp TABLE --user COL --account NAME")
     if arguments["account"] is None or arguments["user"] is None:
@@ -88,7 +88,7 @@ def _catalog(arguments: dict[str, Any], stack: ExitStack) -> "Catalog":
     return LocalTables(sessions, account, answer_step=answer_step, ledger=ledger)
 
 
-def _cataloged(
+def _open_catalog(
     path: str, tables: list[str], arguments: dict[str, Any], answer_step: float, stack: ExitStack
 ) -> "Catalog":
     """Open tables of the catalog file `path` for an agent, and return the object through which the agent asks them.

@@ -33,8 +33,8 @@ OPTIONS: dict[str, Any] = {
     "contributions": typer.Option(
         metavar="N|auto",
         parser=_number_or_auto,
-        help="How many items one user counts towards (a random choice); any number if left out, as a top k or public "
-        "items allow. auto finds it within a tenth of epsilon.",
+        help="How many items one user counts towards (a random choice). auto, the default for private items, finds it "
+        "within a tenth of epsilon; a top k and public items take any number.",
     ),
     "per_item": typer.Option(help="How much one user may add to one item: rows, or units of --value; 1 if left out."),
     "per_user": typer.Option(help="Take rows, at most this many of one user; left out, every user counts once."),
@@ -43,8 +43,8 @@ OPTIONS: dict[str, Any] = {
     "low": typer.Option(
         help="The least that one user's own sum or mean counts as; it may be negative. That of a sum is 0 if left out."
     ),
-    "high": typer.Option(help="The most that it counts as. Means and quantiles need both, or --bounds auto."),
-    "bounds": typer.Option(metavar="auto", help="Find --low and --high within a tenth of epsilon."),
+    "high": typer.Option(help="The most that it counts as. Means and quantiles take both, or neither."),
+    "bounds": typer.Option(metavar="auto", help="Find --low and --high within a tenth of epsilon; the default."),
     "step": typer.Option(help="What values are rounded to: 1 for sums of integers, else a thousandth of high - low."),
     "at": typer.Option(
         help="The share of users below the value to find, such as 0.9; several times for several values."
@@ -188,7 +188,7 @@ class CommonOptions:
         bool,
         typer.Option(
             "--scan/--no-scan",
-            help="Count the cells of a CSV file that the question will not read, and say so on standard error.",
+            help="Count the rows and cells of a file that the question will not read, and say so on standard error.",
         ),
     ] = True
     memory: Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")] = None
@@ -249,7 +249,7 @@ class CommonOptions:
                 if getattr(self, name) is not None:
                     raise InvalidParameter(f"--{name} is for questions that draw on an account: give --account too")
             if self.epsilon is None and self.within is None:
-                raise InvalidParameter("say what may be spent: give --epsilon and --delta, or --account")
+                raise InvalidParameter("say what may be spent: add --epsilon 1, or --account NAME of a ledger")
 
 
 SHARED = {

@@ -1,6 +1,7 @@
 """Output of commands: one JSON object for programs, or tables for people, and progress lines on a terminal."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from setwise.analytics.answer import PrivateAnswer
-    from setwise.analytics.planning.plan import Plan
     from setwise.analytics.sql.result import RowCell, SqlAnswer
     from setwise.ledger.status import AccountStatus
     from setwise.mechanisms.release import Item
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 """The option --json."""
 
+_ASSIGNMENT = re.compile(r"\b(contributions|epsilon) = (\S+)")
+"""A parameter and its value in a hint, as Python and SQL write them; the command line has an option instead."""
 _COVERS = {
     "batch": "every mechanism chosen up front",
     "ordered": "parameters in this order, each mechanism chosen after the answers before it",
@@ -187,8 +189,8 @@ def show_answer(
             for stated in answer.bounds
         )
         console.print(f"bounds   {bounds}", markup=False, highlight=False, style="dim")
-    notes, advice = ("", "") if isinstance(answer, PrivateAnswer) else (" ".join(answer.notes), answer.advice)
-    console.print(_notes(private, status, notes, advice, allowed=allowed, details=details))
+    advice = "" if isinstance(answer, PrivateAnswer) else answer.advice
+    console.print(_notes(private, status, answer.summary, advice, allowed=allowed, details=details))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,8 +241,8 @@ def _tables_within(width: int, blocks: "Sequence[_Block]") -> "Group":
         table = Table(box=None, pad_edge=False)
         for block in shown:
             justify: Literal["right", "left"] = "right" if block.right else "left"
-            whole = block.right and not any(" " in cells[0] for cells in block.rows)
-            table.add_column(block.headings[0], justify=justify, overflow="fold", no_wrap=whole, style=block.style)
+            no_wrap = block.right and not any(" " in cells[0] for cells in block.rows)
+            table.add_column(block.headings[0], justify=justify, overflow="fold", no_wrap=no_wrap, style=block.style)
             for heading in block.headings[1:]:  # narrow terminals break intervals before "to", not within a number
                 table.add_column(heading, justify="right", style="dim")
         for cells in zip(*(block.rows for block in shown), strict=True):
@@ -281,7 +283,7 @@ def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
     `barred` is True if the column has intervals; the text of the interval is "" if this cell has none. `is_label` is
     True if the cell is a label, which is printed unchanged even if it is a number, and as null if it has no value.
     """
-    from setwise.analytics.answer import number
+    from setwise.analytics.answer import UNRELIABLE_MARK, number
 
     value = cell["value"] if isinstance(cell, dict) else cell
     ends = cell.get("interval") if isinstance(cell, dict) else None
@@ -289,7 +291,7 @@ def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
     missing = "null" if is_label else ""
     shown = (missing if value is None else str(value)) if plain else number(value)  # type: ignore[arg-type]
     if isinstance(cell, dict) and cell.get("unreliable"):
-        shown += " (unreliable)"
+        shown += UNRELIABLE_MARK
     if not barred:
         return [shown]
     return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
@@ -304,7 +306,7 @@ def _with_intervals(answer: "PrivateAnswer") -> list[bool]:
     return [any(each.estimates[place].interval is not None for each in answer.items) for place in places] or [True]
 
 
-def _estimated(value: float | None, ends: Sequence[float] | None, *, barred: bool) -> list[str]:
+def _estimate_cells(value: float | None, ends: Sequence[float] | None, *, barred: bool) -> list[str]:
     """Return the texts that show one statistic in a table: its value and, if `barred`, also its confidence interval.
 
     `ends` are the two ends of the interval, or None. `barred` is True if the column has intervals; the text of the
@@ -312,14 +314,14 @@ def _estimated(value: float | None, ends: Sequence[float] | None, *, barred: boo
     """
     from setwise.analytics.answer import number
 
-    shown = "" if value is None else number(value)
-    return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"] if barred else [shown]
+    value_text = "" if value is None else number(value)
+    return [value_text, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"] if barred else [value_text]
 
 
 def _notes(
     answer: "PrivateAnswer",
     status: "AccountStatus | None",
-    more: str = "",
+    summary: str,
     advice: str = "",
     *,
     allowed: float | None,
@@ -327,20 +329,21 @@ def _notes(
 ) -> "Table":
     """Return the notes below an answer as a table of (label, sentence): what is counted, the guarantee and the cost.
 
-    `status` is the status of the account that paid, or None. `more` are sentences about values that SQL computed from
-    released numbers, and `advice` says how ratios can mislead and what to ask instead. `allowed` is the largest epsilon
+    `status` is the status of the account that paid, or None. `summary` are sentences about the numbers that are
+    shown, and `advice` says how ratios can mislead and what to ask instead. `allowed` is the largest epsilon
     that the caller allowed, or None. `details` adds the formal promise, the mechanism and the uses that were spent.
     """
     from rich.table import Table
     from rich.text import Text
 
     lines = [
-        ("numbers", " ".join(filter(None, (answer.summary, more)))),
+        ("numbers", summary),
         ("promise", answer.promise),
         ("cost", _cost_in_words(answer, status, allowed)),
     ]
     if answer.hint:
-        lines.insert(1, ("hint", f"{answer.reason}: {answer.hint}"))
+        hint = _ASSIGNMENT.sub(r"--\1 \2", answer.hint)
+        lines.insert(1, ("hint", f"{answer.reason}: {hint}"))
     if advice:
         lines.insert(1, ("hint", advice))
     if details:
@@ -374,14 +377,17 @@ def _cost_in_words(answer: "PrivateAnswer", status: "AccountStatus | None", allo
     if answer.replayed:
         cost = "Nothing: this is the answer that was stored under this key"
     else:
-        epsilon, delta = answer.alone or (answer.epsilon.upper, answer.delta)
+        epsilon, delta = answer.cost
         of_allowed = f" of the {allowed:g} allowed" if allowed is not None and epsilon < 0.99 * allowed else ""
         cost = f"Epsilon {rounded_up(epsilon, 3)}{of_allowed}" + (f" at delta {rounded_up(delta, 3)}" if delta else "")
     return f"{cost}." if status is None else f"{cost}; {remaining_in_words(status)}."
 
 
 def remaining_in_words(status: "AccountStatus") -> str:
-    """Return the remaining budget of the account of `status` as text: its remaining epsilon, or registered uses."""
+    """Return the remaining budget of the account of `status` as text: its remaining epsilon, or remaining uses.
+
+    An account pays either from an epsilon or with mechanism uses that were registered when it was opened.
+    """
     if status.kind == "setwise":
         return f"left in {status.name}: {left_in_words(status)}"
     return f"epsilon {epsilon_left_in_words(status)} left in {status.name}"
@@ -441,7 +447,7 @@ def _statistics_table(answer: "PrivateAnswer", width: int) -> "Group":
 
     Each statistic has its value, and its interval if it has one.
     """
-    from setwise.analytics.answer import in_words
+    from setwise.analytics.answer import UNRELIABLE_MARK, in_words
 
     places = [[str(place)] for place in range(1, len(answer.items) + 1)]
     labels = [[in_words(item.label)] for item in answer.items]
@@ -454,17 +460,18 @@ def _statistics_table(answer: "PrivateAnswer", width: int) -> "Group":
         rows = []
         for item in answer.items:
             estimate = item.estimates[column]
-            value, *ends = _estimated(estimate.value, estimate.interval, barred=barred)
-            rows.append([f"{value} (unreliable)" if estimate.unreliable else value, *ends])
+            value, *ends = _estimate_cells(estimate.value, estimate.interval, barred=barred)
+            rows.append([value + UNRELIABLE_MARK * estimate.unreliable, *ends])
         blocks.append(_Block(headings=(name, interval) if barred else (name,), rows=rows))
     return _tables_within(width, blocks)
 
 
 def _cells(place: int, each: "Item", truth: "dict[object, int] | None") -> list[str]:
-    from setwise.analytics.answer import in_words
+    from setwise.analytics.answer import UNRELIABLE_MARK, in_words
 
     low, high = each.interval or (0, 0)
-    counted = ["", ""] if each.count is None else [f"{each.count:,}", f"{low:,} to {high:,}"]
+    mark = UNRELIABLE_MARK * each.unreliable
+    counted = ["", ""] if each.count is None else [f"{each.count:,}{mark}", f"{low:,} to {high:,}"]
     return [str(place), in_words(each.label), *counted, "" if truth is None else f"{truth.get(each.label, 0):,}"]
 
 
@@ -478,41 +485,3 @@ def _count_bar(each: "Item", reach: float, width: int) -> "Text":
     high = 0 if each.interval is None else each.interval[1]
     likely, possible = (max(0, round(width * value / reach)) for value in (float(each.count or 0), high))
     return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))
-
-
-def show_preview(plan: "Plan", shortage: str | None, warning: str | None = None, *, as_json: bool) -> None:
-    """Print a plan: its mechanism, the most that it can cost, its expected error, and why an account cannot pay it.
-
-    The plan is printed as a table or, with `as_json`, as JSON. `shortage` says what the account lacks, and is None if
-    it can pay or if no account pays. A dataset's cap (the budget of all its accounts together) can be paid from a
-    Gaussian wallet or from a sum of epsilons. `warning` says which of the two ways the charge would end for all
-    accounts; it is None if the charge ends neither.
-    """
-    if as_json:
-        print_json({**plan.to_dict(), "shortage": shortage, "warning": warning})
-        return
-    rows = [
-        ("mechanism", plan.mechanism),
-        ("why", plan.why),
-        ("at most", "  ".join(format_use(use) for use in plan.uses)),
-        ("epsilon", f"{rounded_up(plan.epsilon.upper)} at delta {rounded_up(plan.delta)} ({plan.interaction})"),
-    ]
-    if plan.alone is not None:
-        epsilon, delta = plan.alone
-        rows.append(("by itself", f"{rounded_up(epsilon)} at delta {rounded_up(delta)}"))
-    rows.append(("promise", promise_in_words(*(plan.alone or (plan.epsilon.upper, plan.delta)))))
-    if shortage is not None:
-        rows.append(("too little left", shortage))
-    if warning is not None:
-        rows.append(("warning", warning))
-    expected = plan.error
-    if expected.radius is not None and expected.expected_error is not None:
-        within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
-        if expected.detectable is not None and "+" not in plan.mechanism:  # the counts themselves pass the threshold
-            within += " where clear of the threshold"
-        rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
-    if expected.detectable is not None:
-        rows.append(("found when", f"a count is {expected.detectable:,} above those left out"))
-    if expected.shortfall is not None:
-        rows.append(("in order when", f"counts are apart by {expected.shortfall:,}"))
-    print_table("Preview: nothing was read or charged", rows)

@@ -27,9 +27,9 @@ def paper(
     as_json: AsJson = False,
 ) -> None:
     """Recompute every figure and quoted number of the paper, and print both numbers; exit status 1 if a claim fails."""
-    from setwise.paper.study import chosen, run, write_claims
+    from setwise.paper.study import run, select_figures, write_claims
 
-    wanted = chosen(figure or [])
+    wanted = select_figures(figure or [])
     with output.progress("paper") as watch:
         parts = list(run(wanted, out, watch))
     claims = [claim for part in parts for claim in part.claims]

@@ -11,7 +11,10 @@ from setwise.cli.output import AsJson, print_json, print_table
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from setwise.analytics.planning.pricing import Priced
+    from setwise.reports.outputs import Answered
     from setwise.reports.report import Report
     from setwise.reports.run import ReportRun
 
@@ -65,18 +68,21 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
     from setwise.analytics.catalog import read_catalog
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.sql.syntax import table_names
+    from setwise.analytics.tables.scan_notes import TableToScan
     from setwise.cli.ask import CSV_OPTIONS
-    from setwise.cli.scan_before_charge import TableToScan, joined_tables, note_unread_cells
+    from setwise.cli.holder_notes import joined_tables, note_unread_cells
 
-    options, source, joinable = dict(report.options), report.table, {}
+    options, source, joinable, private = dict(report.options), report.table, {}, {}
     if "catalog" in options:
         catalog = read_catalog(options["catalog"])
         entry = catalog.table(report.table)
         options, source = {**entry.options, **options}, entry.source
-        joinable = {**catalog.public, **catalog.private_beside(report.table)}
+        private = catalog.private_beside(report.table)
+        joinable = {**catalog.public, **private}
     if options.get("engine", "duckdb") != "duckdb":
         return
-    joinable |= {**options.get("public", {}), **options.get("private", {})}
+    private |= options.get("private", {})
+    joinable |= {**options.get("public", {}), **private}
     words = {name: options[name] for name in CSV_OPTIONS if name in options}
     for name in {"columns", "null"} & set(words):
         words[name] = tuple(words[name])
@@ -86,9 +92,10 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
         csv=CsvOptions(**words),
         types=types,
         table_name=options.get("table"),
+        user=report.user,
         remedy=' (in a report such options are entries at its top, as in encoding = "cp1252")',
     )
-    texts = [report.user]
+    texts: list[str] = []
     joined: dict[str, str] = {}
     for question in report.questions:
         if question.select is None:
@@ -96,7 +103,8 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
         else:
             texts.append(question.select.text)
             joined |= {name: joinable[name] for name in table_names(question.select.text) if name in joinable}
-    note_unread_cells([first, *joined_tables(joined, types)], " ".join(texts), free=free)
+    users = dict.fromkeys(private, report.user)
+    note_unread_cells([first, *joined_tables(joined, types, users)], " ".join(texts), free=free)
 
 
 def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
@@ -137,7 +145,18 @@ def _show(ran: "ReportRun", *, as_json: bool) -> None:
         ("promise", joint_promise(ran.report, ran.priced)),
         ("cost", f"{epsilon_at_delta(ran.priced.promise.upper, ran.report.delta, 4)} for all together"),
     ]
-    places = {question.name: ", ".join(map(without_password, question.to)) or "-" for question in ran.report.questions}
-    rows += [(name, f"{len(answer)} rows to {places[name]}") for name, answer in ran.answers.items()]
+    for question in ran.report.questions:
+        answer, places = ran.answers[question.name], [without_password(place) for place in question.to]
+        rows.append((question.name, _rows_in_words(answer, places)))
     rows += [("page", ran.report.html)] if ran.report.html else []
     print_table(f"{ran.report.title}, {ran.key}", rows)
+
+
+def _rows_in_words(answer: "Answered", places: "Sequence[str]") -> str:
+    """Return a sentence: how many rows `answer` has, why there are no more, and to which `places` they were written."""
+    from setwise.analytics.answer import PrivateAnswer
+
+    private = answer if isinstance(answer, PrivateAnswer) else answer.answer
+    rows = "1 row" if len(answer) == 1 else f"{len(answer):,} rows"
+    ending = "" if private.complete else f" ({private.reason})"
+    return f"{rows}{ending}, " + (f"written to {', '.join(places)}" if places else "not written to a file or table")

@@ -69,8 +69,8 @@ def _option(name: str) -> inspect.Parameter:
     """
     setting = Settings.model_fields[name]
     kind = {tuple: list[str], NoneType: str, type(Path()): Path}.get(type(setting.default), type(setting.default))
-    shown = " ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
-    default = f" ({shown})" if shown not in (None, "", False) else ""
+    default_text = " ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
+    default = f" ({default_text})" if default_text not in (None, "", False) else ""
     says = f"{setting.description or ''}{default}."
     flags = [f"--{name.replace('_', '-')}"] if kind is bool else []
     limits = {"min": "ge", "max": "le"} if kind is int else {}

@@ -27,15 +27,15 @@ def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as 
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.check import check_table
 
-    written = CsvOptions(**csv_words({name: arguments[name] for name in CSV_OPTIONS}))
-    table_check = check_table(arguments["table"], written, column_kinds(arguments["types"] or ()), arguments["user"])
-    kept = table_check.save() if arguments["save"] else None
+    options = CsvOptions(**csv_words({name: arguments[name] for name in CSV_OPTIONS}))
+    table_check = check_table(arguments["table"], options, column_kinds(arguments["types"] or ()), arguments["user"])
+    description = table_check.save() if arguments["save"] else None
     if arguments["catalog"]:
         print(propose_entry(table_check, arguments["user"]))
     elif arguments["as_json"]:
         print_json(table_check.to_dict())
     else:
-        _show(table_check, kept)
+        _show(table_check, description)
 
 
 def propose_entry(check: "TableCheck", user: str | None) -> str:
@@ -64,7 +64,7 @@ def propose_entry(check: "TableCheck", user: str | None) -> str:
     return "\n".join(lines)
 
 
-def _show(check: "TableCheck", kept: Path | None) -> None:
+def _show(check: "TableCheck", description: Path | None) -> None:
     from shlex import join
 
     from rich.console import Console
@@ -89,10 +89,10 @@ def _show(check: "TableCheck", kept: Path | None) -> None:
     for note in check.notes():
         console.print(f"note: {note}", soft_wrap=True)
     words = join(check.options())
-    if kept is None:
+    if description is None:
         console.print(f"options: {words or 'none are needed'}", soft_wrap=True)
     else:
-        console.print(f"options: none are needed from now on, because {kept.name} beside the file has them")
+        console.print(f"options: none are needed from now on, because {description.name} beside the file has them")
 
 
 def prepare(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared

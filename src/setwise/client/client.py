@@ -142,11 +142,14 @@ class Client:
                 return accounts
 
     def live(self) -> list[SeriesRecord]:
-        """Return the record of each live series that the person's accounts have paid for."""
+        """Return the record of each live series that the person's accounts have paid for.
+
+        A live series is a set of noisy user counts that is charged once and released period by period.
+        """
         return self.request("GET", "/live")
 
     def series(self, name: str) -> "RemoteSeries":
-        """Return a handle on the live series called `name`.
+        """Return a handle on the live series (user counts that are released period by period) called `name`.
 
         No request is sent, so an unknown name raises `UnknownName` only at the first use of the handle.
         """
@@ -294,7 +297,8 @@ class RemoteDataset(Askable):
     def open_live(self, name: str, **words: Unpack[SeriesWords]) -> "RemoteSeries":
         """Open the live series `name` on the dataset, and return it. The account is charged once for the whole series.
 
-        `words` are the parameters of the series. Opening it again with the same parameters costs nothing.
+        `words` are the parameters of the live series (noisy user counts, released period by period). Opening it again
+        with the same parameters costs nothing.
         """
         parameters: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
         if "domain" in parameters:
@@ -399,7 +403,10 @@ class RemoteDataset(Askable):
 
 
 class RemoteSeries:
-    """A live series of a service; `Client.series` and `RemoteDataset.open_live` return one."""
+    """A live series of a service; `Client.series` and `RemoteDataset.open_live` return one.
+
+    A live series is a set of noisy user counts that is charged once and released period by period.
+    """
 
     def __init__(self, client: Client, name: str) -> None:
         self._client = client
@@ -418,7 +425,10 @@ class RemoteSeries:
         return released["released"]
 
     def cancel_update(self) -> bool:
-        """Stop the running update of the series; return False if the replica that gets the request runs none."""
+        """Stop the running update of the series; return False if the replica that gets the request runs none.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
         return stopped["cancelled"]
 
@@ -432,9 +442,9 @@ class RemoteSeries:
     ) -> SeriesValuesRecord:
         """Return the released numbers of the groups `items`; of every group if `items` is empty. Nothing is charged.
 
-        The numbers count users since the start of the series or, with `window`, new users within that many periods.
-        With `top`, only that many groups are returned: the largest of the period that begins on the day `on`, or of the
-        last period if `on` is None.
+        The numbers count users since the start of the live series (noisy user counts, released period by period) or,
+        with `window`, new users within that many periods. With `top`, only that many groups are returned: the largest
+        of the period that begins on the day `on`, or of the last period if `on` is None.
         """
         parameters = [("item", str(item)) for item in items]
         for name, value in (("window", window), ("top", top), ("on", on)):
@@ -443,7 +453,10 @@ class RemoteSeries:
         return self._client.request("GET", f"/live/{quote(self.name)}{selection}")
 
     def close(self) -> SeriesRecord:
-        """End the series for good, and return its record. Numbers that were released can still be viewed."""
+        """End the series for good, and return its record. Numbers that were released can still be viewed.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return self._client.request("DELETE", f"/live/{quote(self.name)}")
 
 

@@ -1,6 +1,7 @@
 """The calls of a steward over the service's API: people, tokens, datasets, caps, accounts and the audit log.
 
-Every call returns a JSON object of the service as a typed dictionary of `setwise.contract`.
+A cap is the joint budget of a dataset's accounts. Every call returns a JSON object of the service as a typed dictionary
+of `setwise.contract`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +155,8 @@ class Steward:
         """Register each table of a catalog, given as TOML `text`, as a dataset; return the catalog of all datasets.
 
         Tables that are already registered with the same definition are skipped. `apart` is the reason why the new
-        datasets do not share the cap of other datasets on the same tables ("" if they do).
+        datasets do not share the cap (the joint budget of a dataset's accounts) of other datasets on the same tables
+        ("" if they do).
 
         Raises `InvalidParameter`, `UnsuitableTable`, `UnknownColumn` or `NameTaken`, and then registers nothing.
         """
@@ -173,10 +175,11 @@ class Steward:
         """Limit what all accounts on `dataset` may spend together to one budget (epsilon, delta).
 
         Return this cap's record. A cap is set once, before the first account is opened, and cannot be changed. `rule`
-        says how charges add up: "wallet", or "zcdp" for uses of which only the zCDP parameters are known.
+        says how charges add up: "wallet", or "zcdp" for mechanism uses of which only the zCDP parameters are known.
         `failure_share` is the share of delta that is set aside for the failure probabilities of uses; None means the
         default of the rule. `keep` says how charges are paid: from a Gaussian wallet ("wallet"), as a sum of epsilons
-        ("sum"), or by both until a charge fits only one of them ("either").
+        ("sum"), or by both until a charge fits only one of them ("either"). A Gaussian wallet is a budget in mu
+        squared.
         """
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
@@ -210,10 +213,10 @@ class Steward:
     ) -> AccountRecord:
         """Open the account `name`, which pays with `uses` registered in advance, such as "bounded-range:0.1x50".
 
-        The account belongs to `analyst`, who may spend the uses in any order on questions to `dataset`. Their overall
-        epsilon is certified at `delta`. A `wallet` above 0 is the mu of a Gaussian wallet that pays for uses which are
-        not registered; the failure probabilities of those uses may add up to `failure`. `every` is the calendar period
-        after which the account has all its uses again; None means never.
+        The account belongs to `analyst`, who may spend the mechanism uses in any order on questions to `dataset`. Their
+        overall epsilon is certified at `delta`. A `wallet` above 0 is the mu of a Gaussian wallet that pays for uses
+        which are not registered; the failure probabilities of those uses may add up to `failure`. `every` is the
+        calendar period after which the account has all its uses again; None means never.
         """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
         body |= {"wallet": wallet, "failure": failure}
@@ -235,10 +238,10 @@ class Steward:
         """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) that pays for each use.
 
         `rule` says how charges add up: by a Gaussian wallet ("wallet"), by the costs of a fixed `menu` of pure and
-        bounded-range uses ("menu"), which takes only these uses but more of them, or "zcdp" for uses of which only the
-        zCDP parameters are known. `failure_share` is the share of delta that is set aside for the failure probabilities
-        of uses; None means the default of the rule. `every` is the calendar period after which the account has its
-        whole budget again; None means never.
+        bounded-range uses ("menu"), which takes only these uses but more of them, or "zcdp" for mechanism uses of which
+        only the zCDP parameters are known. A Gaussian wallet is a budget in mu squared. `failure_share` is the share of
+        delta that is set aside for the failure probabilities of uses; None means the default of the rule. `every` is
+        the calendar period after which the account has its whole budget again; None means never.
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})

@@ -25,6 +25,7 @@ from setwise.ledger.records import (
     check_name,
     check_text,
     microseconds,
+    read_uses,
     release_key,
     write_uses,
 )
@@ -38,8 +39,8 @@ from setwise.ledger.stores.read_queries import (
     account_counters,
     entries_of,
     entry_under,
-    has_releases,
     pricing_state,
+    settlement_state,
     spent_of,
 )
 from setwise.ledger.terms import (
@@ -76,9 +77,9 @@ class Receipt:
 class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
-    `state` is "open", "frozen" or "closed". `spent` has the units that the account has spent in the budget period named
-    `period`, keyed by balance name. `cap` is None if the dataset has no cap. For a zCDP cap it has the units spent of
-    the cap, keyed by balance name. For a cap with slices it is the cap's remaining balance.
+    `state` is "open", "frozen" or "closed". `spent` has the units spent in the period `period`, per balance name (such
+    as "wallet", of 2^60 units). `cap` is None if the dataset has no cap (joint budget of its accounts). For a zCDP cap
+    it has the units spent of it, per balance name; for a cap with slices (parts for accounts), what remains.
     """
 
     state: str
@@ -159,9 +160,9 @@ class Account:
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the account for `uses` and return the receipt; when this returns, the charge is on disk.
 
-        Repeating a call with the same `key` and the same `request` charges nothing more. The receipt then has the
-        stored answer, or None if the earlier run stopped before it stored one; the request may then be run again under
-        that charge.
+        `uses` are mechanism uses (guarantees with counts). Repeating a call with the same `key` and the same `request`
+        charges nothing more. The receipt then has the stored answer, or None if the earlier run stopped before it
+        stored one; the request may then be run again under that charge.
 
         Requires: `request` names the whole question: what is run, and on which data. The price of a use assumes that
         its question is fixed now, before later answers are seen (docs/optimal-composition.md, Theorem 7). A use that is
@@ -169,8 +170,8 @@ class Account:
         so a series of Gaussian releases may be charged when it opens and answered later.
 
         Raises `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
-        `BudgetExhausted` if the account or its cap cannot pay, and `StoreFailed` if the database refuses the charge 50
-        times although the balances can pay.
+        `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
+        `StoreFailed` if the database refuses the charge 50 times although the balances can pay.
         """
         check_name(key, "key")
         check_text(request, "request")
@@ -184,7 +185,7 @@ class Account:
             except Refused:
                 with self._store.reading() as connection:
                     if (charged := entry_under(connection, self._account_id, self.name, "charge", key)) is not None:
-                        return self._resume(connection, charged, contents)
+                        return self._replay(connection, charged, contents)
                     if missing := self._explain_shortage(self._balances(connection, period), wanted):
                         raise BudgetExhausted(missing) from None
                 if isinstance(self._cap, SharedCap):
@@ -196,13 +197,13 @@ class Account:
     def reserve(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge for `uses` whose questions are chosen later, after further answers were seen; return the receipt.
 
-        `key` and `request` are as in `charge`. In a Gaussian wallet, a use costs more the less remains after it, and a
-        reserved use may be asked last. So each use that a wallet pays for is charged as a Gaussian use, at the price of
-        a use that empties the wallet; its probability of outright failure is charged as another use. Registered uses,
-        and all uses of a zCDP account, are charged as they are, because their bound holds in any order.
+        `key` and `request` are as in `charge`. In a Gaussian wallet (a budget in mu squared), a use costs more the less
+        remains after it, and a reserved use may be asked last. So each use that a wallet pays for is charged as a
+        Gaussian use, at the price of a use that empties the wallet; its failure probability is charged as another use.
+        Registered uses, and all uses of a zCDP account, are charged unchanged, as their bound holds in any order.
 
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
-        `InvalidParameter` for a use that has no price, or if the account has a menu.
+        `InvalidParameter` for a use that has no price, or if the account has a menu (a fixed list of uses).
         """
         wanted = merged(as_uses(uses))
         early = self._priced_by_balance(wanted)
@@ -214,7 +215,7 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return the `uses` whose price depends on the balance, and so holds only for a question asked now."""
+        """Return those of the mechanism uses `uses` whose price holds only if their question is fixed when charged."""
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
@@ -264,11 +265,12 @@ class Account:
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Return the units to move from the dataset's cap into the account's slice, and the slice's price of `uses`.
 
-        The slice is the part of the cap that is reserved for this account. Both results, and `slice_units`, the units
-        that the slice has now, are keyed by balance name. `rule` says whether the cap pays from its Gaussian wallet, by
-        the sum of epsilons, or both. A use costs more from a smaller wallet, so a slice pays more than the whole cap
-        would. The slice is refilled, which locks the cap's row, only if it cannot pay, or would pay over 2% more than
-        the whole cap. Raises `Refused` if the slice cannot pay even after it is refilled.
+        The slice is the part of the cap (the joint budget of the dataset's accounts) that is reserved for this account.
+        Both results, and `slice_units`, the units that the slice has now, are in units per balance name. `rule` says
+        whether the cap pays from its Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. A use
+        costs more from a smaller wallet, so a slice pays more than the whole cap would. The slice is refilled, which
+        locks the cap's row, only if it cannot pay, or would pay over 2% more than the whole cap. Raises `Refused` if
+        the slice cannot pay even after it is refilled.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
         if slice_price is not None and cap.totals.pays_well(uses, slice_price):
@@ -281,7 +283,7 @@ class Account:
         return refill, slice_price
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
-        """Store the answer of a charge and give unused uses back, in one transaction; return the answer that is stored.
+        """Store the answer of a charge and refund unused mechanism uses, in one transaction; return the stored answer.
 
         The first answer stored under a charge stays, so the result can be that of an earlier call: show only the
         result. `returned` are uses that were charged and not needed. Only those registered with the account are given
@@ -305,20 +307,19 @@ class Account:
         )
 
         def checked(connection: Connection) -> list[Draft]:
-            """Return the settlement as a draft; raise `Refused` if its charge is missing or already settled.
+            """Return the settlement (answer) as a draft; raise `Refused` if its charge is missing or was settled.
 
             Raises `InvalidParameter` if the charge drew less than the refund, or if a part of it was released.
             """
-            position = account_counters(connection, self._account_id).entries + 1
-            charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
-            if charge is None or entry_under(connection, self._account_id, self.name, "settle", receipt.key):
+            state = settlement_state(connection, self._account_id, receipt.key)
+            if state.charged is None or state.is_settled:
                 raise Refused
-            check_refund(refund, charge.uses)
-            if has_releases(connection, self._account_id, receipt.key):
+            check_refund(refund, read_uses(state.charged))
+            if state.has_releases:
                 raise InvalidParameter(
                     f"the charge under the key {receipt.key!r} returns nothing, because parts of it were released"
                 )
-            return [replace(draft, position=position)]
+            return [replace(draft, position=state.entries + 1)]
 
         try:
             if refund:
@@ -339,14 +340,12 @@ class Account:
         This is for a question that is paid once and answered in parts, such as running totals whose whole series was
         charged at the opening. A release charges nothing. Its key is the key of the charge together with `part`, the
         name of the part. The first answer under a part stays, so repeating a release changes nothing; show only the
-        returned text.
+        returned text. Parts are answered after later answers were seen. So the charge must have been paid with
+        `reserve`, or be of uses whose price does not depend on the balance, such as Gaussian noise.
 
-        Parts are answered after later answers were seen. So the charge must have been paid with `reserve`, or be of
-        uses whose price does not depend on the balance, such as Gaussian noise.
-
-        Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before, and
-        `InvalidParameter` if the receipt is of another account, the account has no such charge, the charge was priced
-        for a question that is answered at once, or its settlement has returned uses.
+        Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before. Raises
+        `InvalidParameter` in four cases: the receipt is of another account, the account has no such charge, the charge
+        was priced for a question that is answered at once, or its settlement (stored answer) has returned uses.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -360,7 +359,7 @@ class Account:
         )
 
         def checked(connection: Connection) -> list[Draft]:
-            """Return the release as a draft; raise `Refused` if its charge is missing or the part was released."""
+            """Return the release as a draft; raise `Refused` if its charge is missing or it was released before."""
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
             if charge is None or entry_under(connection, self._account_id, self.name, "release", key):
@@ -411,16 +410,16 @@ class Account:
     def give_back(self) -> bool:
         """Give the account's slice (its reserved part of the dataset's cap) back to the cap.
 
-        Returns whether the slice held any units; False for an account without a cap, or under a cap without slices. The
-        next charge takes a new slice. Calling this is never necessary, because a cap that runs short collects slices by
-        itself.
+        Returns whether the slice held any units; False for an account without a cap (the joint budget of a dataset's
+        accounts), or under a cap without slices. The next charge takes a new slice. Calling this is never necessary,
+        because a cap that runs short collects slices by itself.
         """
         if not isinstance(self._cap, SharedCap):
             return False
         return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return the number of entries in the account's chain: charges, settlements, slices and releases."""
+        """Return the number of entries of the account: charges, stored answers (settlements, releases) and slices."""
         with self._store.reading() as connection:
             return account_counters(connection, self._account_id).entries
 
@@ -468,10 +467,10 @@ class Account:
         return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
 
     def count_more(self, uses: Sequence[Use]) -> int:
-        """Return how many more charges of `uses` the account and its cap could pay one after another, at most 2^20.
+        """Return how many more charges of `uses` the account and its cap (joint budget) could pay, at most 2^20.
 
-        The charges are priced together as one charge of many uses. That is never cheaper than one by one, so at least
-        the returned number of charges fits.
+        `uses` are mechanism uses (guarantees with counts). The charges are priced together as one charge of many uses.
+        That is never cheaper than one by one, so at least the returned number of charges fits.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -495,8 +494,8 @@ class Account:
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
-        Charges nothing. Raises `InvalidParameter` for a use that is not registered, if the account pays for registered
-        uses only.
+        A cap is the joint budget of a dataset's accounts. Charges nothing. Raises `InvalidParameter` for a use that is
+        not registered, if the account pays for registered uses only.
         """
         wanted = merged(as_uses(uses))
         period = self.status().period
@@ -507,8 +506,9 @@ class Account:
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about the payment rule that a charge of `uses` would end for every account under the cap.
 
-        A cap can be paid by two rules (a Gaussian wallet, or the sum of epsilons) until a use fits only one of them;
-        paying for that use ends the other rule for everybody. None if no rule would end, or if no such cap is set.
+        A cap (the joint budget of a dataset's accounts) can be paid by two rules, a Gaussian wallet (a budget in mu
+        squared) or the sum of epsilons, until a use fits only one, which ends the other rule. None if no rule would
+        end.
         """
         if not isinstance(self._cap, SharedCap):
             return None
@@ -532,23 +532,23 @@ class Account:
     def odometer_after(self, uses: Sequence[Use]) -> float:
         """Return an upper bound on the odometer that the account would show if only `uses` had been drawn.
 
-        The odometer is a bound on the epsilon of all draws so far. The result is 0 for no uses. It only adds up the
-        parameters of the uses, so it is fast. For a filter account it may be below the odometer of `status`, which is
-        computed from balances, and these are rounded up.
+        `uses` are mechanism uses (guarantees with counts). The odometer is a bound on the epsilon of all draws so far.
+        The result is 0 for no uses. It only adds up the parameters of the uses, so it is fast. For a filter account it
+        may be below the odometer of `status`, which is computed from balances, and these are rounded up.
         """
-        drawn = merged(uses)
-        largest = largest_loss((use.guarantee, use.count) for use in drawn)
-        return stopping_bound(self._terms, filter_parameters(drawn), largest, None).upper if drawn else 0.0
+        merged_uses = merged(uses)
+        largest = largest_loss((use.guarantee, use.count) for use in merged_uses)
+        return stopping_bound(self._terms, filter_parameters(merged_uses), largest, None).upper if merged_uses else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         """Return the contents of a new entry of this account, from its `kind`, `key`, `period`, `uses` and `text`.
 
-        The store assigns the entry's position in the chain later.
+        `uses` are mechanism uses (guarantees with counts). The store assigns the entry's position in the chain later.
         """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
 
-    def _resume(self, connection: Connection, charged: Entry, contents: Contents) -> Receipt:
-        """Return the receipt of `charged`, an earlier charge under the same key, with its answer if it was settled.
+    def _replay(self, connection: Connection, charged: Entry, contents: Contents) -> Receipt:
+        """Return the receipt of `charged`, an earlier charge under the same key, with its answer if there is one.
 
         Raises `KeyConflict` if the request or the uses of the earlier charge differ from those in `contents`.
         """
@@ -568,7 +568,7 @@ class Account:
         )
 
     def _balances(self, connection: Connection, period: str) -> _Balances:
-        """Return the balances of the account and its cap in `period`, all read in the same transaction."""
+        """Return the balances of the account and its cap (a joint budget) in `period`, read through `connection`."""
         cap: CapBalance | dict[str, int] | None = None
         if isinstance(self._cap, SharedCap):
             cap = self._cap.balance(connection)
@@ -578,7 +578,7 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence on why an account and its cap with these `balances` cannot pay for `uses`, or None."""
+        """Return a sentence why an account and its cap (joint budget) with `balances` cannot pay `uses`, or None."""
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period

@@ -45,9 +45,10 @@ class BudgetTotals(Protocol):
     """The budget of an account or a cap: the units of each named balance, and their meaning in privacy parameters.
 
     A cap is the joint budget of all accounts on a dataset. The argument `amounts` of the methods has the units spent so
-    far, per balance name; only `largest` takes the units that remain. Four classes implement the protocol: `Totals`
-    (sums of zCDP), `WalletTotals` (a Gaussian wallet, that is, a budget in mu squared), `MenuTotals` (a fixed list of
-    uses with costs) and `CapTotals` (a Gaussian wallet of which parts, called slices, are reserved for accounts).
+    far, per balance name (such as "wallet", of 2^60 units); only `largest` takes the units that remain. Four classes
+    implement the protocol: `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet, that is, a budget in mu
+    squared), `MenuTotals` (a fixed list of uses with costs) and `CapTotals` (a Gaussian wallet of which parts, called
+    slices, are reserved for accounts).
     """
 
     @property
@@ -60,7 +61,7 @@ class BudgetTotals(Protocol):
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho, approximately, of all uses that the whole budget can pay for.
+        """The largest zCDP rho, approximately, of all mechanism uses that the whole budget can pay for.
 
         The odometer (the bound on the epsilon of everything drawn so far) is tuned to be tightest near this rho.
         """
@@ -68,7 +69,7 @@ class BudgetTotals(Protocol):
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on the balance it is paid from, and so on earlier charges."""
+        """Whether the price of a mechanism use depends on the balance it is paid from, and so on earlier charges."""
         ...
 
     def lines(self) -> dict[str, int]:
@@ -82,37 +83,38 @@ class BudgetTotals(Protocol):
         """Return the names of the balances from which a use can still be paid, such as "wallet" and "sum".
 
         If two names are returned, a use is admitted if at least one of the two balances can pay for it. `amounts` has
-        the units spent so far, per balance name.
+        the units spent so far, per balance name (such as "wallet", of 2^60 units).
         """
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the failure probability of all uses paid so far, each rounded up.
+        """Return the zCDP rho and the failure probability of all mechanism uses paid so far, each rounded up.
 
-        `amounts` has the units spent so far, per balance name.
+        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units).
         """
         ...
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest privacy losses (epsilons) of all uses paid so far, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of all mechanism uses paid so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name. Infinity if this kind of budget does not record the sum,
-        or if a charge did not fit into the balance that records it.
+        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units). Infinity if this kind
+        of budget does not record the sum, or if a charge did not fit into the balance that records it.
         """
         ...
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return mechanism uses that together reveal at least as much as everything that was paid for so far.
 
-        They are shown to people, and composed with other uses. `amounts` has the units spent so far, per balance name.
+        They are shown to people, and composed with other uses. `amounts` has the units spent so far, per balance name
+        (such as "wallet", of 2^60 units).
         """
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest mechanism uses that the remaining budget pays for together.
 
-        `amounts` has the units that remain, per balance name, unlike in the other methods. Returns an empty tuple if
-        nothing can be paid.
+        `amounts` has the units that remain, per balance name (such as "wallet", of 2^60 units), unlike in the other
+        methods. Returns an empty tuple if nothing can be paid.
         """
         ...
 
@@ -128,17 +130,17 @@ class AccountTotals(BudgetTotals, Protocol):
     """A budget from which one account pays directly: a `BudgetTotals` that can also price uses and explain refusals."""
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the price of `uses`: the units that they take from each named balance of the budget.
+        """Return the price of the mechanism uses `uses`: the units that they take from each balance of the budget.
 
-        `spent` has the units spent before, per balance name. If the budget cannot pay for the uses, at least one of the
-        returned amounts is larger than the units that remain in its balance, so that the database refuses the charge.
+        `spent` has the units spent before, per balance name. If the budget cannot pay, at least one of the returned
+        amounts is larger than the units that remain in its balance, so that the database refuses the charge.
         """
         ...
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
 
-        `spent` has the units spent before, per balance name.
+        `uses` are mechanism uses, and `spent` has the units spent before, per balance name (such as "wallet").
         """
         ...
 
@@ -147,8 +149,8 @@ class AccountTotals(BudgetTotals, Protocol):
 class Totals:
     """The budget of a zCDP filter, an account that admits uses while their zCDP parameters add up to at most `rho`.
 
-    `failure` is the probability of outright failure (an event in which everything may be revealed) that all uses
-    together may have. Both are exact floats.
+    `failure` is the probability of outright failure (an event in which everything may be revealed) that all mechanism
+    uses together may have. Both are exact floats.
     """
 
     rho: float
@@ -159,7 +161,7 @@ class Totals:
         return {FAILURE: UNITS if self.failure else 0, RHO: UNITS if self.rho else 0}
 
     def price(self, uses: Iterable[Use], spent: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG002 - as of wallets
-        """Return the units that the uses take from the balances "rho" and "failure", rounded up.
+        """Return the units that the mechanism uses `uses` take from the balances "rho" and "failure", rounded up.
 
         The price does not depend on `spent`, the units spent before. A price above 2^60 units, the size of a whole
         balance, is returned as 2^60 + 1 units, so that the database refuses the charge.
@@ -170,9 +172,9 @@ class Totals:
         return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence with the rho or failure probability that `uses` need beyond what remains.
+        """Return a sentence with the rho or failure probability that mechanism uses `uses` need beyond what remains.
 
-        `spent` has the units spent so far, per balance name. Returns None if the uses fit.
+        `spent` has the units spent so far, per balance name (such as "rho", of 2^60 units). Returns None if they fit.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price, (rho, failure), available_uses = (
@@ -193,7 +195,7 @@ class Totals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability that the units `amounts` stand for, rounded up.
 
-        `amounts` has the units spent from the filter, per balance name.
+        `amounts` has the units spent from the filter, per balance name (such as "rho", of 2^60 units).
         """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -214,7 +216,7 @@ class Totals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
 
-        `amounts` has the units spent so far, per balance name.
+        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units).
         """
         return math.inf if any(amounts.values()) else 0.0
 
@@ -225,7 +227,7 @@ class Totals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP mechanism use that reveals as much as everything paid so far; () if nothing was spent.
 
-        `amounts` has the units spent so far, per balance name.
+        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units).
         """
         worth = self.worth(amounts)
         return (
@@ -233,7 +235,10 @@ class Totals:
         )
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest zCDP mechanism use that the filter's remaining units `amounts` pay for; () if none."""
+        """Return the largest zCDP mechanism use that the filter's remaining units `amounts` pay for; () if none.
+
+        `amounts` has units per balance name ("rho" and "failure", of 2^60 units each).
+        """
         rho, failure = worth_below(amounts[RHO], self.rho), worth_below(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
 
@@ -257,7 +262,7 @@ class WalletTotals:
     def lines(self) -> dict[str, int]:
         """Return the units of the four balances before anything is spent: 2^60, or 0 for a budget of 0.
 
-        The balances are "failure", "rho", "sum" (of largest losses) and "wallet".
+        The balances are "failure" (probability), "rho" (zCDP), "sum" (of largest losses) and "wallet" (mu squared).
         """
         totals = {FAILURE: self.failure, RHO: self.rho, SUM: self.limit, WALLET: self.wallet}
         return {balance_name: UNITS if total else 0 for balance_name, total in totals.items()}
@@ -271,12 +276,13 @@ class WalletTotals:
         return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` take from each balance, per balance name.
+        """Return the units that `uses` take from each balance, per balance name (such as "wallet", of 2^60 units).
 
-        `spent` has the units spent before. Every use must be paid by the wallet, or by the balance "sum" of largest
-        losses, and each of the two pays only if it has paid for all uses so far. So if only one of them can pay for
-        `uses`, the amount for the other is all that remains in it, which ends that way of payment. If neither can pay,
-        the amount for the wallet is one unit more than the wallet has, and the database refuses the charge.
+        `spent` has the units spent before. A Gaussian wallet is a budget in mu squared. Every use must be paid by the
+        wallet, or by the balance "sum" of largest losses, and each of the two pays only if it has paid for all uses so
+        far. So if only one of them can pay for `uses`, the amount for the other is all that remains in it, which ends
+        that way of payment. If neither can pay, the amount for the wallet is one unit more than the wallet has, and the
+        database refuses the charge.
 
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
@@ -294,9 +300,9 @@ class WalletTotals:
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
         """Return whether `price` units of the wallet were enough for `uses`, at the prices that this machine computes.
 
-        `remaining` are the units that the wallet had before the payment. The margin in every price is larger than the
-        difference between the math libraries of two platforms, so a payment that another platform computed is still
-        enough here.
+        `remaining` are the units that the wallet (a budget in mu squared) had before the payment; a full wallet has
+        2^60. The margin in every price is larger than the difference between the math libraries of two platforms, so a
+        payment that another platform computed is still enough here.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -310,11 +316,12 @@ class WalletTotals:
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
-        """Return the wallet units after `uses` are paid from `remaining` units; None if they cannot be paid.
+        """Return the wallet's units after the mechanism uses `uses` are paid from `remaining` units; None if too few.
 
         The payment is enough for any order of the uses. A Gaussian use costs the same at every balance, and any other
         use costs more the less remains after it. So the others are priced as if all Gaussian uses were paid first. If
-        the others are of several kinds, each is priced as if it were the last of all.
+        the others are of several kinds, each is priced as if it were the last of all. The wallet is a budget in mu
+        squared, and 2^60 units when full.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -333,8 +340,8 @@ class WalletTotals:
     def _loss_units(self, uses: Sequence[Use]) -> int | None:
         """Return the sum of the largest privacy losses (epsilons) of `uses`, in units of the balance "sum".
 
-        The epsilon `limit` is 2^60 of these units. The result is rounded up to whole units, and is None if the loss of
-        some use is unbounded.
+        `uses` are mechanism uses (guarantees with counts). The epsilon `limit` is 2^60 of these units. The result is
+        rounded up to whole units, and is None if the loss of some use is unbounded.
         """
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
@@ -342,12 +349,9 @@ class WalletTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
 
-        `amounts` has units per balance name. The balance "rho" only records: it never refuses a charge, and a charge
-        with more rho than remains in it takes all that remains. So once this balance is empty, the true sum is unknown,
-        and the returned rho is infinite.
+        `amounts` has units per balance name. The balance "rho" only records the charges (see `recorded_sum`).
         """
-        rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
-        return Spent(rho, worth_above(amounts[FAILURE], self.failure))
+        return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
     @property
     def most_rho(self) -> float:
@@ -356,11 +360,11 @@ class WalletTotals:
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on earlier charges: True, as only Gaussian uses have a fixed price."""
+        """Whether the price of a mechanism use depends on earlier charges: True, except for Gaussian uses."""
         return True
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("wallet", "sum"), the names of the two balances that pay for uses; `amounts` is ignored.
+        """Return ("wallet", "sum"), the names of the two balances that pay for mechanism uses; `amounts` is ignored.
 
         A use is admitted if at least one of the two balances can pay for it.
         """
@@ -380,9 +384,9 @@ class WalletTotals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the spent units `amounts` as two mechanism uses: a Gaussian use of the spent mu^2, and a failure use.
 
-        The failure use reveals nothing unless it fails outright, with the failure probability that was spent. If the
-        wallet is empty while the balance "sum" (of largest losses) still pays, the first use is not Gaussian but of
-        pure DP, and its epsilon is the sum of losses so far.
+        The failure use reveals nothing unless it fails outright (which may reveal everything), with the failure
+        probability that was spent. If the wallet is empty while the balance "sum" (of largest losses) still pays, the
+        first use is not Gaussian but of pure DP, and its epsilon is the sum of losses so far.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -392,8 +396,9 @@ class WalletTotals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest mechanism uses that the remaining units `amounts` pay for together.
 
-        They are a Gaussian, and a use that only fails outright. If the wallet is empty, the first is instead a pure DP
-        use that the remaining sum of losses pays for. `amounts` has units per balance name.
+        They are a Gaussian, and a use that only fails, and may then reveal everything. If the wallet (a budget in mu
+        squared) is empty, the first is instead a pure DP use that the remaining sum of losses pays for. `amounts` has
+        units per balance name.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -404,7 +409,7 @@ class WalletTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what the wallet lacks to pay for `uses`, and what it could pay; None if they fit.
 
-        `spent` has the units spent before, per balance name.
+        A Gaussian wallet is a budget in mu squared. `spent` has the units spent before, per balance name.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -419,8 +424,8 @@ class WalletTotals:
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
     """Return two mechanism uses that stand for a Gaussian wallet: a Gaussian use of mu^2 = `wallet`, and a failure use.
 
-    A Gaussian wallet is a budget in mu squared. The failure use reveals nothing unless it fails outright, with
-    probability `failure`; it is left out if that probability is 0.
+    A Gaussian wallet is a budget in mu squared. The failure use reveals nothing unless it fails outright (which may
+    reveal everything), with probability `failure`; it is left out if that probability is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
     return (Use(gaussian_of(wallet)), *failing)
@@ -429,8 +434,8 @@ def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
     """Return two mechanism uses that stand for spent amounts: a Gaussian use of mu^2 = `wallet`, and a failure use.
 
-    The failure use reveals nothing unless it fails outright, with probability `failed`. A use is left out if its amount
-    is 0, and the Gaussian use also if `wallet` is too small for a Gaussian.
+    The failure use reveals nothing unless it fails outright (which may reveal everything), with probability `failed`. A
+    use is left out if its amount is 0, and the Gaussian use also if `wallet` is too small for a Gaussian.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -441,8 +446,8 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
     """Return two mechanism uses that stand for spent amounts: pure DP of epsilon = `summed`, and a failure use.
 
-    The failure use reveals nothing unless it fails outright, with probability `failed`; it is left out if that
-    probability is 0.
+    The failure use reveals nothing unless it fails outright (which may reveal everything), with probability `failed`;
+    it is left out if that probability is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)
@@ -452,8 +457,8 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
     """Return mechanism uses that these remaining balances pay for: a Gaussian use, and a failure use.
 
     `wallet` is in mu^2, `summed` is the epsilon that remains of the sum of losses, and `failure` is the probability
-    with which the failure use fails outright. If `wallet` is too small for any Gaussian, the first use is instead one
-    of pure DP with epsilon `summed`. A balance of 0 adds no use.
+    with which the failure use fails outright (which may reveal everything). If `wallet` is too small for any Gaussian,
+    the first use is instead one of pure DP with epsilon `summed`. A balance of 0 adds no use.
     """
     guarantees: list[Guarantee] = []
     if wallet >= SMALLEST_WALLET:
@@ -470,7 +475,8 @@ def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
 
     `wallet` is what remains in the wallet, in mu^2, and `summed` the epsilon that remains of the sum. The sentence is
     about the wallet unless it is empty; then only the sum can pay, and the sentence names the missing epsilon. The sum
-    never pays for a use whose epsilon is unbounded, such as Gaussian noise.
+    never pays for a use whose epsilon is unbounded, such as Gaussian noise. `uses` are mechanism uses (guarantees with
+    counts).
     """
     if wallet >= SMALLEST_WALLET or summed < SMALLEST_EPSILON:
         return wallet_shortage(uses, wallet)
@@ -482,7 +488,7 @@ def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
 
 
 def failure_shortage(uses: Sequence[Use], balance: float) -> str:
-    """Return a sentence for a refused charge: `uses` need more failure probability than `balance` has.
+    """Return a sentence for a refused charge: mechanism uses `uses` need more failure probability than `balance`.
 
     The sentence also says what to do, such as asking with a smaller delta.
     """
@@ -501,14 +507,14 @@ def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILUR
     """Return the budget of a Gaussian wallet that keeps all answers together (epsilon, delta)-DP.
 
     A wallet is a budget in mu^2, the privacy parameter of one Gaussian mechanism. `failure_share` is the share of
-    `delta` that is set aside for outright failures.
+    `delta` that is set aside for outright failures (events in which everything may be revealed).
     """
     wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
     return WalletTotals(wallet.size, wallet.loss_limit, wallet.failure_limit, wallet.size + wallet.loss_limit**2)
 
 
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
-    """Return the exact sums, over `uses`, of the zCDP rho and of the failure probability.
+    """Return the exact sums, over the mechanism uses `uses`, of the zCDP rho and of the failure probability.
 
     A positive xi (the constant in (xi, rho)-zCDP) is added to rho, and a negative xi counts as 0.
     """
@@ -544,8 +550,8 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
     """Return the zCDP guarantee that a use is charged as: rho = epsilon^2/2 for pure DP and Laplace noise.
 
-    The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
-    epsilon^2/2 and would no longer verify.
+    The exact constants are smaller. They are not used, because entries of existing filter accounts (which pay for any
+    use within a budget) were priced with epsilon^2/2 and would no longer verify.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):
@@ -559,7 +565,7 @@ def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
 
 
 def whole_units(amount: Fraction, total: float) -> int:
-    """Return `amount` as a whole number of units, rounded up, where `total`, the full balance, is 2^60 units.
+    """Return the privacy `amount`, such as a mu^2, in units, rounded up, where `total`, the full balance, is 2^60.
 
     At most 2^60 + 1 is returned, which the database refuses. Returns 0 for an amount of 0. If `total` is 0, a positive
     amount is 1 unit, which the database refuses too.
@@ -583,3 +589,12 @@ def worth_above(units: int, total: float) -> float:
     `total` is the amount of the full balance, such as its mu^2 or its epsilon.
     """
     return float_above(Fraction(total) * units / UNITS)
+
+
+def recorded_sum(units: int, total: float) -> float:
+    """Return the sum, rounded up, of the charges in a balance that only records; infinite if the sum is unknown.
+
+    Such a balance never refuses a charge: a charge larger than what remains takes all that remains. So once all 2^60
+    units are spent, the true sum is unknown. `units` are those spent, and `total` is the amount of the full balance.
+    """
+    return worth_above(units, total) if units < UNITS else math.inf

@@ -1,4 +1,4 @@
-"""The ledger: open accounts and caps, find them, report their status, verify, sign, export and restore."""
+"""The ledger: open accounts and caps (datasets' joint budgets), find them, report, verify, sign, export and restore."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -122,11 +122,11 @@ class Ledger:
         The overall epsilon at `delta` is certified now, as the optimum of set-wise composition, and is in the returned
         status. With `period` ("month", for example) every calendar period (UTC) starts with all the uses again, and the
         promise holds per period. With `wallet`, a mu, the account can also pay for uses of any parameters, up to the
-        privacy loss of one Gaussian mechanism of that mu; these uses may fail outright with probability `failure`
-        altogether. The promise is then that of the registered uses together with that Gaussian mechanism. `analyst` and
-        `dataset` say whose account this is and which data it may pay for; either may be empty. `unit` is the unit of
-        privacy that the promise protects ("user", or a part of a user such as "user,day"); the account pays for no
-        question about another unit.
+        privacy loss of one Gaussian mechanism of that mu; these uses may fail outright (which may reveal everything)
+        with probability `failure` altogether. The promise is then that of the registered uses together with that
+        Gaussian mechanism. `analyst` and `dataset` say whose account this is and which data it may pay for; either may
+        be empty. `unit` is the unit of privacy that the promise protects ("user", or a part of a user such as
+        "user,day"); the account pays for no question about another unit.
 
         Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
 
@@ -162,13 +162,13 @@ class Ledger:
     ) -> AccountStatus:
         """Open an account that takes uses of any parameters, chosen on the fly, up to a budget (epsilon, delta).
 
-        The share `failure_share` of delta is set aside for outright failures (None: the default share). With `period`,
-        every calendar period (UTC) starts with the whole budget again, and the promise holds per period. Under the
-        `rule` "wallet", uses are paid from a Gaussian wallet, or admitted while their largest losses add up to at most
-        epsilon. Under "zcdp", their zCDP parameters add up: that admits fewer uses, but also uses of which only the
-        zCDP guarantee is known. Under "menu", a use must be no worse than one of the pure or bounded-range uses in
-        `menu`, which is fixed here; if these have one size, as many uses are admitted as if they were registered.
-        `analyst`, `dataset` and `unit` are as in `open_setwise`.
+        The share `failure_share` of delta is set aside for outright failures, which may reveal everything (None: the
+        default share). With `period`, every calendar period (UTC) starts with the whole budget again, and the promise
+        holds per period. Under the `rule` "wallet", uses are paid from a Gaussian wallet (a budget in mu squared), or
+        admitted while their largest losses add up to at most epsilon. Under "zcdp", their zCDP parameters add up: that
+        admits fewer uses, but also uses of which only the zCDP guarantee is known. Under "menu", a use must be no worse
+        than one of the pure or bounded-range uses in `menu`, which is fixed here; if these have one size, as many uses
+        are admitted as if they were registered. `analyst`, `dataset` and `unit` are as in `open_setwise`.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets, and "Menu accounts".
 
@@ -207,11 +207,11 @@ class Ledger:
         the rule "wallet", each account reserves a part of the cap, its slice, and pays from that; under "zcdp", each
         charge draws on the cap itself.
 
-        A cap under the rule "wallet" can be paid in two ways: from a Gaussian wallet, which pays for any noise, or by
-        the sum of epsilons, which pays for pure noise and can be larger. All uses so far must have been paid in the
-        same way. With `keep` "either", both ways are open until a use fits only one of them; one large pure use can
-        then end Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the start.
-        `unit` is the unit of privacy that the cap protects; only accounts that protect the same unit can draw on it.
+        A cap under the rule "wallet" can be paid in two ways: from a Gaussian wallet (mu squared), which pays for any
+        noise, or by the sum of epsilons, which pays for pure noise and can be larger. All uses so far must have been
+        paid in the same way. With `keep` "either", both ways are open until a use fits only one of them; one large pure
+        use can end Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the
+        start. `unit` is the unit of privacy that the cap protects; only accounts that protect the same unit draw on it.
 
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
 
@@ -296,7 +296,7 @@ class Ledger:
             return {row[0]: row[1] for row in connection.execute(counted)}
 
     def freeze(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Freeze the account `name`: until it is thawed it pays for no charge. Earlier charges may still be settled.
+        """Freeze the account `name`: until it is thawed it pays for no charge. Earlier charges may still get answers.
 
         `by` and `reason` are recorded in the audit log. Raises `InvalidParameter` if the account is not open.
         """
@@ -309,7 +309,7 @@ class Ledger:
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
         """Close the account `name` for good: it pays for no further charge. `by` and `reason` are recorded.
 
-        The account's entries stay, and its slice (its reserved part of the dataset's cap) returns to the cap.
+        The account's entries stay, and its slice (its part of the cap, the dataset's joint budget) returns to the cap.
         """
         self._change_state(name, "close", by, reason)
         self.account(name).give_back()
@@ -377,7 +377,7 @@ class Ledger:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
-        """Return the audit events numbered above `after` in the register; with `actions`, only acts of these names."""
+        """Return the audit events with numbers above `after`; with `actions`, only acts of these names."""
         with self._store.reading() as connection:
             return tuple(events_of(connection, after, actions))
 
@@ -407,7 +407,7 @@ class Ledger:
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)
-        kept = None if last_head is None else last_head.read()
+        head_outside = None if last_head is None else last_head.read()
         with self._store.reading() as connection:
             return verify(
                 connection,
@@ -416,7 +416,7 @@ class Ledger:
                 key=key,
                 oldest_head=oldest,
                 latest_head=microseconds(now + CLOCK_SLACK),
-                kept=kept,
+                kept=head_outside,
             )
 
     def sign(
@@ -479,7 +479,7 @@ class Ledger:
             return Restoration(connection, self._store.address, tables, at).run(stream)
 
     def cap(self, dataset: str) -> AccountStatus | None:
-        """Return the status of a dataset's cap, or None if the dataset has no cap."""
+        """Return the status of a dataset's cap (the joint budget of its accounts), or None if there is no cap."""
         with self._store.reading() as connection:
             holder = cap_of(connection, dataset)
             if holder is None:
@@ -501,8 +501,8 @@ class Ledger:
     def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
         """Fix how the cap of `dataset` is paid from now on: `keep` is "wallet" (Gaussian) or "sum" (of epsilons).
 
-        `by` is the steward who decides. Raises `InvalidParameter` if the cap does not allow both ways any more, or if
-        no open account exists in whose chain of entries the decision can be recorded.
+        `by` is the steward who decides. Raises `InvalidParameter` if the cap (joint budget) does not allow both ways
+        any more, or if no open account exists in whose chain of entries the decision can be recorded.
         """
         if keep not in ("wallet", "sum"):
             raise InvalidParameter(f"keep must be wallet or sum, not {keep!r}")
@@ -527,7 +527,7 @@ class Ledger:
         Return their number. Idle are the slices of accounts without an entry for the time `idle`. A cap that runs short
         collects slices by itself. This is for a steward who wants to see the unallocated balance.
 
-        Raises `InvalidParameter` if the dataset has no cap with slices.
+        Raises `InvalidParameter` if the dataset has no cap (joint budget of its accounts) with slices.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:
@@ -563,7 +563,7 @@ class Ledger:
             return tuple(Terms.read(body) for body in connection.execute(bodies).scalars())
 
     def _find(self, name: str) -> tuple[int, Terms]:
-        """Return the register number and the terms of the account `name`; raise `UnknownAccount` if there is none."""
+        """Return the number of the record that opened the account `name`, and its terms; or raise `UnknownAccount`."""
         with self._store.reading() as connection:
             query = (
                 select(openings.c.holder, openings.c.body)
@@ -586,8 +586,8 @@ class Ledger:
     def open_account(self, terms: Terms) -> AccountStatus:
         """Open an account on certified terms (from `setwise_terms` or `filter_terms`) and return its status.
 
-        The cap of the dataset, if any, is added to the terms. Raises `AccountExists` if the name is taken, and
-        `InvalidParameter` if the dataset, its cap or its accounts protect another unit of privacy.
+        The dataset's cap (joint budget), if any, is added to the terms. Raises `AccountExists` if the name is taken,
+        and `InvalidParameter` if the dataset, its cap or its accounts protect another unit of privacy.
         """
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():

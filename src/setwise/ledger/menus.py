@@ -1,8 +1,9 @@
 """Budgets of menu accounts: uses of bounded loss, chosen on the fly from a list (menu) that is fixed at the opening.
 
-Each use on the menu costs a whole number of units. The budget is the largest number of units such that all uses it can
-pay for are certified to keep the promise (`setwise.accounting.menu`). For uses of one or a few known sizes a menu
-admits more uses than a Gaussian wallet of the same promise.
+Each use on the menu costs a whole number of units, the menu's own measure of cost. The budget is the largest number of
+units such that all mechanism uses it can pay for are certified to keep the promise (`setwise.accounting.menu`). For
+uses of one or a few known sizes a menu admits more uses than a Gaussian wallet (a budget in mu squared) of the same
+promise.
 """
 
 import math
@@ -22,6 +23,7 @@ from setwise.ledger.amounts import (
     SUM,
     UNITS,
     failure_shortage,
+    recorded_sum,
     whole_units,
     worth_above,
     worth_below,
@@ -40,11 +42,11 @@ is rounded up to a whole unit."""
 class MenuTotals:
     """The budget of a menu account, which pays only for uses no worse than those of a list (menu) fixed at its opening.
 
-    `items` are the uses on the menu in written form, such as "pure:0.1", each with its cost in whole units; the account
-    has `budget` units. All answers together are (`epsilon`, `delta`)-DP. `failure` is the part of `delta` for outright
-    failures (events in which everything may be revealed). `rho` and `limit` limit nothing: they are the sizes of two
-    balances that record the zCDP and the sum of the largest losses (an epsilon) of the charges, for the odometer (the
-    bound on the epsilon drawn so far).
+    `items` are the mechanism uses on the menu in written form, such as "pure:0.1", each with its cost in whole units;
+    the account has `budget` units to spend. All answers together are (`epsilon`, `delta`)-DP. `failure` is the part of
+    `delta` for outright failures (events in which everything may be revealed). `rho` and `limit` limit nothing: they
+    are the sizes of two balances that record the zCDP and the sum of the largest losses (an epsilon) of the charges,
+    for the odometer (the bound on the epsilon drawn so far).
     """
 
     items: tuple[tuple[str, int], ...]
@@ -61,8 +63,9 @@ class MenuTotals:
     ) -> "MenuTotals":
         """Return the budget of a menu of `uses` such that all answers together are (epsilon, delta)-DP.
 
-        The menu is the list of these uses; how often each is counted does not matter. The share `failure_share` of
-        delta is set aside for outright failures.
+        `uses` are mechanism uses (guarantees with counts). The menu is the list of these uses; how often each is
+        counted does not matter. The share `failure_share` of delta is set aside for outright failures (events in which
+        everything may be revealed).
 
         Raises `InvalidParameter` for a use without a bounded loss, no uses or too many, and `Unattainable` if not even
         one use of the menu keeps the promise.
@@ -93,7 +96,10 @@ class MenuTotals:
 
     @property
     def menu(self) -> Menu:
-        """The uses on the menu with their costs, and the account's budget, both in units, as a `Menu`."""
+        """The mechanism uses on the menu with their costs, and the account's budget, both in units, as a `Menu`.
+
+        A menu is the fixed list of mechanism uses that an account accepts. A unit is the menu's own measure of cost.
+        """
         items: list[tuple[MenuItem, int]] = []
         for written, cost in self.items:
             guarantee = parse_use(written).guarantee
@@ -104,17 +110,19 @@ class MenuTotals:
     def lines(self) -> dict[str, int]:
         """Return the units of the balances "failure", "menu", "rho" and "sum" before anything is spent.
 
-        The balance "menu" has `budget` units, and each of the others has 2^60 units; "failure" has 0 units if the
-        budget allows no outright failure.
+        A menu is the fixed list of mechanism uses that an account accepts. The balance "menu" has `budget` units, and
+        each of the others has 2^60 units; "failure" has 0 units if the budget allows no outright failure (an event in
+        which everything may be revealed).
         """
         return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` take from each balance of the menu account, per balance name.
+        """Return the units that the mechanism uses `uses` take from each balance of the menu account, per balance name.
 
-        A use costs as much as the cheapest item of the menu whose guarantee it satisfies, whatever was spent before.
-        The balances "rho" and "sum" only record; if a record would exceed its balance, all that remains in it is taken.
-        `spent` has the units spent before, per balance name.
+        A use costs as much as the cheapest item of the menu (the account's fixed list of uses) whose guarantee it
+        satisfies, whatever was spent before. The balances "rho" and "sum" only record; if a record would exceed its
+        balance, all that remains in it is taken. `spent` has the units spent before, per balance name (such as "rho",
+        of 2^60 units).
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies the
         guarantee of no item.
@@ -129,9 +137,10 @@ class MenuTotals:
         }
 
     def _cost(self, uses: Sequence[Use]) -> int:
-        """Return the units of the balance "menu" that `uses` cost together.
+        """Return the units of the balance "menu" that the mechanism uses `uses` cost together.
 
-        Their probabilities of outright failure are paid from another balance and cost nothing here.
+        Their probabilities of outright failure (an event in which everything may be revealed) are paid from another
+        balance and cost nothing here. A menu is the fixed list of uses that an account accepts.
         """
         menu, cost = self.menu, 0
         for use in uses:
@@ -142,7 +151,8 @@ class MenuTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence why the menu account cannot pay for `uses`; None if it can.
 
-        `spent` has the units spent before, per balance name.
+        `uses` are mechanism uses (guarantees with counts). `spent` has the units spent before, per balance name (such
+        as "rho", of 2^60 units). A menu account pays only for uses from a list that is fixed at its opening.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -150,54 +160,58 @@ class MenuTotals:
             return failure_shortage(uses, worth_below(remaining[FAILURE], self.failure))
         if price[MENU] <= remaining[MENU]:
             return None
-        offers = ", or ".join(f"{remaining[MENU] // cost} of {written}" for written, cost in self.items)
+        offers = ", or ".join(f"{remaining[MENU] // cost} of {item_text}" for item_text, cost in self.items)
         return f"it costs {price[MENU]:,} units of the menu, and {remaining[MENU]:,} are left: enough for {offers}"
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts`, rounded up.
 
-        `amounts` has units per balance name. The balance "rho" only records: it never refuses a charge, and a charge
-        with more rho than remains in it takes all that remains. So once this balance is empty, the true sum is unknown,
-        and the returned rho is infinite.
+        `amounts` has units per balance name (such as "rho", of 2^60 units). The balance "rho" only records the charges.
+        Once it is used up, rho is unknown, and returned as infinite.
         """
-        rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
-        return Spent(rho, worth_above(amounts[FAILURE], self.failure))
+        return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho that all uses of the budget can have together."""
+        """The largest zCDP rho that all mechanism uses of the budget can have together."""
         return self.rho
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on earlier charges: False, because the costs of a menu are fixed."""
+        """Whether the price of a use depends on earlier charges: False, because the costs of a menu are fixed.
+
+        A menu is the fixed list of mechanism uses that an account accepts.
+        """
         return False
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
-        """Return ("menu",), the name of the only balance that pays for uses in a menu account; `amounts` is ignored."""
+        """Return ("menu",), the name of the only balance that pays for uses in a menu account; `amounts` is ignored.
+
+        A menu is the fixed list of mechanism uses that an account accepts.
+        """
         return (MENU,)
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses (epsilons) of all uses paid so far, rounded up.
+        """Return the sum of the largest losses (epsilons) of all mechanism uses paid so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name. The balance "sum" only records, and a charge with more
-        loss than remains in it takes all that remains. So once it is empty, the true sum is unknown, and the result is
-        infinity.
+        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units). The balance "sum" only
+        records the losses. Once it is used up, the sum is unknown, and the result is infinite.
         """
-        return worth_above(amounts[SUM], self.limit) if amounts[SUM] < UNITS else math.inf
+        return recorded_sum(amounts[SUM], self.limit)
 
     def as_uses(self) -> tuple[Use, ...]:
         """Return one (epsilon, delta)-DP mechanism use that stands for the whole budget of the menu.
 
-        The budget is composed with the budgets of other accounts as if it were this use.
+        A menu is the fixed list of uses that an account accepts. The budget is composed with the budgets of other
+        accounts as if it were this use.
         """
         return (Use(ApproxDP(epsilon=self.epsilon, delta=self.delta)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP mechanism use that reveals at least as much as everything paid for so far.
 
-        `amounts` has the units spent so far, per balance name. An empty tuple if nothing was spent, or if the zCDP rho
-        is unknown because its balance is empty.
+        `amounts` has the units spent so far, per balance name (such as "rho", of 2^60 units). An empty tuple if nothing
+        was spent, or if the zCDP rho is unknown because its balance is empty.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:
@@ -207,9 +221,10 @@ class MenuTotals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return mechanism uses that the remaining units `amounts` pay for: as many as possible of one menu item.
 
-        The item is the most expensive one that the units can pay for; units that remain beyond these uses are not
-        shown. A further use only fails outright, with the failure probability that remains. `amounts` has units per
-        balance name.
+        A menu is the fixed list of uses that an account accepts. The item is the most expensive one that the units can
+        pay for; units that remain beyond these uses are not shown. A further use only fails outright (which may reveal
+        everything), with the failure probability that remains. `amounts` has units per balance name (such as "rho", of
+        2^60 units).
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

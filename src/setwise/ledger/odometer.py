@@ -1,4 +1,4 @@
-"""Odometers of an account: bounds on the privacy loss of everything drawn so far, as an epsilon at its delta.
+"""Odometers of an account: bounds on the privacy loss of everything paid for so far, as an epsilon at its delta.
 
 docs/optimal-composition.md, "Odometers", states and proves them.
 """
@@ -35,9 +35,10 @@ def failure_probability(terms: Terms) -> float:
 def charge_sum_delta(terms: Terms) -> float:
     """Return (delta - f) / 2, rounded down: the most that the deltas of single charges may add up to.
 
-    f is the part of the account's delta that is set aside for outright failures; `terms` has both. The odometer, a
-    bound on the epsilon drawn so far, is the smallest of several bounds. One of them is the sum of the epsilons of
-    single charges, and it holds only while the deltas of these charges add up to at most this number.
+    f is the part of the account's delta that is set aside for outright failures (events in which everything may be
+    revealed); `terms` has both. The odometer, a bound on the epsilon drawn so far, is the smallest of several bounds.
+    One of them is the sum of the epsilons of single charges, and it holds only while the deltas of these charges add up
+    to at most this number.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -56,12 +57,12 @@ def delta_of_request(request: str) -> float | None:
 
 @lru_cache(maxsize=4096)
 def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
-    """Return an (epsilon, delta) that the uses of one charge satisfy together; None if none is known.
+    """Return an (epsilon, delta) that the mechanism uses of one charge satisfy together; None if none is known.
 
     `delta` is the delta that the question was asked with, or None. Of two guarantees, the one with the smaller epsilon
     is returned. The first exists if `delta` is not None: the optimal epsilon of the uses at `delta`. The second exists
     if the losses of all uses are bounded: the sum of their largest losses, with the probability that the uses fail
-    outright as its delta.
+    outright (which may reveal everything) as its delta.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -75,18 +76,27 @@ _MOST_CHARGES = 500
 """The most different charges whose own guarantees are added up; composing more would take seconds."""
 
 
-def sum_of_charges(charges: Collection[tuple[tuple[Use, ...], float | None]]) -> tuple[float, float] | None:
+_UNSTATED_SHARE = 0.01
+"""The share of `charge_sum_delta` at which a charge without a stated delta is counted, so that 100 of them fit."""
+
+
+def sum_of_charges(
+    terms: Terms, charges: Collection[tuple[tuple[Use, ...], float | None]]
+) -> tuple[float, float] | None:
     """Return (sum of epsilons, sum of deltas) of single charges, rounded up.
 
-    Each charge is a pair of its uses and the delta that its question was asked with (None if unknown). Returns None if
-    no guarantee is known for one of them, or if there are more than 500 different charges.
+    Each charge is a pair of its mechanism uses and the delta that its question was asked with (None if unknown). A
+    charge of unbounded losses whose delta is unknown, such as that of a live series, is counted at a delta that is
+    fixed by the account's `terms` (its promise and budget): a hundredth of `charge_sum_delta`.
+    Returns None if no guarantee is known for one of the charges, or if there are more than 500 different charges.
     """
+    unstated_delta = _UNSTATED_SHARE * charge_sum_delta(terms)
     counts = Counter(charge for charge in charges if charge[0])
     if len(counts) > _MOST_CHARGES:
         return None
     epsilon = delta = 0.0
     for (uses, question_delta), count in counts.items():
-        guarantee = charge_guarantee(uses, question_delta)
+        guarantee = charge_guarantee(uses, question_delta) or charge_guarantee(uses, unstated_delta)
         if guarantee is None:
             return None
         epsilon = up(epsilon + up(count * guarantee[0]))
@@ -105,14 +115,14 @@ def stopping_odometer(
     """Return the epsilon of everything that an account has drawn, as a bracket that is valid as a stopping rule.
 
     Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
-    are (epsilon, delta)-DP, at the delta in the account's `terms`. `drawn` are the uses drawn (None if only their sums
-    are known), `worth` is the sum of their zCDP, and `largest` the sum of their largest losses. `charge_uses` has, for
-    each charge, its uses and the delta of its question, or is None if the entries were not read. Cached, because
-    composing takes time.
+    are (epsilon, delta)-DP, at the delta in the account's `terms` (its promise and budget). `drawn` are the mechanism
+    uses that the account has paid for (None if only their sums are known), `worth` is the sum of their zCDP, and
+    `largest` the sum of their largest losses. `charge_uses` has, for each charge, its uses and the delta of its
+    question, or is None if the entries were not read. Cached, because composing takes time.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
-    charged = None if charge_uses is None else sum_of_charges(charge_uses)
+    charged = None if charge_uses is None else sum_of_charges(terms, charge_uses)
     return _with_lower_end(terms, drawn, stopping_bound(terms, worth, largest, charged))
 
 
@@ -120,8 +130,9 @@ def stopping_odometer(
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
     """Return a bracket of an epsilon that an account's loss exceeds at some time with probability at most delta.
 
-    Delta is the delta in the account's `terms`. `drawn` are the uses drawn (None if only their sums are known), `worth`
-    is the sum of their zCDP, and `largest` the sum of their largest losses. Cached, because composing takes time.
+    Delta is the delta in the account's `terms` (its promise and budget). `drawn` are the mechanism uses that the
+    account has paid for (None if only their sums are known), `worth` is the sum of their zCDP, and `largest` the sum of
+    their largest losses. Cached, because composing takes time.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -132,11 +143,11 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 
 
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
-    """Return the bracket `best` of an odometer with a lower end computed from the uses that were drawn.
+    """Return the bracket `best` of an odometer with a lower end computed from the mechanism uses that were paid for.
 
     The lower end is an epsilon below which nothing can be proved for the uses `drawn`, even if they had been fixed in
-    advance, at the delta in the account's `terms`. It is at most the upper end of `best`, which stays. If `drawn` is
-    None, because only sums of the uses are known, `best` is returned unchanged.
+    advance, at the delta in the account's `terms` (its promise and budget). It is at most the upper end of `best`,
+    which stays. If `drawn` is None, because only sums of the uses are known, `best` is returned unchanged.
     """
     if drawn is None:
         return best
@@ -147,7 +158,8 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
     """Return the smallest of three bounds on the epsilon of all that an account has drawn, valid as a stopping rule.
 
-    `stopping_odometer` says what a stopping rule is. The delta in the account's `terms` is divided between the bounds.
+    Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
+    are (epsilon, delta)-DP. The delta in the account's `terms` (its promise and budget) is divided between the bounds.
     The first two come from `worth`, the zCDP drawn, and from `largest`, the sum of the largest losses (see
     `pathwise_bound`); they hold at delta - d, where d is `charge_sum_delta`. The third is the sum of the epsilons of
     single charges; it is used only if their deltas add up to at most d. `charged` is the pair (sum of epsilons, sum of

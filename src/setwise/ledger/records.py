@@ -1,8 +1,9 @@
 """Entries of an account: their timestamps, hashes and allowed texts.
 
 An entry is a charge, a settlement (the answer of a charge), a release (the answer of a part of it), or a slice entry,
-which moves units between a dataset's cap and the account. Each entry contains the hash of the entry before it, so that
-an account is a hash chain that starts at its opening.
+which moves budget between a dataset's cap (the joint budget of its accounts) and the part of the cap that is reserved
+for the account. Each entry contains the hash of the entry before it, so that an account is a hash chain that starts at
+its opening.
 """
 
 import hashlib
@@ -100,14 +101,18 @@ def read_uses(text: str) -> tuple[Use, ...]:
 def write_amounts(amounts: Mapping[str, int]) -> str:
     """Return `amounts` as the JSON text of an entry that moves units between a dataset's cap and an account's slice.
 
-    A slice is the part of the cap that is reserved for one account. `amounts` maps the name of a balance of the cap,
-    such as "wallet", to units: positive ones move into the slice, negative ones return to the cap.
+    A slice is the part of the cap (the joint budget of a dataset's accounts) that is reserved for one account.
+    `amounts` maps the name of a balance of the cap, such as "wallet" (of 2^60 units), to units: positive ones move into
+    the slice, negative ones return to the cap.
     """
     return canonical(amounts)
 
 
 def read_amounts(text: str) -> dict[str, int]:
     """Return the units that a slice entry moves, keyed by balance name, from `text`, the JSON of `write_amounts`.
+
+    A slice entry moves units between a dataset's cap (the joint budget of its accounts) and the slice of it that is
+    reserved for one account. Most full balances have 2^60 units.
 
     Raises `ValueError` for JSON of another form, or for an amount of 0.
     """
@@ -120,7 +125,8 @@ def read_amounts(text: str) -> dict[str, int]:
 def record_hash(previous: str, holder: int, at: int, body: str) -> str:
     """Return the hash of a record of the register, which covers `previous`, the hash of the record before it.
 
-    `holder` is the record's number, `at` its timestamp in microseconds since 1970, and `body` its text.
+    The register is the ledger's chain of openings and audit events. `holder` is the record's number, `at` its timestamp
+    in microseconds since 1970, and `body` its text.
     """
     return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
 
@@ -128,22 +134,23 @@ def record_hash(previous: str, holder: int, at: int, body: str) -> str:
 def link(previous: str, position: int, at: int, contents: str) -> str:
     """Return the hash of an entry, which covers the hash of the entry before it, and all that the entry says.
 
-    `previous` is the hash of the entry before, `position` the entry's place in the account's chain, `at` its timestamp
-    in microseconds since 1970, and `contents` the digest of its contents. A trigger in PostgreSQL computes the same
-    hash.
+    `previous` is the hash of the entry before, `position` the entry's place in the account's chain of entries, `at` its
+    timestamp in microseconds since 1970, and `contents` the digest of its contents. A trigger in PostgreSQL computes
+    the same hash.
     """
     return digest(f"{previous}\n{position}\n{at}\n{contents}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The contents of an entry, before the entry has a position in its account's chain.
+    """The contents of an entry, before the entry has a position in its account's hash chain.
 
     `kind` is "charge", "settle", "release" or "slice", `key` the idempotency key, and `period` the budget period (empty
-    for none). `uses` is a JSON list of mechanism uses, drawn by a charge or returned by a settlement. `text` is the
-    request of a charge, the answer of a settlement or a release, or the units that a slice entry moves between a cap
-    and the `account`. `moves` lists the balance changes of the entry as JSON rows of register number, period, balance
-    name and amount.
+    for none). `uses` is a JSON list of mechanism uses, drawn by a charge or returned by a settlement (the entry that
+    stores the answer of a charge). `text` is the request of a charge, the answer of a settlement or a release, or the
+    units that a slice entry moves between a cap (the joint budget of a dataset's accounts) and the part of it that is
+    reserved for the `account`. `moves` lists the balance changes of the entry as JSON rows of register number (the
+    number of the record that opened the account or cap), period, balance name and amount.
     """
 
     account: str
@@ -180,6 +187,8 @@ def release_key(charge_key: str, part: str) -> str:
 class Entry:
     """An entry of the ledger (charge, settlement, slice or release) in its place in an account's chain of hashes.
 
+    A settlement is the entry that stores the answer of a charge. A slice is the part of a cap (the joint budget of a
+    dataset's accounts) that is reserved for one account, and a release is the answer of one part of a charge.
     `contents` says what it records, `position` counts from 1, `at` is the timestamp in microseconds since 1970, and
     `previous` and `hash` are the hashes of the entry before and of this one.
     """
@@ -197,13 +206,17 @@ class Entry:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The mechanism uses of this entry: those that a charge drew, or that a settlement returned."""
+        """The mechanism uses of this entry: those that a charge drew, or that a settlement returned.
+
+        A settlement is the entry that stores the answer of a charge.
+        """
         return read_uses(self.contents.uses)
 
     def to_dict(self) -> "EntryRecord":
         """Return the entry as the JSON object that the command line prints and the service sends.
 
-        Its key `text` has the request of a charge, or the answer of a settlement or release.
+        Its key `text` has the request of a charge, or the answer of a settlement (the entry that ends a charge) or of a
+        release (the answer of one part of a charge).
         """
         contents = self.contents
         return {

@@ -1,4 +1,8 @@
-"""Comparisons of a charge's uses with those that its settlement returns, and with registered uses that remain."""
+"""Comparisons of a charge's uses with those that its settlement returns, and with registered uses that remain.
+
+A settlement is the entry that stores the answer of a charge. Registered uses are those that were fixed when the account
+was opened.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,9 +17,9 @@ def lacking_draws(
 ) -> str:
     """Return a sentence that names the uses of which too few registered draws remain; an empty text if all fit.
 
-    A draw is one use taken from those registered with an account. `lines` has the number of registered draws and
-    `spent` the number drawn so far, both keyed by the written form of the use. `remaining_uses` are the remaining uses,
-    which the sentence shows.
+    A draw is one mechanism use taken from those registered with an account. `lines` has the number of registered draws
+    and `spent` the number drawn so far, both keyed by the written form of the use, such as "pure:0.1". `remaining_uses`
+    are the remaining uses, which the sentence shows.
 
     Requires: every use in `uses` is registered.
     """
@@ -25,17 +29,18 @@ def lacking_draws(
 
 
 def subtract_returned(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use, ...]:
-    """Return the uses of a charge, with their counts reduced by the unused uses that its settlement returned.
+    """Return the mechanism uses of a charge, with their counts reduced by the unused uses that were returned.
 
-    Uses of which none is left are omitted.
+    `uses` are the uses that the charge drew from the account. `returned` are the unused ones, which the settlement (the
+    entry that stores the answer) gave back. A use whose count becomes 0 is omitted.
     """
     returned_counts = {use.guarantee: use.count for use in returned}
-    kept = [(use.guarantee, use.count - returned_counts.get(use.guarantee, 0)) for use in uses]
-    return tuple(Use(guarantee, count) for guarantee, count in kept if count > 0)
+    counts = [(use.guarantee, use.count - returned_counts.get(use.guarantee, 0)) for use in uses]
+    return tuple(Use(guarantee, count) for guarantee, count in counts if count > 0)
 
 
 def check_refund(refund: Sequence[Use], charged: Sequence[Use]) -> None:
-    """Raise `InvalidParameter` if `refund` has a use more often than `charged`, the uses of a charge, has it."""
+    """Raise `InvalidParameter` if `refund` has a mechanism use more often than `charged`, the uses of a charge."""
     counts = {use.guarantee: use.count for use in charged}
     for use in refund:
         if use.count > counts.get(use.guarantee, 0):

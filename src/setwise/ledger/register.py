@@ -1,7 +1,7 @@
 """The register: one hash chain over the openings of accounts and caps, and over audit events.
 
 Each record has a number, `holder`. All other tables identify an account or cap by the number of the record that opened
-it.
+it. A cap is the joint budget of a dataset's accounts.
 """
 
 import json
@@ -30,11 +30,12 @@ AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """One audit event, such as the freezing of an account: `action`, done by the person `by` to the `subject`.
+    """One audit event, such as the freezing of an account: the person `by` did `action` to the `subject`.
 
     `kind` is "freeze", "thaw", "close", "dataset", "head" or "seal", and `action` then has the same text; for other
-    acts, `kind` is "act" and `action` the text that a caller of `Ledger.record` chose. `details` has further JSON
-    values.
+    acts, `kind` is "act" and `action` the text that a caller of `Ledger.record` chose. A "head" is a signed record of
+    where every chain of the ledger ended, and a "seal" a digest of balance changes that the hashes of early versions do
+    not cover. `details` has further JSON values.
     """
 
     kind: AuditEventKind
@@ -44,7 +45,10 @@ class AuditEvent:
     details: Mapping[str, Any]
 
     def body(self) -> str:
-        """Return the audit event as canonical JSON, the text that the register stores and hashes."""
+        """Return the audit event as canonical JSON, the text that the register stores and hashes.
+
+        The register is the ledger's chain of openings and audit events.
+        """
         return canonical({name: getattr(self, name) for name in AuditEvent.__slots__})
 
     @classmethod
@@ -57,9 +61,10 @@ class AuditEvent:
 class Record:
     """A record in its place in the register: the opening of an account or cap, or an audit event.
 
-    `holder` is the record's number in the register, and `kind` and `name` say what it is about. `at` is its timestamp
-    in microseconds since 1970, and `body` the JSON text of the terms or event. `previous` and `hash` are the hashes of
-    the record before and of this one.
+    A cap is the joint budget of a dataset's accounts. `holder` is the record's number in the register (the chain of
+    openings and audit events), and `kind` and `name` say what it is about. `at` is its timestamp in microseconds since
+    1970, and `body` the JSON text of the terms or event. `previous` and `hash` are the hashes of the record before and
+    of this one.
     """
 
     holder: int
@@ -72,17 +77,23 @@ class Record:
 
     @property
     def moment(self) -> datetime:
-        """The UTC time at which this record was appended to the register."""
+        """The UTC time at which this record was appended to the register (the chain of openings and audit events)."""
         return moment_of(self.at)
 
     @property
     def terms(self) -> Terms:
-        """The terms of the account or cap that this record opens. Fails for a record of an audit event."""
+        """The terms of the account or cap that this record opens. Fails for a record of an audit event.
+
+        A cap is the joint budget of a dataset's accounts.
+        """
         return Terms.read(self.body)
 
     @property
     def event(self) -> AuditEvent:
-        """The audit event in this record. Fails for a record that opens an account or a cap."""
+        """The audit event in this record. Fails for a record that opens an account or a cap.
+
+        A cap is the joint budget of a dataset's accounts.
+        """
         return AuditEvent.read(self.body)
 
     def to_dict(self) -> "ActRecord":
@@ -108,9 +119,10 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
     """Append a record to the register (the chain of openings and audit events), and return the record.
 
     `kind` is the kind of account ("setwise", "filter", "cap") or of audit event that the record is about, and `name`
-    the account, dataset or action. `body` is the record's JSON text, and `at` its timestamp in microseconds since 1970.
-    `totals` are the sizes, in units per balance name, of the balances that the record opens. Must run inside
-    `Store.writing`, because two transactions at once would give two records the same number.
+    the account, dataset or action. A cap is the joint budget of a dataset's accounts. `body` is the record's JSON text,
+    and `at` its timestamp in microseconds since 1970. `totals` are the sizes, in units per balance name (such as
+    "wallet": mu squared, 2^60 units when full), of the balances that the record opens. Must run inside `Store.writing`,
+    because two transactions at once would give two records the same number.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     holder, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
@@ -131,6 +143,7 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
 def write_record(connection: Connection, terms: Terms, at: int) -> Record:
     """Append the opening of an account or cap with these `terms` to the register, and return the new record.
 
+    A cap is the joint budget of a dataset's accounts. The register is the ledger's chain of openings and audit events.
     Unlike `write_opening`, this never inserts a row into the table of accounts. `at` is the time of the opening, in
     microseconds since 1970.
     """
@@ -140,8 +153,9 @@ def write_record(connection: Connection, terms: Terms, at: int) -> Record:
 def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
     """Append the opening of an account or cap with these `terms` to the register, and return the new record.
 
-    A cap is the joint budget of all accounts on a dataset. If an account is opened, its row is also inserted into the
-    table of accounts; a cap has no row there. `at` is the time of the opening, in microseconds since 1970.
+    The register is the ledger's chain of openings and audit events. A cap is the joint budget of all accounts on a
+    dataset. If an account is opened, its row is also inserted into the table of accounts; a cap has no row there. `at`
+    is the time of the opening, in microseconds since 1970.
     """
     record = write_record(connection, terms, at)
     if terms.kind != "cap":
@@ -150,7 +164,10 @@ def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
 
 
 def write_event(connection: Connection, event: AuditEvent, at: int) -> Record:
-    """Append an audit event to the register at the timestamp `at` (microseconds since 1970), and return its record."""
+    """Append an audit event to the register at the timestamp `at` (microseconds since 1970), and return its record.
+
+    The register is the ledger's chain of openings and audit events.
+    """
     check_label(event.by, "by")
     return _append(connection, event.kind, event.action if event.kind == "act" else event.subject, event.body(), at, {})
 
@@ -177,7 +194,8 @@ def account_row(record: Record) -> dict[str, object]:
 def records_of(connection: Connection, after: int = 0, *conditions: ColumnElement[bool]) -> list[Record]:
     """Return the records (openings of accounts and caps, and audit events) numbered above `after`, in order.
 
-    Only records that meet all `conditions` on the table of openings are returned.
+    `connection` is a connection to the ledger's database. Only records that meet all `conditions` on the table of
+    openings are returned. A cap is the joint budget of a dataset's accounts.
     """
     columns = [openings.c[name] for name in ("holder", "kind", "name", "at", "body", "previous", "hash")]
     chosen = select(*columns).where(openings.c.holder > after, *conditions).order_by(openings.c.holder)
@@ -195,7 +213,7 @@ _MOVES: Mapping[AuditEventKind, tuple[tuple[State, ...], State]] = {
 def next_state(state: State, kind: AuditEventKind) -> State | None:
     """Return an account's state after an audit event of `kind` ("freeze", "thaw", "close"), given its `state` before.
 
-    None if the state before does not allow the event.
+    Returns None if an account in that state does not allow the event, such as thawing an account that is not frozen.
     """
     before, after = _MOVES[kind]
     return after if state in before else None
@@ -221,7 +239,7 @@ class _KnownSources(NamedTuple):
     """A cache of the dataset registrations of one database, up to the register's record number `holder`.
 
     `hash` is the hash of that record. Each of `sources` is (dataset name, digests of the texts that identify its data,
-    digests of the folders around the data).
+    digests of the folders around the data). The register is the ledger's chain of openings and audit events.
     """
 
     holder: int
@@ -251,16 +269,16 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
     last = connection.execute(_LAST_RECORD).one_or_none()
     if last is None:
         return ()
-    known = _known_sources.get(connection.engine, _KnownSources(0, NOTHING_BEFORE, ()))
-    if known.holder and connection.execute(_HASH_OF, {"the_holder": known.holder}).scalar_one_or_none() != known.hash:
-        known = _KnownSources(0, NOTHING_BEFORE, ())
-    if known.holder < last.holder:
-        rows = connection.execute(_REGISTRATIONS, {"after": known.holder, "last": last.holder}).scalars()
+    cache = _known_sources.get(connection.engine, _KnownSources(0, NOTHING_BEFORE, ()))
+    if cache.holder and connection.execute(_HASH_OF, {"the_holder": cache.holder}).scalar_one_or_none() != cache.hash:
+        cache = _KnownSources(0, NOTHING_BEFORE, ())
+    if cache.holder < last.holder:
+        rows = connection.execute(_REGISTRATIONS, {"after": cache.holder, "last": last.holder}).scalars()
         events = [event for event in map(AuditEvent.read, rows) if not event.details["apart"]]
         sources = tuple((event.subject, *_source_of(event)) for event in events)
-        known = _KnownSources(last.holder, last.hash, known.sources + sources)
-        _known_sources[connection.engine] = known
-    return known.sources
+        cache = _KnownSources(last.holder, last.hash, cache.sources + sources)
+        _known_sources[connection.engine] = cache
+    return cache.sources
 
 
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
@@ -293,14 +311,14 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
 
     An account that was opened for a dataset pays for questions about that dataset only, under any name of the same
     data. An account opened for no dataset (`dataset` is empty) pays for any data for which the ledger has neither a cap
-    nor accounts; if it paid for other data, its draws would be missing from the joint promise of the accounts there.
-    `account` is the account's name, for the message.
+    (the joint budget of a dataset's accounts) nor accounts; if it paid for other data, its charges would be missing
+    from the joint (epsilon, delta) promise of the accounts there. `account` is the account's name, for the message.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:
-        known = f"is known as {known_as!r}" if known_as else "has no name"
+        naming = f"is known as {known_as!r}" if known_as else "has no name"
         raise InvalidParameter(
-            f"the account {account!r} is for the dataset {dataset!r}, and this table {known}: take another account, "
+            f"the account {account!r} is for the dataset {dataset!r}, and this table {naming}: take another account, "
             f"or give the dataset {dataset!r} if this table is it"
         )
     if not dataset and known_as and any_is_known(connection, names):
@@ -311,7 +329,11 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
 
 
 def cap_of(connection: Connection, dataset: str) -> int | None:
-    """Return the register number of the cap on the data that `dataset` reads, or None if it has no cap."""
+    """Return the register number of the cap on the data that `dataset` reads, or None if it has no cap.
+
+    A register number is the number of the record that opened an account or a cap (the joint budget of a dataset's
+    accounts).
+    """
     names = same_data(connection, dataset)
     caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
     return connection.execute(caps.order_by(openings.c.holder).limit(1)).scalar_one_or_none()
@@ -320,8 +342,9 @@ def cap_of(connection: Connection, dataset: str) -> int | None:
 def units_on(connection: Connection, dataset: str) -> set[str]:
     """Return the units of privacy that are protected for the data of `dataset`, such as {"user"}; empty if unknown.
 
-    They are the units of all registrations, caps and accounts on the data, also under its other names. Closed accounts
-    count too, because the answers that they paid for stay in the joint promise.
+    They are the units of all registrations, caps (the joint budgets of datasets' accounts) and accounts on the data,
+    also under its other names. Closed accounts count too, because the answers that they paid for stay in the joint
+    (epsilon, delta) promise.
     """
     names = same_data(connection, dataset)
     registered = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name.in_(names))
@@ -338,8 +361,10 @@ def units_on(connection: Connection, dataset: str) -> set[str]:
 def check_unit_of(connection: Connection, dataset: str, unit: str) -> None:
     """Raise `InvalidParameter` if the data of `dataset` is protected by another unit of privacy than `unit`.
 
-    The epsilons of two units cannot be added up: the joint promise, and a cap, hold for one unit only. Nothing is
-    checked for an empty `dataset`, because accounts without a dataset have neither a joint promise nor a cap.
+    The unit of privacy is what is protected: a user, or a part such as a day of a user. The epsilons of two units
+    cannot be added up: the joint promise, and a cap (the joint budget of a dataset's accounts), hold for one unit only.
+    Nothing is checked for an empty `dataset`, because accounts without a dataset have neither a joint promise nor a
+    cap.
     """
     others = units_on(connection, dataset) - {unit} if dataset else set()
     if others:
@@ -367,7 +392,8 @@ def register_dataset(
     `reads` are texts that identify the data, `within` the folders that contain it, and `definition` the text by which
     questions find it; only digests of these are kept. `by` is the person who registers, and `at` the timestamp in
     microseconds since 1970. `apart`, if not empty, is the reason why the name is not joined with others that read the
-    same data. `unit` is the unit of privacy that all accounts on the dataset protect.
+    same data. `unit` is the unit of privacy (a user, or a part such as a day of a user) that all accounts on the
+    dataset protect.
 
     Raises `BadRequest` if the name joins data whose accounts do not all draw on the same cap, or whose accounts, cap or
     other names protect another unit of privacy.
@@ -401,35 +427,46 @@ def register_dataset(
 
 def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
     """Return the audit events that registered the dataset `name`, in order."""
-    known = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
-    return [AuditEvent.read(body) for body in connection.execute(known.order_by(openings.c.holder)).scalars()]
+    statement = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
+    return [AuditEvent.read(body) for body in connection.execute(statement.order_by(openings.c.holder)).scalars()]
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
     """Return the register numbers of all caps that belong to the datasets `names` or that their accounts draw on.
 
-    A cap is the joint budget of a dataset's accounts. Closed accounts are ignored. The set also contains None if an
-    account that is not closed draws on no cap.
+    A cap is the joint budget of a dataset's accounts. A register number is the number of the record that opened an
+    account or a cap. Closed accounts are ignored. The set also contains None if an account that is not closed draws on
+    no cap.
     """
-    drawn = select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
+    caps_of_accounts = (
+        select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
+    )
     caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
-    return {*connection.execute(drawn).scalars(), *connection.execute(caps).scalars()}
+    return {*connection.execute(caps_of_accounts).scalars(), *connection.execute(caps).scalars()}
 
 
 def events_of(connection: Connection, after: int = 0, actions: Sequence[str] = ()) -> Iterator[Record]:
     """Yield the records of audit events whose number in the register is above `after`, in order.
 
-    If `actions` is not empty, these are only the acts of these names, which the database selects.
+    The register is the ledger's chain of openings and audit events. If `actions` is not empty, these are only the acts
+    of these names, which the database selects.
     """
     acts = (openings.c.kind == "act", openings.c.name.in_(actions)) if actions else ()
     return (record for record in records_of(connection, after, *acts) if record.kind in AUDIT_EVENT_KINDS)
 
 
 def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
-    """Return a SELECT of the register numbers of all accounts on `dataset`, or on another name of the same data."""
+    """Return a SELECT of the register numbers of all accounts on `dataset`, or on another name of the same data.
+
+    A register number is the number of the record that opened an account or a cap.
+    """
     return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
 
 
 def terms_of(connection: Connection, holder: int) -> Terms:
-    """Return the terms (promise and budget) of the account or cap with the register number `holder`."""
+    """Return the terms (promise and budget) of the account or cap with the register number `holder`.
+
+    A cap is the joint budget of a dataset's accounts. A register number is the number of the record that opened an
+    account or a cap.
+    """
     return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())

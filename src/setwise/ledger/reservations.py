@@ -1,4 +1,4 @@
-"""Reservations: uses that are charged before their questions are known, and may be chosen after all later answers.
+"""Reservations: mechanism uses that are charged before their questions are known, and may be chosen last of all.
 
 A Gaussian wallet (a budget in mu squared) prices a use by the balance that remains after it: the less remains, the
 dearer the use. That is right only if the question is fixed at the charge. A reserved use may be chosen when nothing
@@ -16,10 +16,12 @@ from setwise.errors import InvalidParameter
 
 
 def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
-    """Return those of `uses` whose price in a Gaussian wallet depends on the balance that remains after them.
+    """Return those of the mechanism uses `uses` whose price in a Gaussian wallet depends on the wallet's balance.
 
-    The result leaves out Gaussian uses, which cost the same at every balance, and uses that reveal nothing unless they
-    fail outright, such as a threshold.
+    A Gaussian wallet is a budget in mu squared. A Gaussian use costs its own mu squared at every balance, so it is left
+    out of the result. Any other use costs more the less remains in the wallet after it; these uses are returned. Left
+    out as well are uses that reveal nothing unless they fail outright (an event in which everything may be revealed),
+    such as a threshold: another balance pays for them.
     """
     return [
         use
@@ -33,7 +35,7 @@ def reserved_uses(uses: Sequence[Use]) -> list[Use]:
 
     In a Gaussian wallet (a budget in mu squared), a use costs the most if nothing remains after it. Each of `uses` is
     charged as a Gaussian use of that highest price, which costs the same at every balance. The probability that the use
-    fails outright is charged as a second use.
+    fails outright (and may reveal everything) is charged as a second use.
 
     Raises `InvalidParameter` for a use that has no price in a wallet, such as a zCDP use.
     """

@@ -1,9 +1,10 @@
 """Amounts of a cap (the joint budget of a dataset's accounts), and of its slices (the parts reserved for accounts).
 
-A cap is a Gaussian wallet with a limit on the sum of losses and on the probability of outright failure. An account
-takes a slice of each balance as it needs it, and pays from the slice, so that a charge does not wait for other
-accounts. The price of a use falls as the balance that it leaves grows. A use is priced with the balance that it leaves
-in the slice, which is less than the balance of the cap, so the price is at least the price in the whole cap.
+A cap is a Gaussian wallet (a budget in mu squared) with a limit on the sum of losses and on the probability of outright
+failure (an event in which everything may be revealed). An account takes a slice of each balance as it needs it, and
+pays from the slice, so that a charge does not wait for other accounts. The price of a mechanism use falls as the
+balance that it leaves grows. A use is priced with the balance that it leaves in the slice, which is less than the
+balance of the cap, so the price is at least the price in the whole cap.
 """
 
 import math
@@ -48,10 +49,11 @@ RULE = "rule"
 class Rule(IntEnum):
     """The payment rules that a cap (the joint budget of a dataset's accounts) still has: both, or only one of them.
 
-    The rules are the Gaussian wallet and the sum of epsilons; a rule may stay only if every use so far was paid by it.
-    Dropping a rule is recorded by spending units of the cap's balance `RULE`, and the values here are the units spent:
-    2 if the sum rule was dropped, 3 if the wallet rule was. The balance has 3 units, so if two concurrent transactions
-    each drop a rule, the database refuses the second as an overdraft.
+    The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; a rule may stay only if every
+    use so far was paid by it. Dropping a rule is recorded by spending units of a small balance of the cap called
+    `RULE`, and the values here are the units spent: 2 if the sum rule was dropped, 3 if the wallet rule was. The
+    balance has 3 units, so if two concurrent transactions each drop a rule, the database refuses the second as an
+    overdraft.
     """
 
     BOTH = 0
@@ -85,9 +87,9 @@ class CapTotals:
     """The budget of a cap, the limit on all accounts of a dataset together, as exact floats.
 
     `wallet` is the mu^2 of the cap's Gaussian wallet, `limit` the epsilon that bounds the sum of the largest losses of
-    all uses, and `failure` the probability of outright failure (an event in which everything may be revealed). `keep`
-    says how the cap can be paid: only from the "wallet", only by the "sum" of losses, or "either", that is, both ways
-    until a use fits only one of them.
+    all mechanism uses, and `failure` the probability of outright failure (an event in which everything may be
+    revealed). `keep` says how the cap can be paid: only from the "wallet", only by the "sum" of losses, or "either",
+    that is, both ways until a use fits only one of them.
     """
 
     wallet: float
@@ -99,7 +101,8 @@ class CapTotals:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
         """Return the budget of a cap whose answers are together (epsilon, delta)-DP.
 
-        `failure_share` of delta is set aside for outright failures. Raises `InvalidParameter` for an unknown `keep`.
+        A cap is the joint budget of a dataset's accounts. `failure_share` of delta is set aside for outright failures
+        (events in which everything may be revealed). Raises `InvalidParameter` for an unknown `keep`.
         """
         if keep not in get_args(Keep):
             raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
@@ -107,10 +110,12 @@ class CapTotals:
         return cls(wallet.size, wallet.loss_limit, wallet.failure_limit, keep)
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each balance of the cap before anything is spent: 2^60, or 0 if it is not in use.
+        """Return the units of each balance of the cap (the joint budget of a dataset's accounts) when nothing is spent.
 
-        The balance "rule" has 3 units. If the cap has only one payment rule from the start (the Gaussian wallet or the
-        sum of epsilons), the balance "rule" and the balance of the other rule have 0 units.
+        The balances of the two payment rules (the Gaussian wallet, a budget in mu squared, and the sum of epsilons) and
+        of outright failures have 2^60 units each, or 0 if the cap does not use them. The balance "rule" records which
+        payment rule was dropped: the wallet costs 3 of its units and the sum 2. So it has 3 units if the cap begins
+        with both rules, and 0 if it has only one.
         """
         return {
             FAILURE: UNITS if self.failure else 0,
@@ -122,8 +127,9 @@ class CapTotals:
     def rule_of(self, units: int) -> Rule:
         """Return the payment rules (Gaussian wallet, sum of epsilons, or both) that are in force for the cap.
 
-        `units` are the units spent so far of the cap's balance "rule", by which a dropped rule is recorded. They are
-        ignored if the cap has had only one rule from the start.
+        A cap is the joint budget of a dataset's accounts, and a Gaussian wallet a budget in mu squared. `units` are the
+        units spent so far of the cap's balance "rule", by which a dropped rule is recorded: 2 if the sum rule was
+        dropped, and 3 if the wallet rule was. They are ignored if the cap has had only one rule from the start.
         """
         match self.keep:
             case "either":
@@ -138,8 +144,9 @@ class CapTotals:
     def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
         """Return the units, per balance name, that `uses` take of an account's slice of the cap; None if it cannot pay.
 
-        `slice_units` are the units in the slice (the part of the cap that is reserved for the account). `rule` says
-        whether payment is from the Gaussian wallet, by the sum of epsilons, or both. Each use is priced by the balance
+        A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account;
+        `slice_units` are the units in the slice, of which a full balance has 2^60. `rule` says whether payment is from
+        the Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. Each use is priced by the balance
         that remains after all of them, so their order does not matter.
 
         Theorem: docs/optimal-composition.md, "Slices".
@@ -159,9 +166,10 @@ class CapTotals:
     ) -> bool:
         """Return whether `price` is the right price of `uses` under `rule`, from a slice that had `slice_units` units.
 
-        `price` and `slice_units` are keyed by balance name; `rule` is the Gaussian wallet, the sum of epsilons, or
-        both. A wallet payment may differ from the price here by rounding, because the entry may have been written on
-        another platform.
+        `uses` are mechanism uses (guarantees with counts). A slice is the part of a cap that is reserved for one
+        account. `price` and `slice_units` are keyed by balance name (such as "wallet", of 2^60 units); `rule` is the
+        Gaussian wallet (a budget in mu squared), the sum of epsilons, or both. A wallet payment may differ from the
+        price here by rounding, because the entry may have been written on another platform.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(price.get(balance_name, 0) != costs.fixed(rule).get(balance_name, 0) for balance_name in (FAILURE, SUM)):
@@ -176,8 +184,10 @@ class CapTotals:
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
         """Return whether a slice pays for `uses` at most 2% more units of the wallet than the whole cap would.
 
-        `price` are the units that the slice (an account's reserved part of the cap) pays, per balance name. Prices fall
-        as the balance grows, so a small slice pays more.
+        `uses` are mechanism uses (guarantees with counts). A Gaussian wallet is a budget in mu squared. A cap is the
+        joint budget of a dataset's accounts. `price` are the units that the slice (an account's reserved part of the
+        cap) pays, per balance name (such as "wallet", of 2^60 units). Prices fall as the balance grows, so a small
+        slice pays more.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
@@ -186,9 +196,11 @@ class CapTotals:
     ) -> dict[str, int]:
         """Return the units to move from the unallocated part `free` of the cap into a slice, per balance name.
 
-        They let a slice that has `slice_units` units pay for `uses` at a good price, and for more uses like them.
-        `rule` says whether payment is from the Gaussian wallet, by the sum of epsilons, or both. Fewer units are
-        returned if fewer are free; `pay` then says whether they are enough.
+        They let a slice (the part of the cap reserved for one account) that has `slice_units` units pay for the
+        mechanism uses `uses` at a good price, and for more uses like them. `rule` says whether payment is from the
+        Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. Fewer units are returned if fewer are
+        free; `pay` then says whether they are enough. Most full balances have 2^60 units. A cap is the joint budget of
+        a dataset's accounts.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -204,10 +216,11 @@ class CapTotals:
         return {balance_name: units for balance_name, units in refill.items() if units}
 
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
-        """Return the smallest slice of the cap that can pay for `uses`, in units per balance name.
+        """Return the smallest slice of the cap that can pay for the mechanism uses `uses`, in units per balance name.
 
-        `rule` says whether payment is from the Gaussian wallet, by the sum of epsilons, or both. An amount above 2^60,
-        the size of a whole balance, means that no slice can pay.
+        A slice is the part of a cap (the joint budget of a dataset's accounts) that is reserved for one account. `rule`
+        says whether payment is from the Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. An
+        amount above 2^60, the size of a whole balance, means that no slice can pay.
         """
         costs = self._costs(uses)
         wanted = costs.fixed(rule)
@@ -218,9 +231,10 @@ class CapTotals:
     def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return the payment rules under which the whole cap, which has the units `remaining`, can pay for `uses`.
 
-        The payment rules are the Gaussian wallet and the sum of epsilons. `remaining` has units per balance name, and
-        `rule` says which rules are in force. The result is `rule` if all rules in force can pay, otherwise the only
-        rule that can, and None if no rule can.
+        The payment rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. A cap is the joint
+        budget of a dataset's accounts. `uses` are mechanism uses (guarantees with counts). `remaining` has units per
+        balance name (such as "wallet", of 2^60 units), and `rule` says which rules are in force. The result is `rule`
+        if all rules in force can pay, otherwise the only rule that can, and None if no rule can.
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -231,9 +245,11 @@ class CapTotals:
         return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
 
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
-        """Return a sentence about what the cap lacks to pay for `uses`, or None if it can pay.
+        """Return a sentence about what the cap lacks to pay for the mechanism uses `uses`, or None if it can pay.
 
-        `remaining` has the cap's remaining units per balance name, and `rule` says by which payment rules it may pay.
+        A cap is the joint budget of a dataset's accounts. `remaining` has the cap's remaining units per balance name
+        (such as "wallet": mu squared, 2^60 units when full), and `rule` says by which payment rules (Gaussian wallet,
+        sum of epsilons) it may pay.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -246,8 +262,10 @@ class CapTotals:
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return the payment rule that ends for all accounts under the cap if the cap pays for `uses`.
 
-        The rules are the Gaussian wallet and the sum of epsilons. `remaining` has the cap's remaining units per balance
-        name, and `rule` the rules in force. Returns None if no rule would end, or if the remaining balances cannot pay.
+        A cap is the joint budget of a dataset's accounts. `uses` are mechanism uses (guarantees with counts). The rules
+        are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. `remaining` has the cap's remaining
+        units per balance name (such as "wallet", of 2^60 units), and `rule` the rules in force. Returns None if no rule
+        would end, or if the remaining balances cannot pay.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -255,22 +273,27 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return the cost of `uses` to this cap in units, computed once and then cached."""
+        """Return the cost of the mechanism uses `uses` to this cap in units, computed once and then cached.
+
+        A cap is the joint budget of a dataset's accounts; each of its full balances has 2^60 units.
+        """
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts` of the cap.
 
-        `amounts` has units per balance name. The failure probability is rounded up. A cap does not record rho, so rho
-        is 0 if the wallet is untouched and infinite otherwise.
+        A cap is the joint budget of a dataset's accounts. `amounts` has units per balance name (such as "wallet", of
+        2^60 units). The failure probability is rounded up. A cap does not record rho, so rho is 0 if the wallet (a
+        budget in mu squared) is untouched and infinite otherwise.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest losses of all uses that the cap paid for, an epsilon, rounded up.
+        """Return the sum of the largest losses of all mechanism uses that the cap paid for, an epsilon, rounded up.
 
-        Infinity if the cap pays only from its Gaussian wallet and has paid for a use, because the sum is then not
-        recorded. `amounts` has the units spent so far, per balance name.
+        Infinity if the cap (the joint budget of a dataset's accounts) pays only from its Gaussian wallet (a budget in
+        mu squared) and has paid for a use, because the sum is then not recorded. `amounts` has the units spent so far,
+        per balance name (such as "wallet", of 2^60 units).
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
@@ -280,33 +303,35 @@ class CapTotals:
         """Return the cap's whole budget as two mechanism uses: a Gaussian use of its mu^2, and a failure use.
 
         The failure use reveals nothing, except with the failure probability of the cap, when it may reveal everything.
-        It is left out if that probability is 0.
+        It is left out if that probability is 0. A cap is the joint budget of a dataset's accounts.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a use depends on earlier charges: True, as only Gaussian uses have a fixed price."""
+        """Whether the price of a mechanism use depends on earlier charges: True, except for Gaussian uses."""
         return True
 
     @property
     def most_rho(self) -> float:
-        """The rho of a Gaussian mechanism with this cap's mu^2: mu^2 / 2."""
+        """The rho of a Gaussian mechanism with the mu^2 of this cap (a dataset's joint budget): mu^2 / 2."""
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the cap's balances that can fund another use: "wallet", "sum", or both.
+        """Return the names of the cap's balances that can fund another mechanism use: "wallet", "sum", or both.
 
-        While both are returned, a charge takes units from both. Once a use fits only one of the two balances, the other
-        balance is dropped for good. `amounts` has the units spent so far, per balance name.
+        A cap is the joint budget of a dataset's accounts. While both are returned, a charge takes units from both. Once
+        a use fits only one of the two balances, the other balance is dropped for good. `amounts` has the units spent so
+        far, per balance name (such as "wallet": mu squared, 2^60 units when full).
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the cap's spent units `amounts` as two mechanism uses, which reveal at least as much as all paid uses.
 
-        They are a Gaussian of the spent mu^2, and a use that only fails outright. If the cap is paid only by the sum of
-        epsilons, the first is instead a pure DP use of the summed epsilon.
+        They are a Gaussian of the spent mu^2, and a use that only fails outright (which may reveal everything). If the
+        cap (the joint budget of a dataset's accounts) is paid only by the sum of epsilons, the first is instead a pure
+        DP use of the summed epsilon. Most full balances have 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -316,8 +341,9 @@ class CapTotals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest mechanism uses that the cap's remaining units `amounts` pay for together.
 
-        They are a Gaussian, and a use that only fails outright. If the cap is now paid only by the sum of epsilons, the
-        first is instead a pure DP use. `amounts` has units per balance name.
+        They are a Gaussian, and a use that only fails outright (which may reveal everything). If the cap (the joint
+        budget of a dataset's accounts) is now paid only by the sum of epsilons, the first is instead a pure DP use.
+        `amounts` has units per balance name (such as "wallet": mu squared, 2^60 units when full).
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -331,11 +357,12 @@ class CapTotals:
 class _Costs:
     """The cost of some uses to a cap (the joint budget of a dataset's accounts), in units; each whole balance has 2^60.
 
-    `failure` is the failure probability of the uses, and `summed` the sum of their largest losses, which is above 2^60
-    if a loss is unbounded. The price in the wallet depends on the units that remain in the wallet after the uses.
-    `prices` lists pairs (remaining units, price of the uses), from the most remaining units to 0, and is empty if the
-    uses have no price. `well` is 2% above the price with the whole wallet remaining; a wallet payment of at most `well`
-    counts as a good price. `rounding` is the number of units by which the prices of two platforms may differ.
+    `failure` is the failure probability of the mechanism uses, and `summed` the sum of their largest losses, which is
+    above 2^60 if a loss is unbounded. The price in the wallet (a budget in mu squared) depends on the units that remain
+    in the wallet after the uses. `prices` lists pairs (remaining units, price of the uses), from the most remaining
+    units to 0, and is empty if the uses have no price. `well` is 2% above the price with the whole wallet remaining; a
+    wallet payment of at most `well` counts as a good price. `rounding` is the number of units by which the prices of
+    two platforms may differ.
     """
 
     failure: int
@@ -347,7 +374,8 @@ class _Costs:
     def fixed(self, rule: Rule) -> dict[str, int]:
         """Return the costs that do not depend on how much is left in the wallet, in units per balance name.
 
-        They are the failure probability, and the sum of largest losses unless `rule` says that only the wallet pays.
+        They are the failure probability, and the sum of largest losses unless `rule` says that only the wallet (a
+        budget in mu squared) pays. Most full balances have 2^60 units.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 
@@ -356,9 +384,10 @@ class _Costs:
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
     """Return the cost of `uses` to the budget `cap`: fixed costs, and the wallet's price at 41 possible wallet levels.
 
-    The price from the wallet depends on how much is left in it. It is computed for the levels w 2^(-i/2), i = 1 to 40,
-    where w is the size of the whole wallet, and for level 0. The failure probability and the sum of largest losses do
-    not depend on the level. Cached, because computing 41 prices takes time.
+    `uses` are mechanism uses (guarantees with counts). A cap is the joint budget of a dataset's accounts. The price
+    from the wallet (a budget in mu squared) depends on how much is left in it. It is computed for the levels w
+    2^(-i/2), i = 1 to 40, where w is the size of the whole wallet, and for level 0. The failure probability and the sum
+    of largest losses do not depend on the level. Cached, because computing 41 prices takes time.
     """
     wallet = cap.wallet
     levels = [wallet * 2.0 ** (-place / _FINENESS) for place in range(1, _LEVELS + 1)] + [0.0]
@@ -382,7 +411,8 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
 def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
     """Return the sum of the prices of `uses` in a Gaussian wallet that has the balance `level` after them.
 
-    Price and balance are mu^2, and the sum is exact. Returns None if a use has no finite price.
+    `uses` are mechanism uses (guarantees with counts). Price and balance are mu^2, and the sum is exact. Returns None
+    if a use has no finite price.
     """
     total = Fraction(0)
     for use in uses:
@@ -394,10 +424,10 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 
 
 def _platform_dependent_price(use: Use) -> Fraction:
-    """Return the price (mu^2) of `use` from a wallet which it empties; 0 if its price is fixed or infinite.
+    """Return the price (mu^2) of a mechanism `use` that empties a Gaussian wallet; 0 if its price is fixed or infinite.
 
-    Prices that depend on the balance are computed with functions that platforms round differently; fixed prices are
-    not.
+    A Gaussian wallet is a budget in mu^2. Prices that depend on the balance are computed with functions that platforms
+    round differently; fixed prices are not.
     """
     price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)

@@ -1,6 +1,7 @@
 """Status of an account: its promise, its remaining budget, and a bound (odometer) on the privacy loss so far.
 
-The end of the module has the joint promise of all accounts on a dataset, should their analysts collude.
+An odometer is a bound on the epsilon of all answers so far. The end of the module has the joint promise of all accounts
+on a dataset, should their analysts collude.
 """
 
 import math
@@ -40,14 +41,15 @@ class AccountStatus:
     """The budget and state, in its present period, of an account or a cap (the joint budget of a dataset's accounts).
 
     `terms` has the promise and the whole budget. `period` names the budget period, and is empty for an account without
-    periods. `left` and `spent` are the remaining and the spent budget. For a set-wise account they are counts of
-    registered uses. For a filter, `spent` is one use that dominates everything drawn, and `left` the largest use of
-    this kind that would still be admitted: a zCDP use, or a Gaussian use (a pure use if the account pays by the sum of
-    losses). `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges.
-    `state` is "open", "frozen" or "closed". `drawn` are the uses drawn, or None if only sums are known; `worth` is
-    their zCDP rho and failure probability, and `largest` the sum of their largest losses. `charge_uses` has the uses of
-    each charge, and `more_like_last` says how many more charges like the last one can be paid; each is None if it was
-    not computed.
+    periods. `left` and `spent` are the remaining and the spent budget. For a set-wise account, which draws from uses
+    registered at its opening, they are counts of registered uses. For a filter, `spent` is one mechanism use that
+    reveals at least as much as everything drawn, and `left` the largest use of this kind that would still be admitted:
+    a zCDP use, or a Gaussian use (a pure use if the account pays by the sum of losses). A filter is an account that
+    admits uses of any parameters while its budget lasts. `share_left` is the remaining share of the budget, from 0 to
+    1, and `charges` the number of charges. `state` is "open", "frozen" or "closed". `drawn` are the mechanism uses
+    drawn, or None if only sums are known; `worth` is their zCDP rho and failure probability, and `largest` the sum of
+    their largest losses. `charge_uses` has the uses of each charge, and `more_like_last` says how many more charges
+    like the last one can be paid; each is None if it was not computed.
     """
 
     terms: Terms
@@ -68,12 +70,12 @@ class AccountStatus:
 
     @property
     def name(self) -> str:
-        """The account's name; for a cap, the name of its dataset."""
+        """The account's name; for a cap (the joint budget of a dataset's accounts), the name of its dataset."""
         return self.terms.name
 
     @property
     def kind(self) -> Kind:
-        """The kind of account: "setwise" (registered uses), "filter" (a budget) or "cap" (a dataset's budget)."""
+        """The kind of account: "setwise" (registered uses), "filter" (a budget) or "cap" (a dataset's joint budget)."""
         return self.terms.kind
 
     @property
@@ -93,11 +95,11 @@ class AccountStatus:
 
     @property
     def promise(self) -> str:
-        """The promise in words, for one whole budget period.
+        """The account's promise (its epsilon and delta) in words, for one whole budget period.
 
         For a unit of privacy other than "user", the first sentence says what is protected, and what is not. If the
         account is on a dataset, the last sentence is about other accounts on the same dataset: if their answers cause
-        changes of the table, only the dataset's cap or joint promise covers that.
+        changes of the table, only the dataset's cap (the joint budget of its accounts) or joint promise covers that.
         """
         words = (
             promise_in_words(self.epsilon.upper, self.delta)
@@ -123,12 +125,13 @@ class AccountStatus:
 
     @property
     def odometer(self) -> CertifiedBound:
-        """The epsilon of everything drawn so far, valid as a stopping rule.
+        """The epsilon of everything paid for so far, valid as a stopping rule.
 
         That is: for every epsilon fixed in advance, all answers given before the odometer exceeds it are together
-        (epsilon, delta)-DP. Let f be the part of delta for outright failures. As long as the deltas of the single
-        charges add up to at most (delta - f) / 2, the odometer is at most the sum of their epsilons. It is computed on
-        access, which takes up to some tenths of a second, and cached for the same draws.
+        (epsilon, delta)-DP. Let f be the part of delta for outright failures (events in which everything may be
+        revealed). As long as the deltas of the single charges add up to at most (delta - f) / 2, the odometer is at
+        most the sum of their epsilons. It is computed on access, which takes up to some tenths of a second, and cached
+        for the same draws.
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """
@@ -141,14 +144,15 @@ class AccountStatus:
         Each charge is (epsilon, delta)-DP by itself. None if the entries were not read, or if no epsilon is known for
         one of the charges.
         """
-        return None if self.charge_uses is None else sum_of_charges(self.charge_uses)
+        return None if self.charge_uses is None else sum_of_charges(self.terms, self.charge_uses)
 
     @property
     def path_odometer(self) -> CertifiedBound:
         """The epsilon that the privacy loss of the account's answers exceeds at no time, except with probability delta.
 
-        This is a stronger statement than the one `odometer` makes, which holds only as a stopping rule; so the number
-        here can be larger.
+        This is a stronger statement than the one `odometer` makes, so the number here can be larger. The other holds as
+        a stopping rule: for every epsilon fixed in advance, all answers before the odometer exceeds it are (epsilon,
+        delta)-DP.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -156,8 +160,9 @@ class AccountStatus:
     def epsilon_left(self) -> float | None:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
-        None for an account of registered uses. For a wallet, it is the epsilon of the Gaussian mechanism that the
-        wallet still pays for, or the remaining part of the sum of epsilons if that is more.
+        None for an account of registered uses (fixed when it was opened). For a wallet (a budget in mu squared), it is
+        the epsilon of the Gaussian mechanism that the wallet still pays for, or the remaining part of the sum of
+        epsilons if that is more.
         """
         if self.terms.uses:
             return None
@@ -223,15 +228,15 @@ def status_of(
 ) -> AccountStatus:
     """Return the status, in the budget period `period`, of an account or cap with these `terms`.
 
-    `spent` has the units spent per balance name, `charges` is the number of charges, and `state` is "open", "frozen" or
-    "closed".
+    A cap is the joint budget of a dataset's accounts. `spent` has the units spent per balance name (such as "wallet":
+    mu squared, 2^60 units when full), `charges` is the number of charges, and `state` is "open", "frozen" or "closed".
     """
     counts = [(use, spent.get(line_of(use), 0)) for use in terms.uses]
     remaining_uses = [Use(use.guarantee, use.count - count) for use, count in counts if count < use.count]
-    drawn = tuple(Use(use.guarantee, count) for use, count in counts if count)
-    worth, used = filter_parameters(drawn), list(drawn)
+    drawn_uses = tuple(Use(use.guarantee, count) for use, count in counts if count)
+    worth, used = filter_parameters(drawn_uses), list(drawn_uses)
     share = sum(use.count for use in remaining_uses) / sum(use.count for use in terms.uses) if terms.uses else 0.0
-    largest = largest_loss((use.guarantee, use.count) for use in drawn)
+    largest = largest_loss((use.guarantee, use.count) for use in drawn_uses)
     if terms.totals is not None:
         lines = terms.totals.lines()
         amounts = {balance_name: spent.get(balance_name, 0) for balance_name in lines}
@@ -241,7 +246,7 @@ def status_of(
         wallet_worth = terms.totals.worth(amounts)
         worth = (
             wallet_worth
-            if not drawn
+            if not drawn_uses
             else Spent(up(worth.rho + wallet_worth.rho), up(worth.failure_sum + wallet_worth.failure_sum))
         )
         share = max(remaining[line] / lines[line] for line in terms.totals.paying(amounts)) if not terms.uses else share
@@ -254,7 +259,7 @@ def status_of(
         share_left=share,
         charges=charges,
         state=state,
-        drawn=drawn if terms.totals is None else None,
+        drawn=drawn_uses if terms.totals is None else None,
         worth=worth,
         largest=largest,
     )
@@ -267,7 +272,8 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
     `terms` has the account's promise. `remaining_uses` is the remaining budget as mechanism uses, and `share_left` the
     remaining share of the budget, from 0 to 1. If nothing was spent, the result is the promised epsilon. Otherwise it
     is the epsilon of the mechanism in `remaining_uses`, at the account's delta minus the part set aside for outright
-    failures. 0 if nothing remains, or if no epsilon is attainable at that delta.
+    failures (events in which everything may be revealed). 0 if nothing remains, or if no epsilon is attainable at that
+    delta.
     """
     mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
     if not mechanisms:
@@ -290,8 +296,9 @@ class Joint:
     """The joint promise of the accounts on a dataset: `epsilon` at `delta`, over `periods` periods of each account.
 
     The promise covers analysts who pool all answers and choose every question together. `cap` is the status of the
-    dataset's cap, or None without a cap; the cap's own promise holds for good, however many periods pass. `unit` is the
-    unit of privacy that all these accounts protect.
+    dataset's cap (a joint budget for all its accounts), or None without a cap; the cap's own promise holds for good,
+    however many periods pass. `unit` is the unit of privacy (a user, or a part such as a day of a user) that all these
+    accounts protect.
     """
 
     dataset: str
@@ -304,13 +311,13 @@ class Joint:
 
     @property
     def promise(self) -> str:
-        """The joint promise in words; for a unit other than "user", the first sentence says what is protected."""
+        """The joint (epsilon, delta) promise in words; for a unit other than "user", it first says what it protects."""
         if self.unit == USER:
             return promise_in_words(self.epsilon.upper, self.delta)
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def to_dict(self) -> "JointRecord":
-        """Return the joint promise of a dataset's accounts as the JSON object that the command line prints."""
+        """Return the joint (epsilon, delta) promise of a dataset's accounts as the JSON that commands print."""
         return {
             "dataset": self.dataset,
             "unit": self.unit,
@@ -332,15 +339,17 @@ def joint_of(
     """Return the joint (epsilon, delta) promise of all accounts opened on `terms`, even if their analysts collude.
 
     `delta` is the sum of the accounts' deltas if None. An account whose budget starts afresh in each period counts for
-    `periods` periods. If the dataset's cap, whose status is `cap`, promises less at that delta, the cap's epsilon is
-    returned.
+    `periods` periods. If the dataset's cap (a joint budget of its accounts), whose status is `cap`, promises less at
+    that delta, the cap's epsilon is returned.
 
-    Set-wise accounts together are one set-wise interaction with all their registered uses. If some accounts are
-    filters, all budgets are still fixed in advance, so all uses together never exceed the sum of the budgets: a zCDP
-    filter with the summed budget would never refuse one of them. A wallet beside registered uses counts as one Gaussian
-    mechanism among them. If a filter has a wallet or a menu, each filter and period counts as one (epsilon, delta)-DP
-    mechanism among the others, because an interaction with that guarantee can be simulated from one answer of such a
-    mechanism, given in advance.
+    A set-wise account draws from mechanism uses registered at its opening, and a filter pays from a budget: a sum of
+    zCDP, a Gaussian wallet (mu squared), or units that a menu (a fixed list of uses) puts on each use. Set-wise
+    accounts together are one set-wise interaction with all their registered uses. If some accounts are filters, all
+    budgets are still fixed in advance, so all uses together never exceed the sum of the budgets: a zCDP filter with the
+    summed budget would never refuse one of them. A wallet beside registered uses counts as one Gaussian mechanism among
+    them. If a filter has a wallet or a menu, each filter and period counts as one (epsilon, delta)-DP mechanism among
+    the others, because an interaction with that guarantee can be simulated from one answer of such a mechanism, given
+    in advance.
 
     Requires: the number of rounds is finite; one pair of neighbouring datasets is used by all accounts; and the
     question of every use is fixed when it is charged, or the use was reserved.
@@ -391,7 +400,8 @@ def joint_of(
 def _budget(terms: Terms) -> tuple[Use, ...]:
     """Return, as mechanism uses, everything that an account with these `terms` may spend in one budget period.
 
-    These are its registered uses, and the uses that stand for the whole budget of its filter or wallet.
+    These are its registered uses (fixed when it was opened), and the uses that stand for the whole budget of its filter
+    or wallet. A Gaussian wallet is a budget in mu squared.
     """
     return terms.uses if terms.totals is None else (*terms.uses, *terms.totals.as_uses())
 
@@ -402,9 +412,9 @@ def _promise(terms: Terms) -> tuple[Use, ...]:
 
 
 def rho_drawn(connection: Connection, cap: int) -> float:
-    """Return the zCDP rho of everything that all accounts under a cap have drawn, rounded up.
+    """Return the zCDP rho of everything that all accounts under a cap have paid for, rounded up.
 
-    A cap is the joint budget of a dataset's accounts; `cap` is its register number.
+    A cap is the joint budget of a dataset's accounts; `cap` is its register number (the number of its opening record).
     """
     under = select(accounts.c.holder).where(accounts.c.cap == cap)
     bodies = select(openings.c.holder, openings.c.body).where(openings.c.holder.in_(under))

@@ -1,4 +1,7 @@
-"""Terms of accounts and caps: their promise and budget, fixed when each was opened, and the price of a charge."""
+"""Terms of accounts and caps: their promise and budget, fixed when each was opened, and the price of a charge.
+
+A cap is the joint budget of a dataset's accounts.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -87,10 +90,11 @@ class Terms:
     `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty. `period` is the
     calendar period after which the budget starts afresh, or None. The promise is the bracket `epsilon` at `delta`;
     `failure_share` is the share of delta for outright failures (events in which everything may be revealed). A set-wise
-    account has registered `uses` to draw, and may have a wallet beside them as `totals`. A filter and a cap have only
-    `totals`. `cap` is the register number of the cap that the account's charges also draw on, or None. `slices` is True
-    if the account pays its cap from a slice, a part of the cap that is reserved for it. `unit` is the unit of privacy
-    that the promise protects: "user", or a part of a user such as "user,day".
+    account has registered `uses` to draw, and may have a wallet (a budget in mu squared) beside them as `totals`. A
+    filter and a cap have only `totals`. `cap` is the register number of the cap (the number of its opening record) that
+    the account's charges also draw on, or None. `slices` is True if the account pays its cap from a slice, a part of
+    the cap that is reserved for it. `unit` is the unit of privacy that the promise protects: "user", or a part of a
+    user such as "user,day".
     """
 
     kind: Kind
@@ -113,16 +117,21 @@ class Terms:
     def lines(self) -> dict[str, int]:
         """Return the size of each balance of the account or cap: the most units that may be spent of it in a period.
 
-        The keys are balance names. For a registered use the name is its written form, such as "pure:0.1", and the size
-        is the number of uses; other names are, for example, "wallet". The size of a balance such as "slice:wallet" is
-        the most that the account may have reserved of its cap (the joint budget of the dataset's accounts).
+        The keys are balance names (such as "wallet": mu squared, 2^60 units when full). For a registered use (one fixed
+        when the account was opened) the name is its written form, such as "pure:0.1", and the size is the number of
+        uses. The size of a balance such as "slice:wallet" is the most that the account may have reserved of its cap
+        (the joint budget of the dataset's accounts).
         """
         registered = {line_of(use): use.count for use in self.uses}
         balances = registered if self.totals is None else registered | self.totals.lines()
         return balances | dict.fromkeys(SLICES.values(), UNITS) if self.slices else balances
 
     def body(self) -> str:
-        """Return the terms of the account or cap as canonical JSON, the text that the register stores and hashes."""
+        """Return the terms of the account or cap as canonical JSON, the text that the register stores and hashes.
+
+        A cap is the joint budget of a dataset's accounts. The register is the ledger's chain of openings and audit
+        events.
+        """
         totals = None if self.totals is None else asdict(self.totals)
         if totals is not None and totals.get("keep") == "either":
             del totals["keep"]  # caps opened by earlier versions lack this key, and their hashes must still match
@@ -151,8 +160,10 @@ class Terms:
     def account_totals(self) -> AccountTotals:
         """The budget from which the account pays for uses that are not registered: the budget of a filter, or a wallet.
 
-        A set-wise account may have a Gaussian wallet beside its registered uses. Raises `AssertionError` for an account
-        that has neither, and for a cap, from which no charge is paid directly.
+        A filter is an account that admits uses of any parameters while its budget lasts. A set-wise account may have a
+        Gaussian wallet (a budget in mu squared) beside its registered uses (fixed when it was opened). Raises
+        `AssertionError` for an account that has neither, and for a cap (the joint budget of a dataset's accounts), from
+        which no charge is paid directly.
         """
         assert self.totals is not None
         assert not isinstance(self.totals, CapTotals)
@@ -161,7 +172,7 @@ class Terms:
     def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
         """Return two lists: the `uses` that are registered with the account, and the others.
 
-        The others are paid from the account's filter or wallet.
+        The others are paid from the account's filter (a budget of its own) or Gaussian wallet (a budget in mu squared).
         """
         registered = {line_of(use) for use in self.uses}
         draws = [use for use in uses if line_of(use) in registered]
@@ -170,7 +181,11 @@ class Terms:
     @classmethod
     @lru_cache(maxsize=65536)
     def read(cls, body: str) -> Self:
-        """Return the terms of an account or cap from `body`, the canonical JSON text that the register stores."""
+        """Return the terms of an account or cap from `body`, the canonical JSON text that the register stores.
+
+        A cap is the joint budget of a dataset's accounts. The register is the ledger's chain of openings and audit
+        events.
+        """
         record: dict[str, Any] = json.loads(body)
         epsilon, totals = record["epsilon"], record["totals"]
         return cls(
@@ -199,7 +214,9 @@ class Terms:
 def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals | CapTotals:
     """Return the budget of an account or cap from `record`, its JSON object in the register.
 
-    The keys of the object tell whether it is the budget of a zCDP filter, a wallet, a menu or a cap.
+    The keys of the object tell whether it is the budget of a zCDP filter, a wallet (a budget in mu squared), a menu (a
+    fixed list of uses) or a cap (the joint budget of a dataset's accounts). A filter is an account that admits uses of
+    any parameters while its budget lasts. The register is the ledger's chain of openings and audit events.
     """
     if "items" in record:
         return MenuTotals(**{**record, "items": tuple((written, cost) for written, cost in record["items"])})
@@ -209,18 +226,24 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
 
 
 def line_of(use: Use) -> str:
-    """Return the balance name of a registered use: its written form without a count, such as "pure:0.1"."""
+    """Return the name of the balance of a registered use: its written form without a count, such as "pure:0.1".
+
+    Registered uses are those that were fixed when the account was opened. The account has a balance for each of them,
+    which counts how many of the uses were spent.
+    """
     return format_use(Use(use.guarantee))
 
 
 def charge_movements(
     holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], period: str, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the balance changes of a charge of `uses`: those of the account, then those of the dataset's zCDP cap.
+    """Return the balance changes of a charge of `uses`: first of the account, then of the dataset's zCDP cap.
 
-    `cap` is the budget of that cap, or None if no zCDP cap is charged. `holder` is the account's register number,
-    `terms` are its terms, and `period` is the name of its budget period. `spent` has the units spent before the charge,
-    per balance name, on which the account's prices may depend.
+    `uses` are mechanism uses (guarantees with counts). A cap is the joint budget of a dataset's accounts; `cap` is its
+    size, or None if no zCDP cap is charged. `holder` is the account's register number (the number of its opening
+    record), `terms` are the account's terms, and `period` is the name of the account's budget period. `spent` has the
+    units spent before the charge, per balance name (such as "wallet": mu squared, 2^60 units when full), on which the
+    account's prices may depend.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -235,10 +258,12 @@ def charge_movements(
 def account_movements(
     holder: int, terms: Terms, uses: Sequence[Use], period: str, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the changes that a charge of `uses` makes to the account's own balances in `period`.
+    """Return the changes that a charge of the mechanism uses `uses` makes to the account's own balances in `period`.
 
-    `holder` is the account's register number, `terms` are its terms, and `spent` has the units spent before. A
-    registered use draws from the balance of that use, and any other use from the filter or the wallet.
+    `period` is the name of the account's budget period. `holder` is the account's register number (the number of its
+    opening record), `terms` are its terms, and `spent` has the units spent before, per balance name (such as "wallet",
+    of 2^60 units). A registered use draws from the balance of that use, and any other use from the filter or the wallet
+    (a budget in mu squared).
 
     Raises `InvalidParameter` for a use that is not registered if the account has neither filter nor wallet.
     """
@@ -257,7 +282,9 @@ def account_movements(
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
     """Return the balance changes by which a settlement returns the unused `uses` to a set-wise account in `period`.
 
-    `holder` is the account's register number.
+    A settlement is the entry that stores the answer of a charge. `uses` are mechanism uses (guarantees with counts). A
+    set-wise account draws from uses that were registered at its opening. `period` is the name of the account's budget
+    period. `holder` is the account's register number (the number of its opening record).
     """
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 
@@ -265,7 +292,8 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
     """Return the units in an account's slice (its reserved part of the cap), per balance name of the cap.
 
-    `spent` has units per balance name of the account; a balance such as "slice:wallet" has the units in the slice.
+    A cap is the joint budget of a dataset's accounts. `spent` has units per balance name of the account (such as
+    "wallet": mu squared, 2^60 units when full); a balance such as "slice:wallet" has the units in the slice.
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
@@ -273,7 +301,8 @@ def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
 def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes by which a charge is paid from the account's slice (its reserved part of the cap).
 
-    `holder` is the account's register number, and `price` are the units to pay, per balance name of the cap.
+    `holder` is the account's register number (the number of its opening record), and `price` are the units to pay, per
+    balance name of the cap (the joint budget of a dataset's accounts). Most full balances have 2^60 units.
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
@@ -285,10 +314,11 @@ def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
 def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes that move units between a cap and an account's slice (its reserved part of the cap).
 
-    `holder` and `cap` are the register numbers of the account and the cap. `amounts` are units per balance name of the
-    cap: positive ones move into the slice, negative ones return to the cap. The database checks the changes one after
-    another, so each one that takes units comes before the one that adds them. Units of the balance "rule" are spent and
-    arrive nowhere.
+    `holder` and `cap` are the register numbers of the account and the cap (the joint budget of a dataset's accounts). A
+    register number is the number of the record that opened an account or a cap. `amounts` are units per balance name of
+    the cap (such as "wallet": mu squared, 2^60 units when full): positive ones move into the slice, negative ones
+    return to the cap. The database checks the changes one after another, so each one that takes units comes before the
+    one that adds them. Units of the balance "rule" are spent and arrive nowhere.
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):
@@ -304,9 +334,11 @@ def entry_movements(
 ) -> list[Movement]:
     """Return the balance changes that the entry `contents` of an account makes; a release makes none.
 
-    `holder` is the account's register number, and `terms` are its terms. `cap` is the budget of its zCDP cap, or None.
-    `spent` has the units spent before, per balance name, on which prices may depend. If a charge is paid to the cap
-    from the account's slice, that payment is not included.
+    `holder` is the account's register number (the number of its opening record), and `terms` are its terms. `cap` is
+    the budget of its zCDP cap, or None. `spent` has the units spent before, per balance name (such as "wallet": mu
+    squared, 2^60 units when full), on which prices may depend. If a charge is paid to the cap (the joint budget of a
+    dataset's accounts) from the account's slice (the part of the cap reserved for one account), that payment is not
+    included.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
@@ -333,10 +365,11 @@ def setwise_terms(
     """Return the terms of an account that draws from registered `uses`, with the overall epsilon at `delta` certified.
 
     `name` is the account's name; `analyst` and `dataset` say whose account it is and which data it may pay for, and may
-    be empty. With `period`, every calendar period starts with all the uses again. A positive `wallet` is the mu of a
-    Gaussian wallet, a budget for uses that are not registered; these may fail outright with probability `failure`
-    altogether. `unit` is the unit of privacy that the promise protects. Certifying many different uses can take seconds
-    and hundreds of megabytes, so the service does it in a worker process.
+    be empty. With `period`, every calendar period starts with all the mechanism uses again. A positive `wallet` is the
+    mu of a Gaussian wallet, a budget for uses that are not registered; these may fail outright (which may reveal
+    everything) with probability `failure` altogether. `unit` is the unit of privacy (a user, or a part such as a day of
+    a user) that the promise protects. Certifying many different uses can take seconds and hundreds of megabytes, so the
+    service does it in a worker process.
     """
     registered = merged(as_uses(uses))
     wallet_totals_beside = _wallet_beside(wallet, failure)
@@ -359,8 +392,9 @@ def setwise_terms(
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
     """Return the Gaussian wallet of this `mu` that an account has beside its registered uses, or None if mu is 0.
 
-    Uses paid from it may fail outright with probability `failure` altogether. Its limit on the sum of epsilons is 0, so
-    uses are paid from the wallet's mu^2 only.
+    Registered uses are those that were fixed when the account was opened. Uses paid from it may fail outright (which
+    may reveal everything) with probability `failure` altogether. Its limit on the sum of epsilons is 0, so uses are
+    paid from the wallet's mu^2 only.
 
     Raises `InvalidParameter` for a failure probability without a wallet.
     """
@@ -391,10 +425,11 @@ def filter_terms(
 
     `name` is the account's name; `analyst` and `dataset` say whose account it is and which data it may pay for, and may
     be empty. With `period`, the budget starts afresh in each calendar period. `failure_share` is the share of delta for
-    outright failures; None takes the default of the rule. `rule` says how charges add up: "wallet" (uses are paid from
-    a Gaussian wallet, a budget in mu squared), "zcdp" (their zCDP parameters add up) or "menu" (each use costs units as
-    fixed for the list `menu` of uses). `unit` is the unit of privacy that the promise protects. Certifying the budget
-    of a menu may take seconds.
+    outright failures (events in which everything may be revealed); None takes the default of the rule. `rule` says how
+    charges add up: "wallet" (uses are paid from a Gaussian wallet, a budget in mu squared), "zcdp" (their zCDP
+    parameters add up) or "menu" (each use costs units as fixed for the list `menu` of uses). `unit` is the unit of
+    privacy (a user, or a part such as a day of a user) that the promise protects. Certifying the budget of a menu may
+    take seconds.
     """
     share = failure_share_of(rule, failure_share)
     if bool(menu) != (rule == "menu"):
@@ -452,19 +487,22 @@ def failure_share_of(rule: str, share: float | None) -> float:
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
     """Return the promise of a filter account or a cap as a certified bracket [`epsilon`, `epsilon`].
 
-    The bracket names the method and the theorem of `rule`: "wallet", "menu" or "zcdp".
+    A filter is an account that admits uses of any parameters while its budget lasts. A cap is the joint budget of a
+    dataset's accounts. The bracket names the method and the theorem of `rule`: "wallet", "menu" or "zcdp".
     """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)
 
 
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
-    """Return those of `uses` whose price assumes that their question is fixed when they are charged.
+    """Return the mechanism uses in `uses` whose price assumes that their question is fixed when they are charged.
 
-    These are the uses that a wallet, a menu or a slice of a cap pays for, except Gaussian uses and uses that reveal
-    nothing unless they fail outright. The question of such a use may not be chosen after later answers were seen.
-    `terms` are the account's, and `has_slice` is whether the account pays the dataset's cap from a slice (a part of the
-    cap reserved for it).
+    The question of such a use may not be chosen after later answers were seen. They are the uses that one of three
+    budgets pays for: a wallet (a budget in mu squared), a menu (a fixed list of uses), or a slice of a cap (an
+    account's reserved part of the joint budget of a dataset's accounts). Two kinds of use are left out, because their
+    price is the same at any time: Gaussian uses, and uses that reveal nothing unless they fail outright (which may
+    reveal everything). `terms` are the terms of the account, and `has_slice` says whether the account pays the
+    dataset's cap from a slice.
     """
     totals = terms.totals
     if has_slice:

@@ -26,8 +26,8 @@ class PeriodLength(StrEnum):
 class Calendar:
     """The periods of a live series: `periods` of them, each as long as `every` says, the first from the day `start` on.
 
-    All dates are in UTC. Raises `InvalidParameter` for months that begin after the 28th, or periods beyond the year
-    9999.
+    A live series is a set of noisy user counts that is charged once and released period by period. All dates are in
+    UTC. Raises `InvalidParameter` for months that begin after the 28th, or periods beyond the year 9999.
 
     >>> months = Calendar(every=PeriodLength.MONTH, start=date(2026, 1, 1), periods=12)
     >>> months.begins(1), months.end
@@ -68,17 +68,20 @@ class Calendar:
 
     @property
     def end(self) -> date:
-        """The day after the last period of the series."""
+        """The day after the last period of the live series (noisy user counts, released period by period)."""
         return self.begins(self.periods)
 
     def dates(self, count: int) -> list[date]:
-        """Return the first days of the first `count` periods of the series."""
+        """Return the first days of the first `count` periods of the series.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return [self.begins(place) for place in range(count)]
 
     def place_of(self, day: date) -> int:
         """Return the number, from 0, of the period that contains `day`; negative for a day before `start`.
 
-        The number is not limited to the last period of the series.
+        The number is not limited to the last period of the live series (noisy user counts, released period by period).
         """
         match self.every:
             case PeriodLength.DAY:
@@ -90,7 +93,10 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods of the series have ended: those whose last day is before the day `until`."""
+        """Return how many periods of the series have ended: those whose last day is before the day `until`.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 
     def days(self, first: date, until: date) -> Iterator[date]:

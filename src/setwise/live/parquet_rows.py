@@ -1,9 +1,10 @@
 """Read from Parquet files and lake tables only the rows of the days that an update of a live series needs.
 
-Before its first query on a file, the engine (DuckDB) scans whole text columns for bytes that are not valid characters.
-For an update of one day that would read the rows of all days. So the rows of the needed days are read first, into a
-table in memory. Parquet row groups with older days only are skipped by the statistics in their files, and whole files
-of lake tables by their partition.
+A live series is a set of noisy user counts that is released period by period. Before its first query on a file, the
+engine (DuckDB) scans whole text columns for bytes that are not valid characters. For an update of one day that would
+read the rows of all days. So the rows of the needed days are read first, into a table in memory. Parquet row groups
+with older days only are skipped by the statistics in their files, and whole files of lake tables (Delta, Iceberg) by
+their partition.
 """
 
 from datetime import UTC, date, datetime, time
@@ -28,9 +29,10 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
     """Return the rows of local Parquet files or of a lake table from the day `low` to the day before `high`.
 
-    The result is a table in memory with the columns that the series with these `terms` reads; `schema` has their kinds.
-    Returns None for other tables, for files read with special options, and if a needed column is part of the file
-    paths; the caller must then read the whole table.
+    The result is a table in memory with the columns that the live series (noisy user counts, released period by period)
+    with these `terms` reads; `schema` has their kinds. Returns None for other tables, for files read with special
+    options, and if a needed column is part of the file paths; the caller must then read the whole table. Lake tables
+    are Delta and Iceberg tables.
 
     Raises `UnsuitableTable` if a file is damaged.
     """

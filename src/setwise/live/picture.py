@@ -1,6 +1,7 @@
 """Charts of a live series, the counts of groups over periods: lines with confidence bands.
 
-Few groups share one chart, and many groups get a small chart each.
+A live series is a set of noisy user counts that is released period by period. Few groups share one chart, and many
+groups get a small chart each.
 """
 
 import math
@@ -28,6 +29,8 @@ _NOTE_WIDTH = 130
 
 def draw_series(view: "SeriesView") -> Picture:
     """Return a picture of the series in `view`; each group's line has a band, its 95% confidence interval.
+
+    A live series is a set of noisy user counts that is released period by period.
 
     Raises `MissingExtra` without matplotlib and `InvalidParameter` if nothing was released yet.
     """

@@ -1,4 +1,7 @@
-"""Reading the rows of a live series: its table, the days that an update reads, and the pairs of user and group."""
+"""Reading the rows of a live series: its table, the days that an update reads, and the pairs of user and group.
+
+A live series is a set of noisy user counts that is released period by period.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
@@ -29,7 +32,10 @@ class UserGroups(Protocol):
     """
 
     def describe(self) -> Schema:
-        """Return the columns of the table that the series reads, each with its kind (text, integer, date, ...)."""
+        """Return the columns of the table that the series reads, each with its kind (text, integer, date, ...).
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         ...
 
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
@@ -43,7 +49,8 @@ class UserGroups(Protocol):
 def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
     """Return those of `labels`, the labels of public groups, that are single values (text or integers).
 
-    Labels that are tuples are left out, because a series groups by one column only.
+    Labels that are tuples are left out, because a live series (noisy user counts, released period by period) groups by
+    one column only.
     """
     return tuple(label for label in labels if not isinstance(label, tuple))
 
@@ -51,8 +58,8 @@ def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
 def open_table(source: object, options: Mapping[str, Any], engine: str | None = None) -> "Engine":
     """Return an engine on the table `source` of a series, opened with `options`, those that the series' terms keep.
 
-    `engine`, if it is not None, replaces the server's address in the options, because the stored address has no
-    password.
+    A live series is a set of noisy user counts that is released period by period. `engine`, if it is not None, replaces
+    the server's address in the options, because the stored address has no password.
     """
     words = dict(options)
     address = engine or words.pop("engine", "duckdb")
@@ -68,7 +75,7 @@ def first_day_read(terms: SeriesTerms, first: int) -> date:
     """Return the first day that an update from period number `first` on (counted from 0) reads.
 
     It is `late_days` days (a field of the series' `terms`) before the first day of that period, so that events that
-    arrived late are counted too.
+    arrived late are counted too. A live series is a set of noisy user counts that is released period by period.
     """
     return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
 
@@ -76,10 +83,10 @@ def first_day_read(terms: SeriesTerms, first: int) -> date:
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
     """Return the aggregation that an update asks of the engine: the (user, group, day) triples in a range of periods.
 
-    `terms` say what the series counts, and `schema` has the columns of the table. The periods are `first` to `until` -
-    1. Rows of the last `late_days` days before them are read again, for events that arrived late, but no earlier rows,
-    so that an engine that can skip rows by their time reads little of the table. Raises an error of the query if the
-    columns or the filter do not fit the schema.
+    `terms` say what the live series (noisy user counts, released period by period) counts, and `schema` has the columns
+    of the table. The periods are `first` to `until` - 1. Rows of the last `late_days` days before them are read again,
+    for events that arrived late, but no earlier rows, so that an engine that can skip rows by their time reads little
+    of the table. Raises an error of the query if the columns or the filter do not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)
@@ -104,9 +111,10 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
 def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: int) -> "pa.Table":
     """Return the pairs of user and group that `reader` finds for an update of periods `first` to `until` - 1.
 
-    `terms` say what the series counts. The result is an Arrow table with the columns u (the user, or the user and day),
-    g (the group), day, and period (the number of the period in which the pair counts). An event of an earlier period
-    that arrived late counts in the period `first`, because the earlier period was released already.
+    `terms` say what the live series (noisy user counts, released period by period) counts. The result is an Arrow table
+    with the columns u (the user, or the user and day), g (the group), day, and period (the number of the period in
+    which the pair counts). An event of an earlier period that arrived late counts in the period `first`, because the
+    earlier period was released already.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -148,8 +156,8 @@ def user_type_of(column: Column) -> str:
 def _check_user_type(terms: SeriesTerms, schema: Schema) -> None:
     """Raise `InvalidParameter` if the user column in `schema` has another type than the series' `terms` recorded.
 
-    The private state of the series stores users as text. In another type the same user may have another text, and would
-    be counted twice, which the series' charge does not cover.
+    The private state of the live series (noisy user counts, released period by period) stores users as text. In another
+    type the same user may have another text, and would be counted twice, which the series' charge does not cover.
     """
     present = user_type_of(schema.column(terms.user))
     if terms.user_type not in (None, present):

@@ -1,4 +1,8 @@
-"""The ledger's register of live series: the terms under which each was opened, and which of them were closed."""
+"""The ledger's register of live series: the terms under which each was opened, and which of them were closed.
+
+A live series is a set of noisy user counts that is charged once and released period by period. The register is the
+ledger's chain of openings and audit events.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +22,12 @@ CLOSED = "live.closed"
 class Opening:
     """The record of an opened series in the ledger's register: who pays, where the private state is, and the terms.
 
-    `account` is the name of the account that pays, and `own_account` says whether it was opened for this series alone.
-    The private state is the data holder's store of counted users and noise; `state` is its address without a password.
-    `delta` is the delta of the promise, which the series' own budget or the paying account has. `sigma` is the noise
-    scale divided by the sensitivity, and `failure` the probability that the threshold shows a group of one user alone
-    (None for public groups).
+    The register is the ledger's chain of openings and audit events. A live series is a set of noisy user counts that is
+    released period by period. `account` is the name of the account that pays, and `own_account` says whether it was
+    opened for this series alone. The private state is the data holder's store of counted users and noise; `state` is
+    its address without a password. `delta` is the delta of the promise, which the series' own budget or the paying
+    account has. `sigma` is the noise scale divided by the sensitivity, and `failure` the probability that the threshold
+    shows a group of one user alone (None for public groups).
     """
 
     account: str
@@ -34,25 +39,35 @@ class Opening:
     terms: SeriesTerms
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the series' opening as a dict of JSON values, as the ledger's audit log keeps it."""
+        """Return the series' opening as a dict of JSON values, as the ledger's audit log keeps it.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         names = ("account", "own_account", "state", "delta", "sigma", "failure")
         return {**{name: getattr(self, name) for name in names}, "terms": self.terms.to_dict()}
 
     @classmethod
-    def from_dict(cls, written: Mapping[str, Any]) -> "Opening":
-        """Return the series' opening from `written`, the dict of JSON values that `to_dict` returned."""
-        return cls(**{**written, "terms": SeriesTerms.from_dict(written["terms"])})
+    def from_dict(cls, record: Mapping[str, Any]) -> "Opening":
+        """Return the series' opening from `record`, the dict of JSON values that `to_dict` returned.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
+        return cls(**{**record, "terms": SeriesTerms.from_dict(record["terms"])})
 
     @property
     def totals(self) -> RunningTotals:
-        """The mechanism (`RunningTotals`) that makes the series' noise, from its terms, `sigma` and `failure`."""
+        """The mechanism (`RunningTotals`) that makes the series' noise, from its terms, `sigma` and `failure`.
+
+        A series is a set of noisy user counts that is released period by period.
+        """
         return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
 
 
 def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
     """Return every series of the ledger by name: its opening, and whether it was closed.
 
-    If the audit log has several openings of a name, the first one counts.
+    A series is a set of noisy user counts that is released period by period. If the audit log has several openings of a
+    name, the first one counts.
     """
     series_by_name: dict[str, tuple[Opening, bool]] = {}
     for record in ledger.acts(actions=(OPENED, CLOSED)):
@@ -66,6 +81,9 @@ def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
 
 def is_recorded(ledger: Ledger, opening: Opening) -> bool:
     """Return whether the ledger's register has this `opening` of a series already.
+
+    The register is the ledger's chain of openings and audit events; the opening of a series (noisy user counts that are
+    released period by period) is such an event.
 
     Raises `NameTaken` if another series, or a closed one, has the name in the terms of `opening`.
     """

@@ -1,4 +1,7 @@
-"""The released numbers of a live series: the text that the ledger stores per period, and reading all texts back."""
+"""The released numbers of a live series: the text that the ledger stores per period, and reading all texts back.
+
+A live series is a set of noisy user counts that is released period by period.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -63,7 +66,8 @@ def is_same_release(one: str, other: str) -> bool:
     """Return whether `one` and `other`, two released texts of a period, have the same numbers.
 
     The order in which they list new groups does not matter: earlier versions listed them in the order of the data, and
-    series that those versions opened continue.
+    series that those versions opened continue. A live series is a set of noisy user counts that is released period by
+    period.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     for body in bodies:
@@ -87,8 +91,9 @@ def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64
 class Released:
     """The released numbers of a live series: `noisy` has a row for each group and a column for each period.
 
-    `labels` are the groups, in the order in which they were first shown. `periods` are the first days of the periods,
-    as YYYY-MM-DD, and `shown_from` has for each group the number of the period that first showed it.
+    A live series is a set of noisy user counts that is charged once and released period by period. `labels` are the
+    groups, in the order in which they were first shown. `periods` are the first days of the periods, as YYYY-MM-DD, and
+    `shown_from` has for each group the number of the period that first showed it.
     """
 
     periods: tuple[str, ...]
@@ -100,7 +105,7 @@ class Released:
 def read_releases(texts: Iterable[str]) -> Released:
     """Return the released numbers of a series from `texts`, the JSON texts of its consecutive periods.
 
-    `release_texts` makes such texts.
+    A live series is a set of noisy user counts that is released period by period. `release_texts` makes such texts.
     """
     periods: list[str] = []
     labels: list[str | int] = []

@@ -46,7 +46,7 @@ from setwise.live.reading import (
 )
 from setwise.live.register import CLOSED, OPENED, Opening, is_recorded, openings_of
 from setwise.live.release import Released, is_same_release, read_releases, release_texts
-from setwise.live.states.base import LOST, History, SeriesState, joined
+from setwise.live.states.base import LOST, History, SeriesState, join_batches
 from setwise.live.states.connect import default_state, is_file, open_state
 from setwise.live.terms import SeriesTerms, Unit, plan_drawn, plan_within
 from setwise.live.view import SeriesView, view_of
@@ -61,8 +61,9 @@ if TYPE_CHECKING:
 class LiveSeries:
     """An opened live series: counts of users that are released period by period under one charge.
 
-    `ledger` keeps it, `opening` is its record in the register, and `closed` says whether it has ended. `update`
-    releases the periods that have ended, `view` shows them, and `close` ends the series.
+    `ledger` keeps it, `opening` is its record in the register (the chain of openings and audit events), and `closed`
+    says whether it has ended. `update` releases the periods that have ended, `view` shows them, and `close` ends the
+    series.
     """
 
     def __init__(self, ledger: Ledger, opening: Opening, *, closed: bool = False) -> None:
@@ -77,17 +78,23 @@ class LiveSeries:
 
     @property
     def name(self) -> str:
-        """The name under which the series was opened."""
+        """The name under which the live series (noisy user counts, released period by period) was opened."""
         return self.terms.name
 
     @property
     def is_closed(self) -> bool:
-        """Whether the series was closed and releases nothing more."""
+        """Whether the series was closed and releases nothing more.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return self._closed
 
     @property
     def opening(self) -> Opening:
-        """The record of the series in the ledger's register."""
+        """The record of the series in the ledger's register (the chain of openings and audit events).
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return self._opening
 
     def update(
@@ -111,8 +118,8 @@ class LiveSeries:
         called after private data was read and before anything is released; if it raises, nothing is released, and the
         next update releases the numbers that were counted.
 
-        Raises `InvalidParameter` if `until` is in the future, if the series is closed, or if its state is lost, so that
-        the series cannot continue.
+        Raises `InvalidParameter` if `until` is in the future, if the live series (noisy user counts, released period by
+        period) is closed, or if its state is lost, so that the series cannot continue.
         """
         now = datetime.now(UTC).date() if today is None else today
         end = now if until is None else parse_date(until, "until")
@@ -175,10 +182,10 @@ class LiveSeries:
     def close(self, *, by: str = "", engine: str | None = None, state: str | None = None) -> None:
         """End the series for good and delete its private state; released numbers stay and can be shown.
 
-        The private state is the data holder's store of counted users and noise. `by` is the person who closes the
-        series, for the audit log. `engine` is the address of the server that has the state, if it needs a password, and
-        `state` the address of the state if it was moved. If an earlier closing was stopped, closing again deletes the
-        state.
+        The private state is the data holder's store of counted users and noise. `by` is the person who closes the live
+        series (noisy user counts, released period by period), for the audit log. `engine` is the address of the server
+        that has the state, if it needs a password, and `state` the address of the state if it was moved. If an earlier
+        closing was stopped, closing again deletes the state.
 
         Raises `InvalidParameter` if the series was closed before and has no state any more, or if the state at that
         address belongs to another series.
@@ -201,21 +208,28 @@ class LiveSeries:
                 opened.destroy()
 
     def _refresh_closed(self) -> bool:
-        """Return whether the series was closed, by this or another process, as the ledger's register says now."""
+        """Return whether the series was closed, by this or another process, as the ledger's register says now.
+
+        The register is the ledger's chain of openings and audit events. A live series is a set of noisy user counts
+        that is released period by period.
+        """
         entry = openings_of(self._ledger).get(self.name)
         self._closed = self._closed or (entry is not None and entry[1])
         return self._closed
 
     def _check_open(self) -> None:
-        """Raise `InvalidParameter` if the series was closed, also by another process."""
+        """Raise `InvalidParameter` if the series was closed, also by another process.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         if self._refresh_closed():
             raise InvalidParameter(f"the series {self.name!r} was closed and releases nothing more")
 
     def _charge_once(self) -> tuple[Account, Receipt]:
         """Return the account that pays for the series, and the receipt of the series' one charge.
 
-        The charge is sent again at every call, under the same idempotency key, so that only the first call charges
-        anything.
+        A live series is a set of noisy user counts that is released period by period. The charge is sent again at every
+        call, under the same idempotency key, so that only the first call charges anything.
         """
         account = self._ledger.account(self._opening.account)
         request = self.terms.request(self.totals)
@@ -224,8 +238,9 @@ class LiveSeries:
     def promise(self) -> tuple[CertifiedBound, float]:
         """Return the promise that covers the series: an epsilon, as a bracket, and a delta.
 
-        If the series has an account of its own, it is the promise of the series. Otherwise it is the promise of the
-        account that pays, which covers all questions of that account together.
+        If the live series (noisy user counts, released period by period) has an account of its own, it is the promise
+        of the series. Otherwise it is the promise of the account that pays, which covers all questions of that account
+        together.
         """
         if self._opening.own_account:
             return certified_price(self.totals.uses(), self._opening.delta), self._opening.delta
@@ -233,13 +248,17 @@ class LiveSeries:
         return status.epsilon, status.delta
 
     def _dates(self, count: int) -> list[str]:
-        """Return the first days of the first `count` periods of the series, as YYYY-MM-DD."""
+        """Return the first days of the first `count` periods of the series, as YYYY-MM-DD.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return [day.isoformat() for day in self.terms.calendar.dates(count)]
 
     def _texts(self, account: Account, receipt: Receipt) -> list[str]:
         """Return the released JSON text of each period, in order, up to the first period that is not released.
 
-        They are read from `account`, which stores them as parts of the series' charge `receipt`.
+        They are read from `account`, which stores them as parts of the series' charge `receipt`. A live series is a set
+        of noisy user counts that is released period by period.
         """
         texts = []
         for part in self._dates(self.terms.periods):
@@ -264,13 +283,13 @@ class LiveSeries:
         """Return the counts and noise in the private `state`, after checking that the releases come from this state.
 
         `receipt` is that of the series' charge, and `released` are the texts released so far. Raises `InvalidParameter`
-        if the state is missing, belongs to another series, is older than the last release, or would not give the text
-        of the last release again.
+        if the state is missing, belongs to another live series (noisy user counts, released period by period), is older
+        than the last release, or would not give the text of the last release again.
         """
         token = state.token()
         if token is None or receipt.answer != _opening_answer(token):
             raise InvalidParameter(LOST.format(name=self.name))
-        history = joined(state.batches())
+        history = join_batches(state.batches())
         if history.periods < len(released):
             raise InvalidParameter(LOST.format(name=self.name))
         if released and not self._is_source(history, released):
@@ -280,7 +299,8 @@ class LiveSeries:
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
         """Return whether the last of the texts `released` can be computed again from the counts and noise in `history`.
 
-        If not, the releases came from another private state than this one.
+        The history is read from the private state of the live series (its counted users and noise), and the texts are
+        the releases so far. If they do not agree, the releases came from another private state than this one.
         """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:
@@ -308,14 +328,14 @@ class LiveSeries:
             public=() if self.terms.domain is None else public_cells(self.terms.domain),
         )
         before = [] if not history.periods else state.batches()[:-1]
-        return joined([*before, batch])
+        return join_batches([*before, batch])
 
     def _reader(self, engine: str | None, source: object, first: int, until: int) -> "Engine":
         """Return an engine on the table of the series, or on the table `source` if it is not None.
 
-        `engine` is the address of the table's server with its password, or None to use the recorded address. If
-        possible, the engine gets only the rows that an update of periods `first` to `until` - 1 reads, so that it need
-        not scan the others.
+        A live series is a set of noisy user counts that is released period by period. `engine` is the address of the
+        table's server with its password, or None to use the recorded address. If possible, the engine gets only the
+        rows that an update of periods `first` to `until` - 1 reads, so that it need not scan the others.
         """
         terms = self.terms
         if source is not None:
@@ -347,8 +367,8 @@ def _truncate(history: History, periods: int) -> History:
 def _opening_answer(token: str) -> str:
     """Return the answer that the ledger stores for the series' charge: a digest of `token`.
 
-    The token is a random text that identifies the private state, so an update can check that a state belongs to the
-    charge.
+    A live series is a set of noisy user counts that is released period by period. The token is a random text that
+    identifies the private state (counted users and noise), so an update can check that a state belongs to the charge.
     """
     return canonical({"state": digest(token)})
 
@@ -384,15 +404,24 @@ def open_live(
 ) -> LiveSeries:
     """Open a live series in the `ledger`, charge it once for all of its periods, and return it.
 
+    A live series is a set of noisy user counts, one for each group of the column `item`, that is released period by
+    period. `table` is read with the options `source` of `setwise.open`; its column `user` has the users, and `at` the
+    time of each row. There are `periods` periods, the first from the day `start` on, each a day, week or month as
+    `every` says. A user counts in at most `contributions` groups. `purpose` says which numbers get the smallest error:
+    running "totals", single "periods", or "windows" of `window` periods. `where` is a filter of rows, and `domain`
+    lists the groups if they are public. `unit` is the unit of privacy: "user", or "user,day", which protects each day
+    of a user by itself. An update reads the `late_days` days before its first period again, for rows that arrived late.
+
     Without `account`, the series gets an account of its own called ``live:NAME``, whose budget is `epsilon` and
-    `delta`. An existing `account` pays either for noise calibrated to `epsilon` and `delta`, or for the registered use
-    `counts` ("gaussian:20") and, for private groups, one approx:0,`delta`. It must protect the same unit of privacy:
-    with `unit` "user,day", each day of the column `at`. `source` has the options of `setwise.open` that say how the
-    table is read, and `schema` its columns, if they are known. `state` is the address of the private state (counted
-    users and noise); None takes the default. `by` is the person who opens the series. The other arguments, from `name`
-    to `late_days`, are the terms of the series, which `SeriesTerms` explains; `dataset` is the name of the data in the
-    ledger. Opening a series again with equal arguments changes nothing. With `preview`, nothing is charged or created:
-    the returned series tells its cost and its expected error.
+    `delta`. An existing `account` must protect the same unit of privacy. It pays in one of two ways: for noise
+    calibrated to `epsilon` and `delta`, or with mechanism uses that were registered when it was opened. In the second
+    way `counts` names a Gaussian use, such as "gaussian:20" (noise of 20 times the sensitivity). If the groups are
+    private, a use that only fails, with probability `delta`, pays for the threshold that hides small groups.
+
+    `dataset` is the name of the data in the ledger, by default that of the table, and `schema` has its columns, if they
+    are known. `state` is the address of the private state (counted users and noise); None takes the default. `by` is
+    the person who opens the series. Opening a series again with equal arguments changes nothing. With `preview`,
+    nothing is charged or created: the returned series tells its cost and its expected error.
 
     Ensures: every error in the request is raised before anything is charged.
     """
@@ -461,7 +490,11 @@ def open_live(
 
 
 def _absolute_address(address: str) -> str:
-    """Return the address of a private state with an absolute path, so that it is found from any working directory."""
+    """Return the address of a private state with an absolute path, so that it is found from any working directory.
+
+    The private state of a live series (noisy user counts, released period by period) has the counted users and the
+    noise.
+    """
     from pathlib import Path
 
     return str(Path(address).absolute()) if is_file(address) else address
@@ -472,10 +505,10 @@ def _plan_for_account(
 ) -> RunningTotals:
     """Return the noise mechanism (`RunningTotals`) of a series with these `terms` that an existing `account` pays for.
 
-    Give either `epsilon` and `delta`, to which the noise is calibrated, or `counts`, the written form of a Gaussian use
-    that is registered with the account ("gaussian:20"), whose sigma is taken. With `counts`, `delta` is the failure
-    probability of the threshold for private groups, and None for public ones. Raises `InvalidParameter` for neither or
-    both.
+    A live series is a set of noisy user counts that is released period by period. Give either `epsilon` and `delta`, to
+    which the noise is calibrated, or `counts`, the written form of a Gaussian use that is registered with the account
+    ("gaussian:20"), whose sigma is taken. With `counts`, `delta` is the failure probability of the threshold for
+    private groups, and None for public ones. Raises `InvalidParameter` for neither or both.
     """
     if epsilon is not None:
         if counts is not None or delta is None:
@@ -491,7 +524,7 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
     """Return the account of the `ledger` named `account`, after checking that it can pay for a series on `dataset`.
 
     Raises `InvalidParameter` if it cannot pay. An account whose budget starts afresh in every calendar period cannot,
-    because the series lasts longer than such a period.
+    because the live series (noisy user counts, released period by period) lasts longer than such a period.
     """
     payer = ledger.account(account)
     payer.check_dataset(dataset)
@@ -506,8 +539,10 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
 def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
     """Return the account that belongs to one series alone, and open it in the `ledger` if it does not exist yet.
 
-    `opening` is the record of the series. Exactly the uses that the series costs are registered with the account.
-    Raises `InvalidParameter` if the accounts or the cap of `dataset` protect another unit of privacy than the series.
+    `opening` is the record of the live series (noisy user counts, released period by period). Exactly the mechanism
+    uses that the series costs are registered with the account. Raises `InvalidParameter` if the accounts or the cap
+    (the joint budget of a dataset's accounts) of `dataset` protect another unit of privacy (a user, or a part such as a
+    day of a user) than the series.
     """
     ledger.check_pays(account=opening.account, dataset=dataset, known_as=dataset)
     with suppress(AccountExists):  # an earlier call that was stopped may have opened the account
@@ -524,8 +559,9 @@ def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
 def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
     """Create the private state of a series, unless it exists; return its token, and whether this call created it.
 
-    The token is a random text that identifies the state. A state may exist because an earlier opening of the same
-    `request` was interrupted. Raises `NameTaken` if the state belongs to another series.
+    The private state of a live series (noisy user counts, released period by period) has the counted users and the
+    noise. The token is a random text that identifies the state. A state may exist because an earlier opening of the
+    same `request` was interrupted. Raises `NameTaken` if the state belongs to another series.
     """
     existing = state.token()
     if existing is None:
@@ -538,7 +574,10 @@ def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
 
 
 def find_live(ledger: Ledger, name: str) -> LiveSeries:
-    """Return the series called `name`; raise `UnknownName` if the ledger has none."""
+    """Return the series called `name`; raise `UnknownName` if the ledger has none.
+
+    A live series is a set of noisy user counts that is released period by period.
+    """
     entry = openings_of(ledger).get(name)
     if entry is None:
         raise UnknownName(f"no series is called {name!r} in this ledger; setwise live open opens one")
@@ -546,5 +585,8 @@ def find_live(ledger: Ledger, name: str) -> LiveSeries:
 
 
 def list_live(ledger: Ledger) -> tuple[LiveSeries, ...]:
-    """Return every series of the ledger, closed ones included, in the order in which they were opened."""
+    """Return every series of the ledger, closed ones included, in the order in which they were opened.
+
+    A live series is a set of noisy user counts that is released period by period.
+    """
     return tuple(LiveSeries(ledger, opening, closed=closed) for opening, closed in openings_of(ledger).values())

@@ -1,4 +1,7 @@
-"""The terms of a series (what it counts, for how long and for which purpose), and the noise that its budget allows."""
+"""The terms of a series (what it counts, for how long and for which purpose), and the noise that its budget allows.
+
+A live series is a set of noisy user counts that is released period by period.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -91,21 +94,27 @@ class SeriesTerms:
 
     @property
     def calendar(self) -> Calendar:
-        """The periods of the series as a `Calendar`: their number, their length and the first day."""
+        """The periods of the series as a `Calendar`: their number, their length and the first day.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return Calendar(
             every=PeriodLength(check_choice("every", self.every, PeriodLength)), start=self.start, periods=self.periods
         )
 
     @property
     def key(self) -> str:
-        """The idempotency key, ``live:NAME``, under which the ledger charges the series."""
+        """The idempotency key, ``live:NAME``, under which the ledger charges the series.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
         """Return the `Shape` with the smallest error for the purpose of the series, such as "totals".
 
-        A shape has the weights with which each release sums the counts of the present and earlier periods before noise
-        is added.
+        A live series is a set of noisy user counts that is released period by period. A shape has the weights with
+        which each release sums the counts of the present and earlier periods before noise is added.
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
@@ -114,22 +123,28 @@ class SeriesTerms:
         return self.contributions if self.domain is None else min(self.contributions, len(self.domain))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the terms of the series as a dict of JSON values, the form that the ledger's audit log keeps."""
+        """Return the terms of the series as a dict of JSON values, the form that the ledger's audit log keeps.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         names = (slot for slot in SeriesTerms.__slots__ if getattr(self, slot) is not None)
         plain = {name: getattr(self, name) for name in names}
         domain = {} if self.domain is None else {"domain": list(self.domain)}
         return plain | domain | {"start": self.start.isoformat(), "source": dict(self.source)}
 
     @classmethod
-    def from_dict(cls, written: Mapping[str, Any]) -> "SeriesTerms":
-        """Return the terms of a series from `written`, the dict of JSON values that `to_dict` returned."""
-        return cls(**written)
+    def from_dict(cls, record: Mapping[str, Any]) -> "SeriesTerms":
+        """Return the terms of a series from `record`, the dict of JSON values that `to_dict` returned.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
+        return cls(**record)
 
     def request(self, totals: RunningTotals) -> str:
         """Return the text under which the ledger keeps the series' charge: terms and the noise of `totals`, as JSON.
 
-        Equal terms and noise have equal text, so the ledger recognises a series that is opened again and charges
-        nothing.
+        Equal terms and noise have equal text, so the ledger recognises a live series (noisy user counts, released
+        period by period) that is opened again and charges nothing.
         """
         noise = {"sigma": totals.sigma, "failure": totals.failure, "shape": str(self.shape())}
         return canonical({"live": self.to_dict(), "mechanism": noise})
@@ -144,9 +159,10 @@ def plan_within(
 ) -> RunningTotals:
     """Return the mechanism (`RunningTotals`) with the least noise that is (epsilon, delta)-DP for a whole series.
 
-    `terms` say what the series counts. For private groups, a part of delta pays for the threshold that hides small
-    groups. Several sizes of that part are tried in a fixed order, until the function `pays` says that the account can
-    pay for the mechanism uses of the plan. If it can pay for none, the plan with the last size is returned.
+    `terms` say what the live series (noisy user counts, released period by period) counts. For private groups, a part
+    of delta pays for the threshold that hides small groups. Several sizes of that part are tried in a fixed order,
+    until the function `pays` says that the account can pay for the mechanism uses of the plan. If it can pay for none,
+    the plan with the last size is returned.
     """
     exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
     whole_delta = float(probability("delta", delta))
@@ -163,9 +179,9 @@ def plan_within(
 def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None) -> RunningTotals:
     """Return the mechanism (`RunningTotals`) of a series with these `terms` that costs one Gaussian use of `sigma`.
 
-    `sigma` is the noise scale divided by the sensitivity. If groups are private, the threshold that hides small groups
-    costs one more use, which fails with probability `failure`. Raises `InvalidParameter` if private groups have no
-    `failure`, or public groups have one.
+    A live series is a set of noisy user counts that is released period by period. `sigma` is the noise scale divided by
+    the sensitivity. If groups are private, the threshold that hides small groups costs one more use, which fails with
+    probability `failure`. Raises `InvalidParameter` if private groups have no `failure`, or public groups have one.
     """
     if (failure is None) != (terms.domain is not None):
         raise InvalidParameter(
@@ -185,7 +201,8 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
     """Return the smallest sigma for which one Gaussian use is (epsilon, delta)-DP.
 
-    With `failure`, the Gaussian use is composed with one use that fails outright with that probability.
+    With `failure`, the Gaussian use is composed with one use that fails outright (which may reveal everything) with
+    that probability.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
     noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)

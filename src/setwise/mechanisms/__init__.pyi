@@ -6,6 +6,7 @@ from setwise.mechanisms.known_domain import Exponential as Exponential
 from setwise.mechanisms.known_domain import KnownGaussian as KnownGaussian
 from setwise.mechanisms.known_domain import KnownGumbel as KnownGumbel
 from setwise.mechanisms.known_domain import KnownLaplace as KnownLaplace
+from setwise.mechanisms.known_domain import PermuteAndFlip as PermuteAndFlip
 from setwise.mechanisms.noise.truncated_gaussian import Threshold as Threshold
 from setwise.mechanisms.planning.planner import Choice as Choice
 from setwise.mechanisms.planning.planner import plan as plan

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from setwise.accounting.brackets import float_above
 from setwise.accounting.guarantees import PureDP
 from setwise.mechanisms.noise.discrete import LaplaceNoise
+from setwise.mechanisms.noise.tail_estimates import estimate_tail, laplace_sums_radius
 from setwise.mechanisms.parameters import binary, positive_integer
 from setwise.mechanisms.randomness import Randomness
 
@@ -70,10 +71,11 @@ table."""
 class LeftOutShare:
     """The share of the (user, group) pairs, or of the rows, that a contribution bound leaves out, with its interval.
 
-    `share` is the estimate, and `lower` and `upper` are the ends of its 95% interval; all are between 0 and 1. It is a
-    share of the first `of_first` groups of each user. For a bound on rows it is a share of the first `of_first` rows of
-    each user in the group where the user has most rows. Groups or rows of a user beyond `of_first` are in neither the
-    numerator nor the denominator.
+    A contribution bound is the largest number of groups, or of rows in a group, of one user that count. `share` is the
+    estimate, and `lower` and `upper` are the ends of its 95% interval; all are between 0 and 1. It is a share of the
+    first `of_first` groups of each user. For a bound on rows it is a share of the first `of_first` rows of each user in
+    the group where the user has most rows. Groups or rows of a user beyond `of_first` are in neither the numerator nor
+    the denominator.
     """
 
     share: float
@@ -135,13 +137,17 @@ class ContributionSearch:
     def guarantee(self) -> PureDP:
         """The privacy guarantee of releasing all noisy numbers of users: (1 / scale)-DP.
 
-        One user changes all numbers together by 1.
+        They are one number for each bin, a range of numbers of groups per user. One user changes all of them together
+        by 1.
         """
         return PureDP(epsilon=float_above(UNITS / self._noise.scale))
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The upper ends of the bins, as numbers of groups (or rows) per user, smallest first."""
+        """The upper ends of the bins, as numbers of groups (or rows) per user, smallest first.
+
+        A bin is a range of numbers of groups per user; the search counts the users in each bin, with noise.
+        """
         below = [2**power for power in range(self.most.bit_length()) if 2**power < self.most]
         above = [self.most]
         while above[-1] < self.counted:
@@ -150,7 +156,7 @@ class ContributionSearch:
 
     @property
     def bounds(self) -> tuple[int, ...]:
-        """The bounds (groups per user, or rows per user and group) from which the search chooses, smallest first."""
+        """The contribution bounds (groups per user, or rows per user and group) to choose from, smallest first."""
         return tuple(end for end in self.ends if self.least <= end <= self.most)
 
     @property
@@ -162,23 +168,28 @@ class ContributionSearch:
     ) -> FoundContributions:
         """Return a contribution bound and the share of (user, group) pairs that it leaves out, found with noise.
 
-        `users` says how many users have 1, 2, 3, ... groups; it is private. The bound minimises the estimated number of
-        pairs left out plus `noise_at(bound)`, the error, in pairs, that noise adds to the answer with that bound.
+        A contribution bound is the largest number of groups in which one user counts. `users` says how many users have
+        1, 2, 3, ... groups; it is private. The bound minimises the estimated number of pairs left out plus
+        `noise_at(bound)`, the error, in pairs, that noise adds to the answer with that bound. `randomness` is the
+        source of the noise.
         """
-        bins = divided(users, self.ends)
+        bins = divide_users(users, self.ends)
         noisy = (bins + self._noise.draw(len(bins), randomness)) / UNITS
         return self.choose(noisy, noise_at)
 
     def choose(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> FoundContributions:
         """Return the contribution bound, and the share of pairs that it leaves out, from noisy numbers of users.
 
-        A pair is a user with one of their groups. The bound minimises the estimated number of pairs left out plus
-        `noise_at(bound)`, the error, in pairs, that noise adds to an answer with that bound. `noisy` has the noisy
-        number of users in each bin; nothing private is read.
+        A contribution bound is the largest number of groups in which one user counts, and a pair is a user with one of
+        their groups. The bound minimises the estimated number of pairs left out plus `noise_at(bound)`, the error, in
+        pairs, that noise adds to an answer with that bound. `noisy` has the noisy number of users in each bin, a range
+        of numbers of groups per user; nothing private is read.
         """
         ends = np.array(self.ends)
         last = self._last_occupied(noisy, noise_at)
-        likely = np.where(np.arange(len(ends)) <= last, np.maximum(noisy, 0.0), 0.0)
+        scale = float(self._noise.scale) / UNITS
+        standing = np.maximum(noisy[: last + 1], 0.0)
+        likely = np.concatenate([standing, estimate_tail(noisy[last + 1 :], float(standing[-1]), scale)])
         beyond = ((np.maximum(ends - bound, 0) * likely).sum() for bound in self.bounds)
         errors = [
             float(pairs_left_out) + noise_at(bound) for pairs_left_out, bound in zip(beyond, self.bounds, strict=True)
@@ -194,14 +205,17 @@ class ContributionSearch:
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
         """Return the index of the last bin that is taken to have users; `noisy` has the noisy number of users per bin.
 
-        A bin is a range of numbers of groups (or rows) per user. The search starts at the last bin whose noisy number
-        is above a threshold that noise alone rarely exceeds. If no number is above it, the search starts at the bin
-        with the highest noisy number: among bins of at most 8 groups, or, if rows are counted, among all bins up to the
-        largest bound. It then moves on, as long as `_next_occupied` finds a later bin under a lower threshold.
-        `noise_at` maps a contribution bound to the error that noise adds to the answer with that bound.
+        A bin is a range of numbers of groups (or rows) per user. The search starts at the last bin whose noisy number,
+        or whose sum with the noisy numbers of all later bins, is above a threshold that noise alone rarely exceeds. The
+        sums find users who are spread over so many bins that no single one stands out. If no number is above it, the
+        search starts at the bin with the highest noisy number: among bins of at most 8 groups, or, if rows are counted,
+        among all bins up to the largest bound. It then moves on, as long as `_next_occupied` finds a later bin under a
+        lower threshold. `noise_at` maps a contribution bound (the largest number of groups in which one user counts) to
+        the error that noise adds to the answer with that bound.
         """
-        threshold = self._noise.radius(1 - _MISTAKEN / len(self.ends)) / UNITS
-        standing = np.flatnonzero(noisy > threshold)
+        alone, with_later = _standing_radii(self._noise.scale, len(self.ends), _MISTAKEN)
+        with_later_bins = np.cumsum(noisy[::-1])[::-1]
+        standing = np.flatnonzero((noisy > alone) | (with_later_bins > np.array(with_later)))
         few = _MOST_OF_FEW if self.counted == MOST_GROUPS else self.most
         last = int(standing[-1]) if len(standing) else int(np.argmax(noisy[np.array(self.ends) <= few]))
         while (later := self._next_occupied(noisy, last, noise_at)) is not None:
@@ -211,9 +225,10 @@ class ContributionSearch:
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
         """Return the index of the farthest bin after the bin `last` that is taken to have users; None if there is none.
 
-        `noisy` has the noisy number of users in each bin, and `noise_at` maps a contribution bound to the error that
-        noise adds to the answer with that bound. A bin is taken to have users if its noisy number is larger than noise
-        alone explains. The sum of two neighbouring bins is tested too, because users who all have 400 rows are divided
+        A bin is a range of numbers of groups (or rows) per user. `noisy` has the noisy number of users in each bin, and
+        `noise_at` maps a contribution bound (the largest number of groups that count) to the error that noise adds to
+        the answer with that bound. A bin is taken to have users if its noisy number is larger than noise alone
+        explains. The sum of two neighbouring bins is tested too, because users who all have 400 rows are divided
         between the bins that end at 256 and 512; the fuller of the two bins is then returned. Each of the two tests
         gets half of the allowed probability of a mistake (`_mistaken`).
         """
@@ -231,10 +246,11 @@ class ContributionSearch:
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
         """Return the allowed probability that a bin without users is taken to have some.
 
-        The bin comes `distance` bins after the last bin known to have users; the probability is smaller for a larger
-        distance. `cheap` says that the answer's noise would be small, compared with the rows seen so far, if the upper
-        end of this bin were the contribution bound. A mistake then does little harm, so the probability is larger. A
-        search that counts groups instead of rows ignores `cheap`.
+        A bin is a range of numbers of groups (or rows) per user. The bin in question comes `distance` bins after the
+        last bin known to have users; the probability is smaller for a larger distance. `cheap` says that the answer's
+        noise would be small, compared with the rows seen so far, if the upper end of this bin were the contribution
+        bound. A mistake then does little harm, so the probability is larger. A search that counts groups instead of
+        rows ignores `cheap`.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
@@ -243,11 +259,12 @@ class ContributionSearch:
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
         """Return the share of (user, group) pairs that `bound` leaves out of the first `of_first` groups of each user.
 
-        `noisy` has the noisy number of users in each bin. The interval of the result contains every share p that the
-        noise can explain. For the true p, (left-out pairs) - p * (all pairs) is 0 in the exact numbers, so in the noisy
-        numbers it is a sum of noise alone. A p belongs to the interval if this sum is at most a radius that the noise
-        rarely exceeds. The probability that the interval misses is divided among all combinations of `bound` and
-        `of_first`, because the same noise chose both.
+        `bound` is the largest number of groups in which one user counts. `noisy` has the noisy number of users in each
+        bin, a range of numbers of groups per user. The interval of the result contains every share p that the noise can
+        explain. For the true p, (left-out pairs) - p * (all pairs) is 0 in the exact numbers, so in the noisy numbers
+        it is a sum of noise alone. A p belongs to the interval if this sum is at most a radius that the noise rarely
+        exceeds. The probability that the interval misses is divided among all combinations of `bound` and `of_first`,
+        because the same noise chose both.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
@@ -258,8 +275,9 @@ class ContributionSearch:
         chance = float(1 - CONFIDENCE) / choices
         # Discrete noise is at most half a unit larger than continuous noise of the same scale.
         rounding = np.abs(weights).sum(axis=1) / (2 * UNITS)
-        radius = laplace_sum_radius(np.abs(weights) * float(self._noise.scale) / UNITS, chance) + rounding
-        passing = np.flatnonzero(np.abs(weights @ noisy) <= radius)
+        excess = np.maximum(np.abs(weights @ noisy) - rounding, 0.0)
+        noise = LaplaceSums.of(np.abs(weights) * float(self._noise.scale) / UNITS)
+        passing = np.flatnonzero(noise.exceeding(excess) >= chance)
         lower, upper = 0.0, 1.0
         if len(passing):
             step = float(_SHARES[1])
@@ -274,8 +292,9 @@ class ContributionSearch:
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
     """Return two radii, in users: one for the Laplace noise of one bin, and one for the summed noise of two bins.
 
-    The noise of one bin, and the sum of two, each exceed their radius in absolute value with probability at most
-    `chance` / 2. `scale` is the noise scale of one bin in units of 1 / `UNITS` users.
+    A bin holds the number of users whose number of groups is in some range. The noise of one bin, and the sum of two,
+    each exceed their radius in absolute value with probability at most `chance` / 2. `scale` is the noise scale of one
+    bin in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.
@@ -283,23 +302,40 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
     return alone / UNITS, together / UNITS
 
 
+@lru_cache(maxsize=1024)
+def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
+    """Return (radius of the noise of one bin, radii of the summed noise of bin i and all later bins), in users.
+
+    The absolute noise exceeds any of these 2 * `bins` radii with probability at most `chance` altogether. `scale` is
+    the noise scale of one bin in units of 1 / `UNITS` users.
+    """
+    part = chance / (2 * bins)
+    alone = LaplaceNoise(scale=scale).radius(1 - part)
+    sums = (
+        laplace_sums_radius(np.array([[float(scale)]]), np.array([bins - place]), float(part))[0]
+        for place in range(bins)
+    )
+    return alone / UNITS, tuple(float(radius) / UNITS for radius in sums)
+
+
 def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
     """Return the search for a bound on a user's rows in a group; it chooses at least 2 and at most `most` rows.
 
     A bound of 1 row is never chosen, because it would count users, which is another statistic. The search adds Laplace
-    noise of `scale` users to the number of users in each bin, so it is one pure DP use of epsilon 1 / `scale`.
+    noise of `scale` users to the number of users in each bin (a range of numbers of rows), so it is one pure DP use of
+    epsilon 1 / `scale`.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 
 
-def divided(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
+def divide_users(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the number of users in each bin, in units of 1 / `UNITS` users.
 
-    `users[i]` is the number of users with i + 1 groups, and `ends` are the upper ends of the bins, in groups. A user
-    whose number of groups lies between two ends is divided between their two bins: the closer the end, the larger the
-    part.
+    A bin is a range of numbers of groups per user. `users[i]` is the number of users with i + 1 groups, and `ends` are
+    the upper ends of the bins, in groups. A user whose number of groups lies between two ends is divided between their
+    two bins: the closer the end, the larger the part.
 
-    >>> divided(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
+    >>> divide_users(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
     [0, 1536, 1536]
     """
     groups = np.minimum(np.arange(1, len(users) + 1), ends[-1])
@@ -319,27 +355,55 @@ _APART = 1.02
 """Factor by which noise scales are kept apart, so that the tail of their sum is a sum of plain exponentials."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LaplaceSums:
+    """Sums of independent Laplace noises, one sum per row, and upper bounds on the probability that each is large.
+
+    Row i of `scales` has the noise scales of the i-th sum, which all differ. A noise of scale s contributes its
+    `factors` entry times exp(-t / s) to the probability that the absolute sum exceeds t.
+    """
+
+    scales: NDArray[np.float64]
+    factors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scales: NDArray[np.float64]) -> "LaplaceSums":
+        """Return the sums of Laplace noises whose noise scales are the rows of `scales`.
+
+        Nearly equal scales are raised until they differ by 2%, which only raises probabilities. For different scales
+        s_i the probability of exceeding t is the sum over i of exp(-t / s_i) * product over j of
+        s_i^2 / (s_i^2 - s_j^2).
+        """
+        apart = np.sort(np.maximum(scales, 1e-9), axis=1)
+        for place in range(1, apart.shape[1]):
+            apart[:, place] = np.maximum(apart[:, place], _APART * apart[:, place - 1])
+        squares = apart**2
+        differences = squares[:, :, None] - squares[:, None, :]
+        places = np.arange(apart.shape[1])
+        differences[:, places, places] = squares
+        return cls(apart, np.prod(squares[:, :, None] / differences, axis=2))
+
+    def exceeding(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return for each sum an upper bound on the probability that its absolute value exceeds its threshold.
+
+        >>> LaplaceSums.of(np.array([[10.0]])).exceeding(np.array([29.96])).round(3).tolist()
+        [0.05]
+        """
+        return np.asarray((self.factors * np.exp(-thresholds[:, None] / self.scales)).sum(axis=1))
+
+
 def laplace_sum_radius(scales: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
     """Return for each row of `scales` a radius r with P[|sum of Laplace noises of these scales| > r] <= `chance`.
-
-    Nearly equal scales are raised until they differ by 2%, which only raises the result. For different scales s_i the
-    probability of exceeding t is the sum over i of exp(-t / s_i) * product over j of s_i^2 / (s_i^2 - s_j^2).
 
     >>> laplace_sum_radius(np.array([[10.0]]), 0.05).round(2).tolist()
     [29.96]
     """
-    apart = np.sort(np.maximum(scales, 1e-9), axis=1)
-    for place in range(1, apart.shape[1]):
-        apart[:, place] = np.maximum(apart[:, place], _APART * apart[:, place - 1])
-    squares = apart**2
-    differences = squares[:, :, None] - squares[:, None, :]
-    places = np.arange(apart.shape[1])
-    differences[:, places, places] = squares
-    terms = np.prod(squares[:, :, None] / differences, axis=2)
-    low = np.zeros(len(apart))
-    high = apart.sum(axis=1) * math.log(apart.shape[1] / chance)  # there each noise is exceeded with an equal part
+    noise = LaplaceSums.of(scales)
+    low = np.zeros(len(scales))
+    # At the upper end each noise is exceeded with an equal part of the probability.
+    high = noise.scales.sum(axis=1) * math.log(scales.shape[1] / chance)
     for _ in range(60):
         middle = (low + high) / 2
-        tail = (terms * np.exp(-middle[:, None] / apart)).sum(axis=1)
+        tail = noise.exceeding(middle)
         low, high = np.where(tail > chance, middle, low), np.where(tail > chance, high, middle)
     return np.asarray(high)

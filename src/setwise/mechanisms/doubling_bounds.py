@@ -5,6 +5,7 @@ all larger values too. Bin -b holds their negatives, and bin 0 the values of at 
 count as 0.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from setwise.accounting.guarantees import DiscreteLaplace
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.noise.discrete import LaplaceNoise
+from setwise.mechanisms.noise.tail_estimates import estimate_tail, laplace_sums_radius
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.randomness import Randomness
 
@@ -62,7 +64,8 @@ class ClippedShare:
 class FoundRange:
     """Clipping bounds `low` < `high` that a search found, and the noisy numbers of users in its bins of values.
 
-    `noisy` has the number of users whose value is in each of the bins -60 to 60, with Laplace noise of `scale` on each.
+    A bin is an interval of values whose ends are powers of two. `noisy` has the number of users whose value is in each
+    of the bins -60 to 60, with Laplace noise of `scale` on each.
     """
 
     low: Fraction
@@ -87,7 +90,7 @@ class FoundRange:
         chance = float(1 - confidence) / (len(noisy) * (len(noisy) + 1) / 2)
         beyond, users = float(noisy[outside].sum()), float(noisy.sum())
         scales = np.stack([1 - _SHARES, _SHARES], axis=1) * self.scale
-        radius = _tail_radius(scales, np.array([outside.sum(), (~outside).sum()]), chance)
+        radius = laplace_sums_radius(scales, np.array([outside.sum(), (~outside).sum()]), chance)
         passing = np.flatnonzero(np.abs(beyond - _SHARES * users) <= radius)
         lower, upper = 0.0, 1.0
         if len(passing):
@@ -96,23 +99,6 @@ class FoundRange:
             upper = min(1.0, round(float(_SHARES[passing[-1]]) + step, 4))
         share = beyond / users if users > 0 else 0.0
         return ClippedShare(share=min(max(share, lower), upper), lower=lower, upper=upper)
-
-
-def _tail_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance: float) -> NDArray[np.float64]:
-    """Return for each row of `scales` a radius r: a sum S of Laplace noises has P[|S| > r] <= `chance`.
-
-    S has numbers[i] independent noises of scale scales[row, i], for each column i. By Chernoff's bound, S exceeds r
-    with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i. Integer
-    Laplace noise of the same scale has a smaller moment generating function, so the bound holds for it as well.
-    """
-    largest = scales.max(axis=1, where=numbers > 0, initial=1e-12)
-    best = np.full(len(scales), np.inf)
-    for part in np.linspace(0.02, 0.98, 49):
-        rate = part / largest
-        squares = np.minimum((rate[:, None] * scales) ** 2, part**2)
-        log_moments = -(numbers * np.log1p(-squares)).sum(axis=1)
-        best = np.minimum(best, (np.log(2 / chance) + log_moments) / rate)
-    return best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +125,7 @@ class DoublingBounds:
     def threshold(self) -> int:
         """The number that a bin's noisy count must exceed for the bin to count as occupied (as having values).
 
-        With probability 999/1000 no bin without values exceeds it.
+        A bin is an interval of values. With probability 999/1000 no bin without values exceeds it.
         """
         return self._noise.radius(1 - _MISTAKEN / (2 * DOUBLINGS + 1))
 
@@ -147,9 +133,9 @@ class DoublingBounds:
     def near_threshold(self) -> int:
         """The number that the noisy count of a bin near the outermost occupied bin must exceed to count as occupied.
 
-        If b is the absolute index of the outermost occupied bin, the bins near it have the absolute indices b - `_NEAR`
-        + 1 to b, of either sign. This number is lower than `threshold`, because these bins are more likely to have
-        values.
+        A bin is an interval of values, and occupied means that it has values. If b is the absolute index of the
+        outermost occupied bin, the bins near it have the absolute indices b - `_NEAR` + 1 to b, of either sign. This
+        number is lower than `threshold`, because these bins are more likely to have values.
         """
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
@@ -157,40 +143,69 @@ class DoublingBounds:
     def neighbour_threshold(self) -> int:
         """The number that the noisy count must exceed in the bin just outside of the outermost occupied bin.
 
-        It is the lowest of the three thresholds: a bin that counts as occupied by mistake only doubles a clipping
-        bound, but a missed bin clips the values of its users.
+        A bin is an interval of values, and occupied means that it has values. It is the lowest of the three thresholds:
+        a bin that counts as occupied by mistake only doubles a clipping bound, but a missed bin clips the values of its
+        users.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
     @property
     def _noise(self) -> LaplaceNoise:
-        """The integer Laplace noise that is added to the number of values in each bin."""
+        """The integer Laplace noise that is added to the number of values in each bin (an interval of values)."""
         return LaplaceNoise(scale=binary(self.scale))
 
-    def release(self, counts: NDArray[np.int64], randomness: Randomness) -> FoundRange:
+    def release(
+        self,
+        counts: NDArray[np.int64],
+        randomness: Randomness,
+        noise_at: Callable[[float], float] | None = None,
+    ) -> FoundRange:
         """Return noisy clipping bounds low < high; `counts` has the exact number of values in the bins -60 to 60.
 
-        The bounds are 0 and 1 if only bin 0, which holds the zeros, is occupied.
+        The bounds are 0 and 1 if only bin 0, which holds the zeros, is occupied. `randomness` is the source of the
+        noise. For a sum, `noise_at` maps the larger absolute bound to the error that noise adds to the sum. A bound is
+        then moved outwards as long as this error grows by less than the estimated part of the sum that it clips.
 
         Raises: `InvalidParameter` unless there are 121 counts.
         """
         if len(counts) != 2 * DOUBLINGS + 1:
             raise InvalidParameter(f"there are {2 * DOUBLINGS + 1} bins, but counts are for {len(counts)}")
         noisy = counts + self._noise.draw(len(counts), randomness)
-        first, last = self._occupied(noisy)
+        first, last = self._occupied_bins(noisy)
+        if noise_at is not None:
+            last += self._steps_outwards(noisy[DOUBLINGS:], last, noise_at)
+            first -= self._steps_outwards(noisy[DOUBLINGS::-1], -first, noise_at)
         low, high = ends(first)[0], ends(last)[1]
         if low >= high:
             low, high = Fraction(0), Fraction(1)
         return FoundRange(low=low, high=high, scale=float(self._noise.scale), noisy=tuple(noisy.tolist()))
 
-    def _occupied(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
+    def _steps_outwards(self, noisy: NDArray[np.int64], outermost: int, noise_at: Callable[[float], float]) -> int:
+        """Return by how many bins a bound of a sum is moved away from 0, beyond the bin `outermost` of its sign.
+
+        `noisy` has the noisy numbers of users in the bins 0 to 60 of this sign, and `noise_at` maps a bound to the
+        error that noise adds to the sum. The number of users in each bin beyond `outermost` is estimated, with values
+        in the middle of the bin. The result minimises the part of the sum that is clipped plus the error. It is 0 for a
+        sign without occupied bins.
+        """
+        if outermost <= 0:
+            return 0
+        users = estimate_tail(
+            noisy[outermost + 1 :].astype(float), max(float(noisy[outermost]), 0.0), float(self.scale)
+        )
+        bounds = np.array([float(ends(place)[1]) for place in range(outermost, DOUBLINGS + 1)])
+        middles = 0.75 * bounds[1:]
+        errors = [float(users @ np.maximum(middles - bound, 0.0)) + noise_at(float(bound)) for bound in bounds]
+        return int(np.argmin(errors))
+
+    def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
         """Return the indices, -60 to 60, of the first and the last bin that count as occupied (as having values).
 
-        `noisy` has the noisy number of values in each bin. First, a bin counts as occupied if its noisy number is above
-        `threshold`; if no number is, the bin with the highest number counts as occupied. Second, bins with values of
-        about the same size, of either sign, count as occupied if their number is above `near_threshold`. Last, the
-        range is extended outwards from the first and from the last occupied bin, as long as the next bin's number is
-        above `neighbour_threshold`.
+        A bin is an interval of values. `noisy` has the noisy number of values in each bin. First, a bin counts as
+        occupied if its noisy number is above `threshold`; if no number is, the bin with the highest number counts as
+        occupied. Second, bins with values of about the same size, of either sign, count as occupied if their number is
+        above `near_threshold`. Last, the range is extended outwards from the first and from the last occupied bin, as
+        long as the next bin's number is above `neighbour_threshold`.
         """
         standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
         occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()
@@ -209,7 +224,8 @@ class DoublingBounds:
 def ends(place: int) -> tuple[Fraction, Fraction]:
     """Return the lower and the upper end of the bin `place`, a number from -60 to 60, as exact values.
 
-    Bin b > 0 ends at 2^(b - 20) and starts at half of it, bin -b holds the negatives, and bin 0 holds only zeros.
+    A bin is an interval of values. Bin b > 0 ends at 2^(b - 20) and starts at half of it, bin -b holds the negatives,
+    and bin 0 holds only zeros.
     """
     if place == 0:
         return Fraction(0), Fraction(0)

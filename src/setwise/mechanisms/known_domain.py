@@ -1,6 +1,7 @@
 """Mechanisms for a public domain of labels: Laplace or Gaussian noise on all counts, and picks by Gumbel noise.
 
-`KnownGumbel` picks the top k labels, and `Exponential` one of several candidates with given scores.
+`KnownGumbel` picks the top k labels; `Exponential` and `PermuteAndFlip` pick one of several candidates with given
+scores.
 """
 
 import math
@@ -11,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from setwise.accounting.brackets import float_above
-from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Use
+from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, PureDP, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.intervals import CONFIDENCE
@@ -20,8 +21,9 @@ from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE, Lap
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, positive_integer, probability, rational
-from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.release import ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
+from setwise.mechanisms.sampling.coins import exponential_coin, uniform_below
 from setwise.mechanisms.sampling.gumbel import gumbel_order
 
 
@@ -53,11 +55,14 @@ class KnownLaplace:
 
     @property
     def noise(self) -> LaplaceNoise:
-        """The integer Laplace noise on each count, of scale per_item * scale."""
+        """The integer Laplace noise on each count, of scale per_item (the most that one user adds to it) * scale."""
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release: a Laplace use for each count that one user can change."""
+        """Return the privacy cost of one release, as uses (guarantees with counts).
+
+        It is one use of Laplace noise for each count that one user can change.
+        """
         guarantee = DiscreteLaplace(scale=float(self.noise.scale), sensitivity=self.per_item)
         return (Use(guarantee, min(self.contributions, max(1, len(self.domain)))),)
 
@@ -71,7 +76,7 @@ class KnownLaplace:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the public domain with its noisy count, highest first.
 
-        `histogram` has the exact counts; labels without one count 0.
+        `histogram` has the exact counts; labels without one count 0. `randomness` is the source of the noise.
         """
         return _with_noise_on_all(self, histogram, randomness)
 
@@ -109,7 +114,10 @@ class KnownGaussian:
         return gaussian_count_noise(len(self.domain), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release: a Gaussian use for each count that one user can change."""
+        """Return the privacy cost of one release, as uses (guarantees with counts).
+
+        It is one use of Gaussian noise for each count that one user can change.
+        """
         return (Use(Gaussian(sigma=float(binary(self.sigma))), min(self.contributions, max(1, len(self.domain)))),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
@@ -122,7 +130,7 @@ class KnownGaussian:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the public domain with its noisy count, highest first.
 
-        `histogram` has the exact counts; labels without one count 0.
+        `histogram` has the exact counts; labels without one count 0. `randomness` is the source of the noise.
         """
         return _with_noise_on_all(self, histogram, randomness)
 
@@ -132,7 +140,7 @@ def _with_noise_on_all(
 ) -> Release:
     """Return all labels of the mechanism's public domain with noisy counts, highest first.
 
-    `histogram` has the exact counts; labels without one count 0.
+    `histogram` has the exact counts; labels without one count 0. `randomness` is the source of the noise.
     """
     domain, noise = mechanism.domain, mechanism.noise
     noisy = with_noise(histogram.over(domain), noise, randomness)
@@ -177,22 +185,85 @@ class Exponential:
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
         """Return the index of the candidate that the exponential mechanism picks; `scores` has one score per candidate.
 
+        `randomness` is the source of the random picks.
+
         Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
         Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
         private.
         """
-        if not len(scores):
-            raise InvalidParameter("scores must name at least one candidate")
-        try:
-            exact = [rational("score", score, Fraction(-LARGEST_SCORE), Fraction(LARGEST_SCORE)) for score in scores]
-        except InvalidParameter:  # do not pass this error on, because its message quotes a private score
-            raise InvalidParameter("scores must be integers or rationals within ±2^62") from None
-        denominator = math.lcm(*(score.denominator for score in exact))
-        whole = [int(score * denominator) for score in exact]
-        if max(map(abs, whole)) > LARGEST_SCORE:
-            raise InvalidParameter("scores need a common denominator that keeps them within ±2^62")
+        scores_in_units, denominator = _scores_in_units(scores)
         rate = self.epsilon / (self.score_range * denominator)
-        return int(gumbel_order(np.array(whole, dtype=np.int64), rate, 1, randomness)[0])
+        return int(gumbel_order(np.array(scores_in_units, dtype=np.int64), rate, 1, randomness)[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermuteAndFlip:
+    """Permute-and-flip: a pick for a lone question under pure epsilon, which misses by less than `Exponential`.
+
+    A coin is tossed for every candidate. It shows heads with probability exp(-epsilon * gap / score_range), where gap
+    is the distance of the candidate's score from the highest score, and one of the heads is picked uniformly. One pick
+    is epsilon-DP, but has no bounded range: several picks, or a pick beside other uses, cost less with `Exponential`.
+
+    `score_range` bounds how differently scores can change. If u_i is the change of candidate i's score between two
+    neighbouring tables, it bounds the largest u_i minus the smallest u_i.
+
+    Theorem: McKenna and Sheldon (2020); docs/mechanisms.md, "Permute-and-flip", for scores that move together.
+
+    >>> PermuteAndFlip(epsilon=Fraction(1, 2), score_range=Fraction(1)).guarantees()
+    (Use(guarantee=PureDP(epsilon=0.5), count=1),)
+    """
+
+    epsilon: Fraction
+    score_range: Fraction
+
+    def __post_init__(self) -> None:
+        epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
+        object.__setattr__(self, "epsilon", epsilon)
+        score_range = rational("score_range", self.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE))
+        object.__setattr__(self, "score_range", score_range)
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return the privacy cost of one pick: one use of epsilon-DP."""
+        return (Use(PureDP(epsilon=float_above(self.epsilon))),)
+
+    def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
+        """Return the index of the candidate that permute-and-flip picks; `scores` has one score per candidate.
+
+        Every coin is tossed, and with integers only, so that neither the number of coins nor rounding depends on the
+        scores.
+
+        Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
+        Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
+        private.
+        """
+        scores_in_units, denominator = _scores_in_units(scores)
+        rate, highest = self.epsilon / (self.score_range * denominator), max(scores_in_units)
+        words = randomness.words(len(scores_in_units)).tolist()
+        heads = [
+            place
+            for place, (score, word) in enumerate(zip(scores_in_units, words, strict=True))
+            if exponential_coin(rate * (highest - score), word, WORD, randomness)
+        ]
+        return heads[uniform_below(len(heads), randomness)]
+
+
+def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
+    """Return `scores` multiplied by their least common denominator, and this denominator.
+
+    Raises: `InvalidParameter` if there are no scores, or if they are not integers or rationals within ±2^62 after the
+    multiplication. The message quotes no score, because scores are private.
+    """
+    if not len(scores):
+        raise InvalidParameter("scores must name at least one candidate")
+    try:
+        exact = [rational("score", score, Fraction(-LARGEST_SCORE), Fraction(LARGEST_SCORE)) for score in scores]
+    except InvalidParameter:  # do not pass this error on, because its message quotes a private score
+        raise InvalidParameter("scores must be integers or rationals within ±2^62") from None
+    denominator = math.lcm(*(score.denominator for score in exact))
+    scores_in_units = [int(score * denominator) for score in exact]
+    if max(map(abs, scores_in_units)) > LARGEST_SCORE:
+        raise InvalidParameter("scores need a common denominator that keeps them within ±2^62")
+    return scores_in_units, denominator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +296,7 @@ class KnownGumbel:
 
     @property
     def rate(self) -> Fraction:
-        """The inverse of the Gumbel noise scale: epsilon / per_item."""
+        """The inverse of the Gumbel noise scale: epsilon / per_item, the most that one user adds to a count."""
         return self.epsilon / self.per_item
 
     def guarantees(self) -> tuple[Use, ...]:
@@ -247,7 +318,7 @@ class KnownGumbel:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels with the k highest noisy counts, in order, without their counts.
 
-        `histogram` has the exact counts of the labels.
+        `histogram` has the exact counts of the labels, and `randomness` is the source of the noise.
         """
         order = gumbel_order(histogram.over(self.domain), self.rate, self.k, randomness)
         items = tuple(Item(label=self.domain[place]) for place in order)

@@ -16,9 +16,10 @@ from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, 
 class NoisyRatio:
     """Divides a noisy sum by a noisy number of rows; the quotient is limited to [-reach, reach] and has an interval.
 
-    `explained` is a convex function: for a possible value theta of the true quotient, `explained(theta)` bounds the
-    size of the noise in sum - theta * number, with the confidence of the interval. The interval consists of the theta
-    for which sum - theta * number is within explained(theta) of 0.
+    `reach` is the largest absolute value that a true quotient can have. `explained` is a convex function: for a
+    possible value theta of the true quotient, `explained(theta)` bounds the size of the noise in sum - theta * number,
+    with the confidence of the interval. The interval consists of the theta for which sum - theta * number is within
+    explained(theta) of 0.
     """
 
     reach: int
@@ -28,8 +29,8 @@ class NoisyRatio:
     def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
         """Return the `NoisyRatio` for a sum and a number of rows that both have the noise `noise`.
 
-        One user has at most `rows` rows and adds at most `rows * reach` to the sum. `confidence` is the probability
-        with which the interval of a quotient holds.
+        One user has at most `rows` rows. A row adds at most `reach` to the sum, in either direction, so quotients are
+        limited to [-reach, reach]. `confidence` is the probability with which the interval of a quotient holds.
 
         Theorem: Fieller54 for Gaussian noise.
         """
@@ -49,9 +50,10 @@ class NoisyRatio:
     def _end(self, total: int, count: int, value: float) -> float:
         """Return the upper end of the quotient's confidence interval, at most reach, found by bisection.
 
-        `total` is the noisy sum, `count` the noisy number of rows and `value` the quotient. The end is the largest
-        theta with theta * count - total <= explained(theta), the bound on the noise. The left side minus the right side
-        is a concave function of theta that is not positive at `value`, so it becomes positive at most once.
+        reach is the largest absolute value of a quotient. `total` is the noisy sum, `count` the noisy number of rows
+        and `value` the quotient. The end is the largest theta with theta * count - total <= explained(theta), the bound
+        on the noise. The left side minus the right side is a concave function of theta that is not positive at `value`,
+        so it becomes positive at most once.
         """
         inside, outside = value, float(self.reach)
         if outside * count - total <= self.explained(outside):
@@ -68,8 +70,9 @@ class NoisyRatio:
 def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) -> Callable[[float], float]:
     """Return a function that maps a quotient theta to a bound on the noise in sum - theta * number.
 
-    The bound fails with probability at most `miss`. One user adds at most `rows * reach` to the sum and `rows` to the
-    number of rows, and `noise` is the kind of noise on both.
+    The bound fails with probability at most `miss`. `reach` is the largest absolute value that a row adds to the sum.
+    One user adds at most `rows * reach` to the sum and `rows` to the number of rows, and `noise` is the kind of noise
+    on both.
     """
     match noise:
         case LaplaceCounts():  # each noise exceeds its radius with probability miss / 2

@@ -139,7 +139,8 @@ class GridQuantiles:
     def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
         """Return the index of the grid cell that is picked for each quantile, in ascending order of the quantiles.
 
-        `counts` holds the exact number of values, or units of weight, in each cell.
+        `counts` holds the exact number of values, or units of weight, in each cell. `randomness` is the source of the
+        random picks.
 
         Raises: `InvalidParameter` if there are not `cells` counts, or if they add up to more than 2^34 values (2^31
         users, if users divide weights).
@@ -153,14 +154,15 @@ class GridQuantiles:
             share = self._share(0, 0, 1)
             rate = self.epsilon / (score_range(share) * self.weight)
             return (int(gumbel_order(rank_scores(counts, share), rate, 1, randomness)[0]),)
-        whole = _Slice(counts=counts, below=below, units=self._units, low=0, high=self._units * self.cells)
-        return self._pick_between(whole, 0, len(self.shares), randomness)
+        grid = _Slice(counts=counts, below=below, units=self._units, low=0, high=self._units * self.cells)
+        return self._pick_between(grid, 0, len(self.shares), randomness)
 
     def _pick_between(self, values: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
         """Return the picked grid cells of the quantiles with indices `first` to `last` - 1.
 
         The slice `values` holds the values between the cuts that were picked for the quantiles `first` - 1 and `last`.
-        The middle quantile is picked first, and the others from the slices below and above it.
+        The middle quantile is picked first, and the others from the slices below and above it. `randomness` is the
+        source of the random picks.
         """
         if first == last:
             return ()
@@ -277,7 +279,7 @@ class _Slice:
         """Return the index of the grid cell that the exponential mechanism picks as a quantile of the slice's values.
 
         `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
-        scores.
+        scores. `randomness` is the source of the random picks.
         """
         cells = self._cells
         edges = np.clip(self.units * np.append(cells, cells[-1] + 1), self.low, self.high)
@@ -289,7 +291,7 @@ class _Slice:
         `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
         scores. Within a cell the scores of positions rise evenly and then fall evenly. To save time, a rising or
         falling run of positions is first picked as a whole, with the sum of its weights, and then a position within the
-        run.
+        run. `randomness` is the source of the random picks.
         """
         cells = self._cells
         first = np.maximum(self.units * cells, self.low) | 1

@@ -17,7 +17,8 @@ from setwise.mechanisms.randomness import Randomness
 def with_noise(counts: NDArray[np.int64], noise: Noise, randomness: Randomness) -> NDArray[np.int64]:
     """Return the exact `counts` with a draw of `noise` added to each.
 
-    The draws are independent, except for the part of the noise that counts share.
+    The draws are independent, except for the part of the noise that counts share. `randomness` is the source of the
+    noise.
     """
     return counts + noise.draw(len(counts), randomness)
 
@@ -28,8 +29,26 @@ EXACT_NUMBER = "the exact number"
 NUMBER_COUNTED = f"{EXACT_NUMBER} of what is counted"
 """How notes name the number that an interval contains if bounds leave out rows or groups, or clip values."""
 
-UNRELIABLE = "Values marked unreliable may be noise alone: their groups are small against it."
+FITTED = "Counts are fitted to the order of the list (by least squares, rounded), so neighbours can be equal."
+"""The sentence below an answer whose counts were fitted to the order of the list, and of which some were changed."""
+
+UNRELIABLE = "Values marked unreliable may be noise alone: noise can be as large as they are."
 """The sentence below an answer in which some value is marked unreliable."""
+
+
+def noise_may_dominate(value: float | None, interval: tuple[float, float] | None) -> bool:
+    """Return whether noise may be as large as the released number `value`, which is then marked unreliable.
+
+    That is so if its confidence interval is at least twice as wide as the absolute value. False for a number without an
+    interval, and for one that its interval states exactly.
+
+    >>> noise_may_dominate(30, (0, 75)), noise_may_dominate(100, (60, 140)), noise_may_dominate(0, (0, 0))
+    (True, False, False)
+    """
+    if value is None or interval is None:
+        return False
+    width = interval[1] - interval[0]
+    return width > 0 and width >= 2 * abs(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +92,21 @@ class Item:
     noisy: int | None = None
     estimates: tuple[Estimate, ...] = ()
 
+    @property
+    def unreliable(self) -> bool:
+        """Whether noise may be as large as the count; False without a count. Other statistics have their own marks."""
+        return noise_may_dominate(self.count, self.interval)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """The result of one run of a mechanism.
 
-    `items` are the released labels, highest first. `spent` are the mechanism uses that the run cost. `complete` is
-    False if a top k found fewer than k labels above its threshold, or if a limit on the number of labels may have left
-    out labels. `noise` is the noise of the counts, or None without counts. `selection` says how noisy counts chose the
-    items; it is None if the items were fixed before their noise was drawn. `least` is the smallest exact count that a
-    listed item can have.
+    `items` are the released labels, highest first. `spent` are the mechanism uses (guarantees with counts) that the run
+    cost. `complete` is False if a top k found fewer than k labels above its threshold, or if a limit on the number of
+    labels may have left out labels. `noise` is the noise of the counts, or None without counts. `selection` says how
+    noisy counts chose the items; it is None if the items were fixed before their noise was drawn. `least` is the
+    smallest exact count that a listed item can have.
 
     Raises: `InvalidParameter` if there are noisy counts without `noise`, or more items than candidates.
     """
@@ -135,12 +159,12 @@ class Release:
         confidence = probability("confidence", confidence)
         if self.noise is None or not self.items:
             return (None,) * len(self.items)
-        drawn = np.array([item.noisy for item in self.items], dtype=np.int64)
+        noisy_counts = np.array([item.noisy for item in self.items], dtype=np.int64)
         counts = np.array([item.count for item in self.items], dtype=np.int64)
         threshold = None if self.selection is None else self.selection.threshold
         miss = (1 - confidence) / 2 * self.share
-        lower = lower_ends(drawn, self.noise, miss, threshold=threshold, least=self.least)
-        upper = np.maximum(drawn, self.least) + self.noise.radius(confidence)
+        lower = lower_ends(noisy_counts, self.noise, miss, threshold=threshold, least=self.least)
+        upper = np.maximum(noisy_counts, self.least) + self.noise.radius(confidence)
         pairs = zip(np.minimum(lower, counts).tolist(), np.maximum(upper, counts).tolist(), strict=True)
         return tuple(Interval(lower=low, upper=high) for low, high in pairs)
 
@@ -158,12 +182,13 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 class ErrorEstimate:
     """The expected error of a release, known from the parameters and the exact law of the noise before data is read.
 
-    `expected_error` is E|noise| of a count. The next three numbers hold with probability `confidence`. `radius` is how
-    far the confidence interval of a count extends below the noisy count, if the noisy count is far above any threshold.
-    Above the noisy count the interval extends as far, or less far if only the highest counts of a known domain are
-    released. `detectable` is by how much the count of a label must exceed its rivals (or 0, if the threshold is fixed)
-    for the label to be released. `shortfall` is by how much at most the count of a picked label is below the highest
-    count of a label not picked yet. All four are in units of a count, and None if the mechanism has no such number.
+    `expected_error` is E|noise| of a count. The next three numbers hold with probability `confidence`. `radius` is the
+    distance from the noisy count down to the lower end of its confidence interval, if the noisy count is far above any
+    threshold. The upper end is as far away, or nearer if only the highest counts of a known domain are released.
+    `detectable` is by how much the count of a label must exceed the counts of its rivals for the label to be released;
+    if the threshold is fixed, it is the count itself that the label must have. `shortfall` is by how much at most the
+    count of a picked label is below the highest count of a label not picked yet. All four are in units of a count, and
+    None if the mechanism has no such number.
     """
 
     confidence: Fraction

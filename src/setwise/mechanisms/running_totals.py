@@ -176,7 +176,8 @@ def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.floa
 def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ...]:
     """Return the weights of earlier periods of a `shape` in units of 2^-bits, rounded to whole numbers.
 
-    There is one weight per period; the weights are not negative and do not rise.
+    A release is a sum of counts of the present and earlier periods with these weights. There is one weight per period;
+    the weights are not negative and do not rise.
 
     Ensures: the first one is 2^bits, which stands for 1.
     """
@@ -264,7 +265,7 @@ class RunningTotals:
 
     @property
     def noise_scale(self) -> int:
-        """Standard deviation of the noise that each release of the series gets, in units of 2^-bits users."""
+        """Standard deviation of the noise on each release of a group's count, in units of 2^-bits users."""
         return noise_units(self.coefficients, self.sigma, self.contributions, self.participations)
 
     @property
@@ -275,8 +276,8 @@ class RunningTotals:
     def uses(self) -> tuple[Use, ...]:
         """Return the privacy cost of the releases of all periods, as mechanism uses (guarantees with counts).
 
-        They are one Gaussian use, and if groups are private, a use that only fails outright, with probability
-        `failure`.
+        They are one Gaussian use, and if groups are private, a use that reveals nothing unless it fails, with
+        probability `failure`.
 
         Theorem: docs/running-totals.md, Theorems 1 and 2.
         """
@@ -286,14 +287,16 @@ class RunningTotals:
     def draw(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
         """Return `count` independent exact draws of the noise that each release of the series gets.
 
-        They are in units of 2^-bits users.
+        The series releases counts of groups once per period. The draws are in units of 2^-bits users. `randomness` is
+        the source of random words.
         """
         return RoundedGaussianNoise(sigma=Fraction(self.noise_scale)).draw(count, randomness)
 
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the released values in units of 2^-bits users, with a row per group and a column per period so far.
 
-        `new_users` holds how many users are new in each group and period, `noise` an independent draw for each. The
+        `new_users` holds how many users are new in each group and period, `noise` an independent draw for each. A
+        released value is a weighted sum of a group's counts of the present and earlier periods, plus noise. The
         arithmetic is exact: counts and noise of up to 2^42 fit into 64 bits.
 
         Raises: `InvalidParameter` if the two arrays have different shapes.
@@ -307,7 +310,8 @@ class RunningTotals:
     def estimates(self, released: NDArray[np.int64], window: int | None = None) -> NDArray[np.float64]:
         """Return the numbers of users estimated from the `released` values, groups in rows and periods in columns.
 
-        Column t is the total of the last `window` periods up to t, or of all periods up to t if `window` is None.
+        A released value is a weighted sum of a group's counts so far, plus noise. Column t is the total of the last
+        `window` periods up to t, or of all periods up to t if `window` is None.
         """
         row = self._row(window)[: released.shape[1]]
         lower = toeplitz(row, np.zeros_like(row))
@@ -369,10 +373,10 @@ class RunningTotals:
     def thresholds(self) -> NDArray[np.float64]:
         """Return for every period the estimate, in users, above which a private group is shown.
 
-        The estimate of a group that one user alone has exceeds this threshold with probability at most failure (1 - TV)
-        / (Delta T), where TV is the total variation distance of the Gaussian use, Delta is `contributions` and T the
-        number of periods. So the Delta groups of a user in all T periods together cost one outright failure of
-        probability `failure`, in addition to the Gaussian use.
+        Let Delta be `contributions`, T the number of periods, and TV the total variation distance of the Gaussian use.
+        The estimate of a group that only one user has exceeds its threshold with probability at most failure (1 - TV) /
+        (Delta T). So the Delta groups of a user in all T periods together cost, in addition to the Gaussian use, one
+        outright failure (in which everything may be revealed) of probability `failure`.
 
         Theorem: docs/running-totals.md, Theorem 2.
         Raises: `InvalidParameter` if the groups are public.

@@ -62,14 +62,16 @@ class GroupReading:
     def totals(self, place: int, measure: int = 0) -> NDArray[np.int64]:
         """Return the exact sums of all groups in one measure (column) that a statistic reads.
 
-        `place` is the index of the statistic. A statistic may read several columns, of which `measure` is the index.
+        A measure is a whole number that each user adds to a group. `place` is the index of the statistic. A statistic
+        may read several columns, of which `measure` is the index.
         """
         return _values_of(self.table.totals[self.offsets[place] + measure], self.labels)
 
     def numbers(self, place: int, measure: int = 0) -> NDArray[np.int64]:
         """Return how many users, or rows, of every group add something to one measure (column) of a statistic.
 
-        `place` is the index of the statistic. A statistic may read several columns, of which `measure` is the index.
+        A measure is a whole number that each user adds to a group. `place` is the index of the statistic. A statistic
+        may read several columns, of which `measure` is the index.
         """
         return _values_of(self.table.numbers[self.offsets[place] + measure], self.labels)
 
@@ -90,7 +92,7 @@ class StatisticRelease(ABC):
 
     A statistic reads `measures` columns of the table of exact sums. If `by_picks` is True, it is released by picks of
     the exponential mechanism, and otherwise with noise on its sums. Its noise scale is chosen by the planner, or given
-    by the mechanism uses that an account registered.
+    by the mechanism uses (such as Gaussian noise of sigma 20) that an account registered.
     """
 
     __slots__ = ()
@@ -136,7 +138,7 @@ class StatisticRelease(ABC):
         """
 
     def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:
-        """Raise `InvalidParameter` if this statistic needs another statistic that is not in `statistics`."""
+        """Raise `InvalidParameter` if `statistics` lacks a statistic on which this one depends, such as its payer."""
         del statistics
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:

@@ -62,7 +62,7 @@ class NoisySums(StatisticRelease):
     @property
     @abstractmethod
     def reaches(self) -> tuple[int, ...]:
-        """The most that one user adds to each of the statistic's sums, in either direction."""
+        """The most that one user adds to each of the statistic's sums, in either direction: their sensitivities."""
 
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Return the privacy cost for one group: the guarantee of each of the noisy sums, one use each."""
@@ -79,7 +79,9 @@ class NoisySums(StatisticRelease):
         return self._with(noise_of_scale(wider))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
-        """Return this statistic with the noise `counts` on each of its sums; `pick` is ignored.
+        """Return this statistic with the noise `counts` on each of its sums.
+
+        `pick`, the epsilon of the exponential mechanism for other statistics, is ignored.
 
         Raises: `InvalidParameter` if `counts` is None.
         """
@@ -99,7 +101,7 @@ _ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyTotal(NoisySums):
-    """A noisy sum to which one user adds at most `reach` in either direction.
+    """A noisy sum to which one user adds at most `reach` (the sensitivity) in either direction.
 
     The noise is of the kind of `noise`, and its scale is `reach` times the scale of `noise`.
     """
@@ -128,7 +130,7 @@ class NoisyTotal(NoisySums):
     ) -> list[Estimate]:
         """Return a noisy sum with its interval for each of the exact `totals`; `numbers` is ignored.
 
-        The intervals have this `confidence`.
+        The intervals have this `confidence`. `randomness` is the source of the noise.
         """
         del numbers
         noise = noise_of(self.noise, self.reach)
@@ -139,7 +141,8 @@ class NoisyTotal(NoisySums):
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
         """Return (radius of the interval, mean absolute error) of the noisy sum, in the units of the sum.
 
-        `confidence` is the probability with which the interval holds; `discovery` is ignored.
+        `confidence` is the probability with which the interval holds; `discovery`, the error of finding the groups, is
+        ignored.
         """
         del discovery
         noise = noise_of(self.noise, self.reach)
@@ -176,9 +179,10 @@ class NoisyMean(NoisySums):
         return self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return a noisy mean with its interval for every group; means are limited to [-reach, reach].
+        """Return a noisy mean with its interval for every group.
 
-        `place` is the index of this statistic, by which `reading` gives the exact sums and numbers of the groups.
+        Means are limited to [-reach, reach], where reach is the most that a user or row adds to the sum. `place` is the
+        index of this statistic, by which `reading` gives the exact sums and numbers of the groups.
         """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
@@ -188,8 +192,9 @@ class NoisyMean(NoisySums):
     ) -> list[Estimate]:
         """Return a noisy mean with its interval for each pair of an exact sum and an exact number.
 
-        `totals` are the sums, and `numbers` the numbers of users or rows. Means are limited to [-reach, reach], and
-        each interval holds with probability `confidence`.
+        `totals` are the sums, and `numbers` the numbers of users or rows. Means are limited to [-reach, reach], where
+        reach is the most that a user or row adds to the sum. Each interval holds with probability `confidence`.
+        `randomness` is the source of the noise.
         """
         ratio = self.ratio(confidence)
         of_sum, of_number = self.reaches
@@ -321,7 +326,8 @@ class UsersFound(StatisticRelease):
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "UsersFound":
         """Return this number of users unchanged: `counts` and `pick` are ignored.
 
-        The release that finds the groups also counts their users, and makes the noise.
+        They are the noise of sums and the epsilon of picks. The release that finds the groups also counts their users,
+        and makes the noise.
         """
         del counts, pick
         return self
@@ -391,7 +397,7 @@ class OneQuantile(StatisticRelease):
         return [Estimate(value=cells[self.number]) for cells in reading.picked[self.leader]]
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "OneQuantile":
-        """Return this quantile with cells picked by the exponential mechanism of epsilon 2 / scale.
+        """Return this quantile with its grid cells picked by the exponential mechanism of epsilon 2 / scale.
 
         Such a pick satisfies the same zCDP, 1 / (2 scale^2), as Gaussian noise of that scale. `noise_of_scale` is
         ignored, because no noise is added.
@@ -400,7 +406,9 @@ class OneQuantile(StatisticRelease):
         return replace(self, quantiles=replace(self.quantiles, epsilon=2 / scale))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "OneQuantile":
-        """Return this quantile with cells picked by the exponential mechanism of epsilon `pick`; `counts` is ignored.
+        """Return this quantile with grid cells picked by the exponential mechanism of epsilon `pick`.
+
+        `counts`, the noise of other statistics, is ignored.
 
         Raises: `InvalidParameter` if `pick` is None.
         """
@@ -428,7 +436,7 @@ class OneQuantile(StatisticRelease):
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
         """Return (bound on the error in rank, None): the bound is in users and holds with probability `confidence`.
 
-        The second member, the mean error, is not known. `discovery` is ignored.
+        The second member, the mean error, is not known. `discovery`, the error of finding the groups, is ignored.
         """
         del discovery
         return self.rank_error(confidence), None
@@ -436,8 +444,8 @@ class OneQuantile(StatisticRelease):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return `scale` as the error by which the planner compares kinds of noise.
 
-        Quantiles are picked, so the kind of noise on other statistics does not matter: `factor` and `discovery` are
-        ignored.
+        Quantiles are picked, so the kind of noise on other statistics does not matter: `factor` (the error of that
+        noise at scale 1) and `discovery` (the error of finding the groups) are ignored.
         """
         del factor, discovery
         return scale
@@ -452,9 +460,9 @@ class GroupRelease:
     """The result of releasing statistics of groups.
 
     `labels` are the groups, and `estimates` has for each group one estimate per statistic. `spent` are the mechanism
-    uses that the release cost. `complete` is True if the groups are public; otherwise it is that of the release which
-    found the groups (`Release.complete`). `users` has for each group the noisy number of users by which it was found,
-    or None if the group is public.
+    uses (guarantees with counts) that the release cost. `complete` is True if the groups are public; otherwise it is
+    False if the release that found the groups may have missed some. `users` has for each group the noisy number of
+    users by which it was found, or None if the group is public.
     """
 
     labels: tuple[Label, ...]
@@ -494,27 +502,31 @@ class GroupStatistics:
             )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release at most, as mechanism uses: of finding groups and of their statistics.
+        """Return the largest privacy cost of one release, as uses: of finding groups and of releasing their statistics.
 
-        Raises: `InvalidParameter` if neither contributions nor k nor a domain bounds the groups of one user.
+        A use is a guarantee with a count.
+
+        Raises: `InvalidParameter` if neither contributions nor k nor a public domain bounds the groups of one user.
         """
         discovery_uses = () if self.discovery is None else self.discovery.guarantees()
         most = self.k or len(self.domain) or None
         return merged((*discovery_uses, *self._uses(most)))
 
     def over(self, labels: Sequence[Label]) -> "GroupStatistics":
-        """Return the mechanism that releases the same statistics of the groups `labels` alone, without discovery.
+        """Return the mechanism that releases the same statistics of the groups `labels` alone, without finding groups.
 
-        `labels` must be public: fixed in advance, or already released by a discovery.
+        `labels` must be public: fixed in advance, or already released by a mechanism that finds groups.
         """
         return replace(self, discovery=None, domain=tuple(labels))
 
     def release(self, table: GroupTable, randomness: Randomness, confidence: Fraction = CONFIDENCE) -> GroupRelease:
         """Return the noisy statistics of the groups, in the order of their discovery or of the public domain.
 
-        `table` holds the exact values, and the intervals have this `confidence`.
+        `table` holds the exact values, and the intervals have this `confidence`. `randomness` is the source of the
+        noise.
 
-        Raises: `InvalidParameter` if groups are found in rounds; the caller must run the rounds first and use `over`.
+        Raises: `InvalidParameter` if groups are found in several rounds over the table; the caller must run the rounds
+        first and use `over`.
         """
         if isinstance(self.discovery, WeightedRounds):
             raise InvalidParameter("groups are found in rounds first: run them, and release over the groups found")
@@ -542,7 +554,8 @@ class GroupStatistics:
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
         """Return the mechanism uses that the statistics of `groups` groups cost; None stands for any number of groups.
 
-        The count of each use is the number of groups that one user can change: `groups` or the contribution bound,
+        A use is a guarantee with a count, and the contribution bound is the most groups to which one user adds. The
+        count of each use is the number of groups that one user can change: `groups` or the contribution bound,
         whichever is smaller.
 
         Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
@@ -558,7 +571,10 @@ class GroupStatistics:
 
 
 def _count_estimate(count: float | None, interval: object) -> Estimate:
-    """Return a released `count` as an estimate with its `interval`; [count, count] if `interval` is None."""
+    """Return a released `count` as an estimate with its `interval`, an object with the fields `lower` and `upper`.
+
+    If `interval` is None, the interval of the estimate is [count, count]. Requires: `count` is not None.
+    """
     assert count is not None
     lower, upper = getattr(interval, "lower", count), getattr(interval, "upper", count)
     return Estimate(value=count, interval=(lower, upper))

@@ -53,7 +53,7 @@ class OrderedLeastSquares:
         return gaussian_count_noise(len(self.order), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release: a Gaussian use for each count that one user can change.
+        """Return the privacy cost of one release: one use of Gaussian noise for each count that one user can change.
 
         The result is empty if there are no labels to count.
         """
@@ -73,7 +73,7 @@ class OrderedLeastSquares:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels in their public order with noisy counts that do not rise, rounded to whole numbers.
 
-        `histogram` has the exact counts.
+        `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
         noisy = with_noise(histogram.over(self.order), self.noise, randomness).tolist()
         fitted = zip(self.order, non_increasing(noisy), noisy, strict=True)
@@ -143,7 +143,7 @@ Counts: TypeAlias = LaplaceCounts | GaussianCounts
 
 
 def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
-    """Return the noise distribution on a value that one user changes by at most `reach`.
+    """Return the noise distribution on a value that one user changes by at most `reach`, its sensitivity.
 
     `counts` gives the kind of noise (Laplace or Gaussian) and its scale, which is multiplied by `reach`.
     """
@@ -195,8 +195,8 @@ class TwoPhaseTopK:
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
         """The noise distribution of each count if `discovery` finds as many labels as it may release.
 
-        If `discovery` finds fewer labels, the Gaussian noise of the counts may share a smaller part. Laplace noise does
-        not depend on the number of labels.
+        A part of Gaussian noise may be the same for all counts; how large this shared part is depends on the number of
+        labels found. Laplace noise does not depend on this number.
         """
         match self.counts:
             case LaplaceCounts():
@@ -208,16 +208,16 @@ class TwoPhaseTopK:
 
     @property
     def least(self) -> int:
-        """The smallest exact count that a discovered label can have: 1 over an unknown domain, otherwise 0."""
+        """The smallest exact count that a picked label can have: 1 if labels are private, and 0 if they are public."""
         return 1 if isinstance(self.discovery, UnknownGumbel) else 0
 
     @property
     def _picks(self) -> int:
-        """Number of labels that the discovery may release at most."""
+        """Largest number of labels that the first phase, which picks labels without counting them, can release."""
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
-        """Return the privacy cost, as mechanism uses, of noisy counts of picked labels; `labels` is their number.
+        """Return the privacy cost, as uses (guarantees with counts), of noisy counts of `labels` picked labels.
 
         There is one use for each count that one user can change.
         """
@@ -226,25 +226,27 @@ class TwoPhaseTopK:
         return (Use(step, changeable),) if changeable else ()
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release at most, as mechanism uses: of picking labels and of counting them.
+        """Return the largest privacy cost of one release, as uses: of picking labels and of counting them.
 
-        A release costs less if fewer labels are found.
+        A use is a guarantee with a count. A release costs less if fewer labels are found.
         """
         return self.discovery.guarantees() + self._count_uses(self._picks)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking and of the counts, from the parameters alone; no data is read.
 
-        `confidence` is the probability with which an interval holds and the ranking is within its shortfall.
+        `confidence` is the probability with which an interval holds and the ranking is within its shortfall (by how
+        much a picked label's count may be below the highest count not picked yet).
         """
         noise = self.noise
         error = self.discovery.preview(confidence)
         return replace(error, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the discovered labels in order with their noisy counts, and the uses that were really spent.
+        """Return the picked labels in order with their noisy counts, and the uses (guarantees with counts) spent.
 
-        `histogram` has the exact counts. Fewer uses are spent than planned if fewer labels are discovered.
+        `histogram` has the exact counts, and `randomness` is the source of the noise. Fewer uses are spent than planned
+        if fewer labels are picked.
         """
         discovered = self.discovery.release(histogram, randomness)
         noise = self.noise

@@ -147,7 +147,7 @@ class UnknownLaplace:
 
     @property
     def noise(self) -> LaplaceNoise:
-        """The integer Laplace noise on each count, and, with a `limit`, on the threshold, which depends on the data."""
+        """The integer Laplace noise on each count, and on the threshold if there is a `limit` on labels."""
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
     @property
@@ -160,8 +160,8 @@ class UnknownLaplace:
         """Distance, in units of a count, from the largest count of a one-sided label up to the threshold.
 
         A one-sided label is a label that only one of two neighbouring tables has. The probability that the noisy count
-        of any one-sided label exceeds the threshold is at most `delta`. With a `limit`, both the count and the
-        threshold have noise, so the distance bounds the difference of two noises.
+        of any one-sided label exceeds the threshold is at most `delta`. With a `limit` on the number of labels, both
+        the count and the threshold have noise, so the distance bounds the difference of two noises.
         """
         if self.limit is None:
             return fixed_margin(self.noise.scale, self.contributions, self.delta)
@@ -180,8 +180,10 @@ class UnknownLaplace:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        With a `limit` it is one (epsilon, delta)-DP use. Without a limit it is `contributions` Laplace uses, and a use
-        that only fails outright, with probability `delta`.
+        If `limit`, a limit on the number of labels that take part, is None, the threshold is fixed. The cost is then
+        one use of Laplace noise for each label to which one user adds (at most `contributions`), and a use that reveals
+        nothing unless it fails, with probability `delta`. With a `limit`, the threshold depends on the data, so only
+        one (epsilon, delta)-DP use for the whole release is proved.
         """
         delta = float_above(self.delta)
         if self.limit is not None:
@@ -190,10 +192,12 @@ class UnknownLaplace:
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the noisy counts, and the count from which a label is found.
+        """Return the mean absolute noise of a count, its interval's radius, and the count a label needs to be found.
 
-        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which such a label is found.
+        All are in units of a count, and follow from the parameters alone, without data. `confidence` is the probability
+        with which the interval holds, and with which a label with a count of `detectable` is released. With a `limit`,
+        `detectable` is by how much the label's count must exceed the highest exact count that does not take part (0 if
+        there is none).
         """
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
@@ -205,10 +209,10 @@ class UnknownLaplace:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels whose noisy count exceeds the threshold, with their noisy counts, highest first.
 
-        `histogram` has the exact counts.
+        `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
         if self.limit is None:
-            return _released(self, histogram, randomness)
+            return _release_above_cutoff(self, histogram, randomness)
         top, next_count = _top_and_next(histogram, self.limit)
         noisy = with_noise(np.append(top.counts, np.int64(next_count + self.cutoff)), self.noise, randomness)
         return _above(self, top.labels, noisy[:-1], int(noisy[-1]), self.limit)
@@ -219,9 +223,9 @@ class TruncatedGaussian:
     """Truncated Gaussian noise on every positive count; labels whose noisy count exceeds a cutoff are released.
 
     A user adds at most `per_item` to each of at most `contributions` counts. The noise has parameter per_item * `sigma`
-    and is conditioned on {-bound, ..., bound}. `delta` is the probability of outright failure, and `bound` is the
-    smallest bound that keeps it. The cutoff is `bound` if `threshold` is TIGHT, and bound + per_item if it is PAPER.
-    Every positive count takes part, so no limit on the number of labels is needed.
+    and is conditioned on {-bound, ..., bound}. `delta` is the probability of outright failure (that everything may be
+    revealed), and `bound` is the smallest bound that keeps it. The cutoff is `bound` if `threshold` is TIGHT, and bound
+    + per_item if it is PAPER. Every positive count takes part, so no limit on the number of labels is needed.
 
     Theorem: the paper's truncated Gaussian (algo:truncGauss); docs/truncated-gaussian-on-the-lattice.md for the
     integers.
@@ -263,7 +267,10 @@ class TruncatedGaussian:
         return self.threshold.cutoff(self.bound, self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release: `contributions` uses of the truncated Gaussian."""
+        """Return the privacy cost of one release: a use of truncated Gaussian noise for each count a user can change.
+
+        There are `contributions` such counts at most.
+        """
         step = TruncatedDiscreteGaussian(sigma=float(self.deviation), bound=self.bound, sensitivity=self.per_item)
         return (Use(step, self.contributions),)
 
@@ -286,9 +293,9 @@ class TruncatedGaussian:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels whose noisy count exceeds `cutoff`, with their noisy counts, highest first.
 
-        `histogram` has the exact counts.
+        `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
-        return _released(self, histogram, randomness)
+        return _release_above_cutoff(self, histogram, randomness)
 
 
 SMALLEST_SHARE = 1e-300
@@ -332,7 +339,7 @@ class UnknownGaussian:
 
     @property
     def noise(self) -> RoundedGaussianNoise:
-        """The rounded Gaussian noise on each count, of standard deviation per_item * sigma."""
+        """The rounded Gaussian noise on each count, of deviation per_item (the most that one user adds) * sigma."""
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     @property
@@ -351,8 +358,8 @@ class UnknownGaussian:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        They are `contributions` Gaussian uses of parameter `sigma`, and a use that only fails outright, with
-        probability `delta`.
+        They are one use of Gaussian noise of parameter `sigma` for each label to which one user adds (at most
+        `contributions`), and a use that reveals nothing unless it fails, with probability `delta`.
         """
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
@@ -368,9 +375,9 @@ class UnknownGaussian:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels whose noisy count exceeds the threshold, with their noisy counts, highest first.
 
-        `histogram` has the exact counts.
+        `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
-        return _released(self, histogram, randomness)
+        return _release_above_cutoff(self, histogram, randomness)
 
 
 _PRECISION = 96
@@ -412,12 +419,12 @@ class UnknownGumbel:
 
     @property
     def rate(self) -> Fraction:
-        """The inverse of the Gumbel noise scale: epsilon / per_item."""
+        """The inverse of the Gumbel noise scale: epsilon / per_item, the most that one user adds to a count."""
         return self.epsilon / self.per_item
 
     @property
     def changeable(self) -> int:
-        """Largest number of labels among the top `limit` that only one of two neighbouring tables has.
+        """Largest number of labels among the `limit` highest counts that only one of two neighbouring tables has.
 
         The more such labels there can be, the higher is the threshold that hides them.
         """
@@ -437,9 +444,9 @@ class UnknownGumbel:
     def _uses(self, picks: int) -> tuple[Use, ...]:
         """Return the privacy cost of picking `picks` labels, as mechanism uses (guarantees with counts).
 
-        They are one bounded-range use for each pick, and, once for all picks, a use that only fails outright, with
-        probability `delta`. It fails if the threshold lets through a label that only one of two neighbouring tables
-        has.
+        They are one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it
+        fails, with probability `delta`. It fails if the threshold lets through a label that only one of two
+        neighbouring tables has.
         """
         return (
             Use(BoundedRange(epsilon=float_above(self.epsilon)), picks),
@@ -447,10 +454,10 @@ class UnknownGumbel:
         )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release at most, as mechanism uses (guarantees with counts).
+        """Return the largest privacy cost of one release, as uses (guarantees with counts).
 
-        They are k bounded-range uses, one for each label that may be picked, and one use that only fails outright, with
-        probability `delta`. It fails if the threshold lets a label of one user alone through.
+        They are k bounded-range uses, one for each label that may be picked, and one use that reveals nothing unless it
+        fails, with probability `delta`. It fails if the threshold lets a label of one user alone through.
         """
         return self._uses(self.k)
 
@@ -474,17 +481,17 @@ class UnknownGumbel:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return at most k labels whose noisy counts exceed the noisy threshold, highest first, without counts.
 
-        `histogram` has the exact counts.
+        `histogram` has the exact counts, and `randomness` is the source of the noise.
 
         Ensures: releasing j labels costs min(j + 1, k) picks, because stopping at the threshold counts as a pick, and
         the delta is spent even if no label is returned.
         """
         top, next_count = _top_and_next(histogram, self.limit)
-        shown = len(top)
+        label_count = len(top)
         scores = np.append(top.counts, np.int64(next_count + self.offset))
         order = gumbel_order(scores, self.rate, self.k, randomness).tolist()
-        complete = shown not in order
-        places = order if complete else order[: order.index(shown)]
+        complete = label_count not in order
+        places = order if complete else order[: order.index(label_count)]
         items = tuple(Item(label=top.labels[place]) for place in places)
         return Release(items=items, spent=self._uses(min(len(items) + 1, self.k)), complete=complete)
 
@@ -516,10 +523,10 @@ def _check(mechanism: _WithCounts, spread: str) -> None:
     object.__setattr__(mechanism, "delta", probability("delta", mechanism.delta))
 
 
-def _released(mechanism: _WithCounts, histogram: Histogram, randomness: Randomness) -> Release:
+def _release_above_cutoff(mechanism: _WithCounts, histogram: Histogram, randomness: Randomness) -> Release:
     """Return the labels of `histogram` whose count is positive and whose noisy count exceeds the mechanism's cutoff.
 
-    They are released with their noisy counts, highest first.
+    They are released with their noisy counts, highest first. `randomness` is the source of the noise.
     """
     present = histogram.positive()
     noisy = with_noise(present.counts, mechanism.noise, randomness)
@@ -535,8 +542,8 @@ def _above(
 ) -> Release:
     """Return a release of the `labels` whose `noisy` counts exceed `threshold`, highest first.
 
-    It is marked complete if there is no `limit`, or if fewer than `limit` labels exceed the threshold. `mechanism`
-    gives the noise and the privacy cost.
+    It is marked complete if there is no `limit` on the number of labels, or if fewer than `limit` labels exceed the
+    threshold. `mechanism` gives the noise and the privacy cost.
     """
     passed = np.flatnonzero(noisy > threshold)
     return Release(

@@ -84,9 +84,10 @@ _ROOT = Fraction(14143, 10000)
 
 
 def user_weight(groups: int) -> int:
-    """Return the weight that a user with so many groups gives to each of them: floor(2^20 / sqrt(groups)).
+    """Return floor(2^20 / sqrt(groups)): the weight that a user with `groups` groups gives to each group.
 
-    The integer square root of floor(2^40 / groups) is exactly that floor, because taking the floor before the integer
+    A private group is found if its noisy sum of weights exceeds a threshold; weights are in units of 2^-20. The integer
+    square root of floor(2^40 / groups) equals floor(2^20 / sqrt(groups)), because taking the floor before the integer
     square root changes nothing.
 
     >>> user_weight(1), user_weight(2), user_weight(4)
@@ -96,15 +97,16 @@ def user_weight(groups: int) -> int:
 
 
 def user_share(groups: int) -> int:
-    """Return floor(2^14 / groups): the number that a user with so many groups adds to a survey for each of the groups.
+    """Return floor(2^14 / groups): the number that a user of `groups` groups adds to a survey for each group.
 
-    The sum over all users and their groups, divided by 2^14, is about the number of users.
+    The survey estimates the number of users, with noise, before private groups are searched. The sum over all users and
+    their groups, divided by 2^14, is about the number of users.
     """
     return USER_UNIT // positive_integer("groups", groups)
 
 
 def user_root(groups: int) -> int:
-    """Return floor(2^14 / sqrt(groups)): a coarser `user_weight`, for a user with so many groups.
+    """Return floor(2^14 / sqrt(groups)): `user_weight` of a user with `groups` groups, in coarser units.
 
     Before the rounds that find groups, a survey releases the noisy sum of these numbers over all pairs of a user and a
     group. They are coarser than weights because the noise of the survey is wider, and noise can be drawn only up to a
@@ -121,8 +123,9 @@ _MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
 class GroupWeights:
     """The exact sums of one round of discovery: the private input of `WeightedRounds`, never shown to anybody.
 
-    `weights` has the sum of `user_weight` over the users of each group. `roots` is the sum of `user_root` and `shares`
-    the sum of `user_share` over all pairs of a user and a group.
+    In a round, each user divides a weight among their groups not found yet. `weights` has the sum of `user_weight` over
+    the users of each group. `roots` is the sum of `user_root` and `shares` the sum of `user_share` over all pairs of a
+    user and a group.
     """
 
     weights: Histogram
@@ -153,7 +156,7 @@ class Discovery:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the rounds of discovery have spent all planned uses, so that no round is left."""
+        """Whether the rounds that find private groups have spent their three planned Gaussian uses."""
         return sum(self.uses) == len(_SHAPES)
 
 
@@ -171,10 +174,10 @@ class WeightedRounds:
     next of these uses alone, or all remaining uses at once, with the noise scale and the failure probability that they
     add up to. The numbers released so far decide between the two (`_uses_of_next_round`).
 
-    `contributions` is the contribution bound of the numbers that are released afterwards, and the number of groups of a
-    user that `preview` assumes. If counts with Gaussian noise follow, the rounds may leave a part of their mu squared
-    to these counts (`_part`). `finding` is then the planned mu squared of the rounds divided by that of rounds and
-    counts together. It is None if the rounds spend their whole cost.
+    `contributions` is the largest number of groups in which one user counts in the numbers that are released
+    afterwards, and the number of groups of a user that `preview` assumes. If counts with Gaussian noise follow, the
+    rounds may leave a part of their mu squared to these counts (`_part`). `finding` is then the planned mu squared of
+    the rounds divided by that of rounds and counts together. It is None if the rounds spend their whole cost.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
@@ -202,7 +205,9 @@ class WeightedRounds:
     def survey_sigma(self) -> Fraction:
         """The parameter sigma of the Gaussian use that the survey before the rounds costs.
 
-        It is the noise scale of the survey divided by the l2 norm of what one user adds to the survey's sums.
+        The survey releases, before the first round of the search for groups, noisy sums that estimate the number of
+        users. The parameter is the noise scale of the survey divided by the l2 norm of what one user adds to the
+        survey's sums.
         """
         return float_root_above(self.sigma**2 / _SURVEY)
 
@@ -210,11 +215,11 @@ class WeightedRounds:
     def sigmas(self) -> tuple[Fraction, ...]:
         """The parameters sigma of the three Gaussian uses that are planned for the rounds, largest sigma first.
 
-        A sigma is a noise scale divided by the l2 norm of one user's weights. As mu squared, which is 1 / sigma^2, the
-        three uses cost in the ratio 1 : 4 : 16.
+        In a round, each user divides a weight among their groups not found yet. A sigma is a noise scale divided by the
+        l2 norm of one user's weights. As mu squared, which is 1 / sigma^2, the three uses cost in the ratio 1 : 4 : 16.
         """
-        whole = sum(_SHAPES) / (1 - _SURVEY)
-        return tuple(float_root_above(self.sigma**2 * whole / shape) for shape in _SHAPES)
+        planned_cost = sum(_SHAPES) / (1 - _SURVEY)
+        return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
 
     def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
         """Return the parameters sigma of the rounds' three Gaussian uses if only a part of the planned cost is spent.
@@ -226,10 +231,11 @@ class WeightedRounds:
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
-        """Return the privacy cost, as mu squared, that the rounds leave to counts.
+        """Return the privacy cost, as mu squared, that the search for groups leaves over for counting the groups.
 
-        `part` is the fraction of the planned mu squared that the rounds spend. The result is the sum of 1 / sigma^2
-        over the planned `sigmas`, minus the same sum over the larger sigmas of `sigmas_for(part)`.
+        In a round, each user divides a weight among their groups not found yet. `part` is the fraction of the planned
+        mu squared that the rounds spend. The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same
+        sum over the larger sigmas of `sigmas_for(part)`.
         """
         pairs = zip(self.sigmas, self.sigmas_for(part), strict=True)
         return sum((1 / (planned * planned) - 1 / (drawn * drawn) for planned, drawn in pairs), Fraction(0))
@@ -238,25 +244,28 @@ class WeightedRounds:
     def failures(self) -> tuple[Fraction, ...]:
         """The failure probability of each of the three uses that are planned for the rounds: a third of `delta` each.
 
-        A use fails if a group of one user alone is shown.
+        The rounds find private groups by noisy sums of users' weights. A use fails if a group of one user alone is
+        shown.
         """
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost, as mechanism uses, of the survey and all rounds together.
+        """Return the privacy cost, as uses (guarantees with counts), of the survey and all rounds together.
 
-        It is the cost at most: it does not depend on the groups that the rounds find, or on how many rounds are run.
+        The survey estimates the number of users, and the rounds find private groups by noisy sums of users' weights. It
+        is the cost at most: it does not depend on the groups that the rounds find, or on how many rounds are run.
         """
         gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
         failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
         return (*gaussians, failure)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the discovery: in `detectable`, how many users a group needs to be found.
+        """Return how many users a private group needs to be found, in the field `detectable` of an `ErrorEstimate`.
 
-        It is for a single round that spends the whole cost, with users who have `contributions` groups each. A group of
-        so many users is found with probability `confidence`. A group may need fewer users if users have fewer groups,
-        or if an earlier round finds many of their groups.
+        In a round, each user divides a weight among their groups not found yet. The number is for a single round that
+        spends the whole cost, with users who have `contributions` groups each. A group with that number of users is
+        found with probability `confidence`. A group may need fewer users if users have fewer groups, or if an earlier
+        round finds many of their groups.
         """
         confidence = probability("confidence", confidence)
         sigma, delta = combined_sigma(self.sigmas), sum(self.failures, Fraction(0))
@@ -268,7 +277,8 @@ class WeightedRounds:
         """Run the next round: draw noise, and return `before` with the groups that the round found added.
 
         `before` has the numbers and groups that earlier rounds released, and `exact` the exact sums of weights over the
-        groups that are not found yet. If `before` has no survey, the survey is released first.
+        groups that are not found yet. If `before` has no survey, the survey is released first. `randomness` is the
+        source of the noise.
 
         Raises: `InvalidParameter` if no round is left, or if `exact` holds a group that was found before.
         """
@@ -297,10 +307,11 @@ class WeightedRounds:
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Return `before` with a noisy number of users, and an estimate of a user's number of groups, from a survey.
 
-        `exact` has the exact sums. The survey releases the noisy sums of `user_share` and `user_root` over all pairs of
-        a user and a group. A user with n groups adds at most `USER_UNIT` to the first and sqrt(n) times that to the
-        second. The noise scale of each sum is sqrt(2) * `survey_sigma` times the most that one user adds to it, so that
-        both together cost one Gaussian use of parameter `survey_sigma`.
+        `exact` has the exact sums. A user with n groups has `user_share` = 2^14 / n and `user_root` = 2^14 / sqrt(n),
+        rounded down. The survey releases the noisy sums of both over all pairs of a user and a group. Such a user adds
+        at most `USER_UNIT` to the first and sqrt(n) times that to the second. The noise scale of each sum is sqrt(2) *
+        `survey_sigma` times the most that one user adds to it, so that both together cost one Gaussian use of parameter
+        `survey_sigma`. `randomness` is the source of the noise.
         """
         noise = self.survey_sigma * _ROOT
         [shares] = with_noise(np.array([exact.shares]), RoundedGaussianNoise(sigma=noise * USER_UNIT), randomness)
@@ -313,9 +324,10 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
-        The counts that follow get the remaining fraction. The survey's numbers in `state` decide: the fewer groups
-        users have on average, the less the rounds spend. The fraction is 1 if no counts follow, or if there are so few
-        users that the survey's noise hides their number.
+        The rounds find private groups by noisy sums of users' weights. The counts that follow get the remaining
+        fraction. The survey's numbers in `state` decide: the fewer groups users have on average, the less the rounds
+        spend. The fraction is 1 if no counts follow, or if there are so few users that the survey's noise hides their
+        number.
         """
         if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
             return Fraction(1)
@@ -326,7 +338,8 @@ class WeightedRounds:
     def _doubt(self, state: Discovery) -> float:
         """Return the relative uncertainty of the survey's noisy number of users, which is in `state`.
 
-        It is three standard deviations of the survey's noise divided by that number.
+        The survey estimates the number of users before the first round of the search for groups. The result is three
+        standard deviations of the survey's noise divided by that number.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -347,18 +360,20 @@ class WeightedRounds:
     def _whole_weight(self, state: Discovery) -> float:
         """Return an estimate of the sum of `user_weight` over all pairs of a user and a group, in units of 2^-20.
 
-        It follows from the survey's noisy numbers in `state`, which are public.
+        `user_weight` is the weight that a user gives to each group in the search for private groups. The estimate
+        follows from the survey's noisy numbers in `state`, which are public.
         """
         assert state.users is not None
         assert state.groups_per_user is not None
         return WEIGHT_UNIT * state.users * math.sqrt(state.groups_per_user)
 
     def _uses_of_next_round(self, state: Discovery) -> int:
-        """Return how many of the remaining planned uses the next round spends: one of them, or all.
+        """Return how many of the remaining planned Gaussian uses the next round spends: one of them, or all.
 
-        If the round spends one use, the other uses are left to a further round. In the further round, users give the
-        weight of the groups found so far to their other groups. So a further round pays off only if the groups found so
-        far have much of the weight. That is estimated from the released numbers in `state`.
+        In a round, each user divides a weight among their groups not found yet. If the round spends one use, the other
+        uses are left to a further round. In the further round, users give the weight of the groups found so far to
+        their other groups. So a further round pays off only if the groups found so far have much of the weight. That is
+        estimated from the released numbers in `state`.
         """
         remaining = len(_SHAPES) - sum(state.uses)
         if state.uses:
@@ -372,7 +387,7 @@ class WeightedRounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveredCounts:
-    """A mechanism that finds groups with `rounds` and then counts the groups found with Gaussian noise.
+    """A mechanism that finds private groups in `rounds` and then counts the groups found with Gaussian noise.
 
     A user counts towards at most `contributions` of the groups found, and adds at most `per_item` to each. Groups that
     were not found do not use up this bound. The noise has standard deviation at most per_item * `sigma`. If users have
@@ -396,8 +411,8 @@ class DiscoveredCounts:
     def kept_contributions(self, discovery: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups in `discovery`.
 
-        If `keeps_bound` is True, it is `contributions`. Otherwise it is the smaller one of `contributions` and the
-        result of `WeightedRounds.kept_contributions`.
+        `discovery` has the groups that the rounds found. If `keeps_bound` is True, the bound is `contributions`.
+        Otherwise it is the smaller one of `contributions` and the result of `WeightedRounds.kept_contributions`.
         """
         if self.keeps_bound:
             return self.contributions
@@ -408,8 +423,8 @@ class DiscoveredCounts:
 
         A user counts towards at most F groups: the number of groups found, or `kept_contributions` if that is smaller.
         All F Gaussian uses together cost, as mu squared, contributions / sigma^2, which was planned for counting, plus
-        the mu squared that the rounds left (`WeightedRounds.unspent`). So the parameter of each use is below `sigma` if
-        F is less than `contributions`, or if the rounds left a part of their cost.
+        the mu squared that the rounds which found the groups left (`WeightedRounds.unspent`). So the parameter of each
+        use is below `sigma` if F is less than `contributions`, or if the rounds left a part of their cost.
         """
         changed = min(self.kept_contributions(discovery), len(discovery.labels))
         unspent = self.rounds.unspent(discovery.part)
@@ -423,15 +438,16 @@ class DiscoveredCounts:
     def noise(self) -> RoundedGaussianNoise:
         """The largest noise that a count can get: Gaussian, of standard deviation per_item * sigma.
 
-        A count gets this noise if at least `contributions` groups are found and the rounds spend their whole cost.
-        Otherwise its noise is smaller.
+        per_item is the most that one user adds to a count. A count gets this noise if at least `contributions` groups
+        are found and the rounds that find groups spend their whole planned cost. Otherwise its noise is smaller.
         """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of a release at most, as mechanism uses.
+        """Return the largest privacy cost of a release, as uses (guarantees with counts).
 
-        They are the uses of the rounds, and for the counts `contributions` Gaussian uses of parameter `sigma`.
+        They are the uses of the rounds that find groups, and for the counts `contributions` Gaussian uses of parameter
+        `sigma`.
         """
         counts = Use(Gaussian(sigma=float(binary(self.sigma))), self.contributions)
         return (*self.rounds.guarantees(), counts)
@@ -462,10 +478,11 @@ def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
 def round_threshold(sigma: Fraction, delta: Fraction) -> int:
     """Return the number, in units of 2^-20, that the noisy weight of a group must exceed for the group to be found.
 
-    `sigma` is the noise scale divided by the l2 norm of one user's weights. With probability at least 1 - `delta`, no
-    group that only one user has is found. A user who alone has t groups gives each of them at most user_weight(t). So
-    the number is the maximum over t up to `MOST_GROUPS` of user_weight(t) + m(t), where m(t) is the least margin that
-    noise exceeds with probability at most delta / t.
+    In a round, each user divides a weight among their groups not found yet. `sigma` is the noise scale divided by the
+    l2 norm of one user's weights. With probability at least 1 - `delta`, no group that only one user has is found. A
+    user who alone has t groups gives each of them at most user_weight(t). So the number is the maximum over t up to
+    `MOST_GROUPS` of user_weight(t) + m(t), where m(t) is the least margin that noise exceeds with probability at most
+    delta / t.
     """
     wide = _noise(sigma).sigma
     return max(user_weight(t) + gaussian_margin(wide, delta / t) for t in range(1, MOST_GROUPS + 1))

@@ -57,14 +57,14 @@ class StudyPart:
     files: tuple[Path, ...] = ()
 
 
-def chosen(names: Sequence[str]) -> tuple[Figure | None, ...]:
+def select_figures(names: Sequence[str]) -> tuple[Figure | None, ...]:
     """Return the figures with these names; None in the result stands for the claims of the paper's text.
 
     A figure is named by its label ("fig:gap"), the label without its prefix ("gap"), or its file name; "text" names the
     claims of the text. Without `names`, all figures and the text are returned. Raises `InvalidParameter` for an unknown
     name.
 
-    >>> [figure.label for figure in chosen(["gap", "fig:truncGauss"]) if figure]
+    >>> [figure.label for figure in select_figures(["gap", "fig:truncGauss"]) if figure]
     ['fig:gap', 'fig:truncGauss']
     """
     if not names:

@@ -285,15 +285,17 @@ def corrections() -> tuple[Claim, ...]:
 def _partial_sums() -> tuple[Claim, ...]:
     """Return the corrections of lem:deriv_zero, about partial sums F_ell in the formula for the batch optimum.
 
-    The lemma says at which t the slope of F_ell is 0. Evaluated for k = 5 uses, of which m = 2 are pure DP, with
-    epsilon = 0.5 and overall epsilon 0.7, at ell = 3 and the parameter t = 0.2 of the bounded-range uses.
+    A batch is chosen up front. The lemma says at which t the slope of F_ell is 0. Evaluated for k = 5 uses, of which m
+    = 2 are pure DP, with epsilon = 0.5 and overall epsilon 0.7, at ell = 3 and the parameter t = 0.2 of the
+    bounded-range uses.
     """
     ranges, pure, epsilon, g, t, last = 3, 2, 0.5, 0.7, 0.2, 3
 
     def slope(power: str, at: int) -> float:
         """Return the derivative at t = 0.2 of the partial sum F_ell for ell = `at`, by central differences.
 
-        `power`, "i" or "j", is the exponent of the last factor (see `formulas.partial_sum`).
+        F_ell(t) is the sum of the first terms in the formula for the optimal delta of a batch. `power`, "i" or "j", is
+        the exponent of the last factor of each term.
         """
         ends = [
             formulas.partial_sum(t + sign * _STEP, at, ranges, pure, epsilon, g, power=power) for sign in (1.0, -1.0)

@@ -77,7 +77,10 @@ def rows_of(answer: Answered) -> "pa.Table":
 
 
 def write_series(view: "SeriesView", to: str) -> None:
-    """Write the released numbers of a live series, `view`, to the file `to`: .csv, .json, .svg or .png."""
+    """Write the released numbers of a live series, `view`, to the file `to`: .csv, .json, .svg or .png.
+
+    A live series is a set of noisy user counts that is charged once and released period by period.
+    """
     match Path(to).suffix.lower():
         case ".csv":
             write_whole(Path(to), view.to_csv().encode())
@@ -244,9 +247,10 @@ def report_page(report: Report, key: str, priced: Priced, answers: Mapping[str, 
 
 
 def joint_promise(report: Report, priced: Priced) -> str:
-    """Return the promise of all answers of `report` together in words, which say first which unit is protected.
+    """Return the (epsilon, delta) promise of all answers of `report` together in words.
 
-    `priced` has the joint price of the questions.
+    The words first say which unit of privacy is protected, such as a user. `priced` has the joint price of the
+    questions.
     """
     return promise_for_unit(report.unit, priced.promise.upper, report.delta)
 
@@ -274,6 +278,7 @@ def _section(question: ReportQuestion, answer: Answered) -> str:
     notes = [
         f"and {more:,} more" if more > 0 else "",
         f"{private.heading[:1].upper()}{private.heading[1:]}. {private.left_out} {private.interval_note}",
+        "" if isinstance(answer, PrivateAnswer) else " ".join(answer.notes),
         private.promise,
     ]
     words = "".join(f"<p class='note'>{escape(note)}</p>" for note in notes if note)
@@ -316,5 +321,5 @@ def _picture(name: str, answer: Answered) -> str:
             answer.plot(str(path))
         except MissingExtra:
             return ""
-        drawn = base64.b64encode(path.read_bytes()).decode()
-    return f"<img alt='{escape(name, quote=True)}: bars with intervals' src='data:image/svg+xml;base64,{drawn}'>"
+        png = base64.b64encode(path.read_bytes()).decode()
+    return f"<img alt='{escape(name, quote=True)}: bars with intervals' src='data:image/svg+xml;base64,{png}'>"

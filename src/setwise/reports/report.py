@@ -82,9 +82,9 @@ LIVE_ENDINGS = (".csv", ".json", ".svg", ".png")
 class LiveOutput:
     """A live series of the ledger whose released numbers a report writes to the files `to`. This costs no budget.
 
-    `series` is the name of the series. The numbers are running totals or, with `window`, counts over that many periods.
-    With `top`, only that many items are written: the largest of the period that begins on the day `on` (YYYY-MM-DD), or
-    of the last period if `on` is None.
+    `series` is the name of the live series (noisy user counts, released period by period). The numbers are running
+    totals of users per group or, with `window`, counts over that many periods. With `top`, only that many items are
+    written: the largest of the period that begins on the day `on` (YYYY-MM-DD), or of the last period if `on` is None.
     """
 
     series: str
@@ -112,11 +112,11 @@ class Report:
     """A parsed report: questions about one `table` with the user column `user`, under one (`epsilon`, `delta`).
 
     `unit` is the unit of privacy that all answers together protect: "user", or a part of a user such as "user,day".
-    `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the
-    ledger and `dataset` the name of the table's dataset there; each is None if the report does not name it. `known_as`
-    are the names under which the ledger knows the report's private tables: the dataset, or else their own names.
-    `options` are further arguments of `setwise.open`. `html` and `json` are files for the whole report, and `live` are
-    live series that are written with it; None or empty if the report names none.
+    `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the ledger and
+    `dataset` the name of the table's dataset there; each is None if the report does not name it. `known_as` are the
+    names under which the ledger knows the report's private tables: the dataset, or else their own names. `options` are
+    further arguments of `setwise.open`. `html` and `json` are files for the whole report, and `live` are live series
+    (user counts that are released period by period) that are written with it; None or empty if the report names none.
     """
 
     title: str
@@ -185,12 +185,12 @@ def read_report(path: str | Path) -> Report:
     )
 
 
-def _live_output(written: Mapping[str, Any]) -> LiveOutput:
-    _check_words(written, ("series", "to", "window", "top", "on"), "a [[live]]")
-    to = written.get("to", ())
+def _live_output(entry: Mapping[str, Any]) -> LiveOutput:
+    _check_words(entry, ("series", "to", "window", "top", "on"), "a [[live]]")
+    to = entry.get("to", ())
     every = (to,) if isinstance(to, str) else tuple(map(str, to))
-    chosen = {word: written.get(word) for word in ("window", "top", "on")}
-    return LiveOutput(series=written.get("series", ""), to=every, **chosen)
+    chosen = {word: entry.get(word) for word in ("window", "top", "on")}
+    return LiveOutput(series=entry.get("series", ""), to=every, **chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +250,8 @@ def _question(entry: Any, tables: _ReportTables) -> ReportQuestion:  # noqa: ANN
         return ReportQuestion(name=name, query=Query.from_dict(words), weight=weight, to=where, title=title)
     _check_words(entry, _QUESTION, "a question in SQL")
     text = words.pop("sql")
-    statement = parse_sql(text, user=tables.user, **words, facts=TableFacts(public=tuple(tables.beside.public)))
+    facts = TableFacts(public=tuple(tables.beside.public), private=tuple(tables.beside.private))
+    statement = parse_sql(text, user=tables.user, **words, facts=facts)
     if statement.says_what_to_spend:
         raise InvalidParameter(f"OPTIONS of {name!r} says what to spend: the budget is the report's; use weight")
     for core in statement.cores:

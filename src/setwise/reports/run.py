@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from setwise.accounting.notation import format_use
 from setwise.analytics.askable import SqlWords
+from setwise.analytics.budget import BudgetWords
 from setwise.analytics.opening import open as open_table
 from setwise.analytics.planning.pricing import Priced, price
 from setwise.analytics.session import Session
@@ -115,26 +116,29 @@ QuestionSessions: TypeAlias = list[tuple[Session, ReportQuestion]]
 
 @contextmanager
 def _open_sessions(report: Report) -> Iterator[QuestionSessions]:
-    with open_table(report.table, user=report.user, unit=report.unit, **report.options) as session:
+    with open_table(report.table, user=report.user, unit=report.unit, scan=False, **report.options) as session:
         yield [_parse_question(question, session, report) for question in report.questions]
 
 
 def _parse_question(question: ReportQuestion, session: Session, report: Report) -> tuple[Session, ReportQuestion]:
     """Return the session on the rows that a question reads, and the question with its SQL parsed for these tables.
 
-    `session` is the open session on the table of `report`. A question that is not in SQL is returned unchanged, with
-    `session`. A question in SQL gets a session on the rows that its joins and subqueries make.
+    `session` is the open session on the table of `report`. A question that is not in SQL is returned unchanged. A
+    question in SQL gets a session on the rows that its joins and subqueries make. Columns of a CSV file without
+    declared types are read as the types that the question needs.
 
     Raises: `InvalidParameter` if the SQL has several SELECTs over private rows.
     """
+    # A question needs a budget to be planned. It is not used, because the questions are priced together.
+    budget: BudgetWords = {"epsilon": report.epsilon, "delta": report.delta}
     if question.select is None:
-        return session, question
-    # A statement needs a budget to be parsed. It is not used, because the questions are priced together.
-    words: SqlWords = {**question.select.words, "epsilon": report.epsilon, "delta": report.delta}
+        return session.for_question(question.query, session.budget(budget)), question
+    words: SqlWords = {**question.select.words, **budget}
     sql_question = session.ask_sql(question.select.text, words)
     if len(sql_question.sessions) != 1:
         raise InvalidParameter(f"{question.name!r} has several SELECTs over private rows: make each a question")
-    rows = session.derived_session(sql_question.statement.cores[0].source)
+    (rows,) = sql_question.sessions
+    assert isinstance(rows, Session), "a local session derives local sessions"
     return rows, replace(question, query=sql_question.statement.query, asked=sql_question)
 
 

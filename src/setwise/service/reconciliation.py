@@ -40,9 +40,9 @@ def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
     The service's tables are read from `database`.
     """
     columns = (schema.jobs.c.account, schema.jobs.c.key, schema.jobs.c.answer)
-    shown = select(*columns).where(schema.jobs.c.answer.is_not(None)).order_by(schema.jobs.c.account)
+    statement = select(*columns).where(schema.jobs.c.answer.is_not(None)).order_by(schema.jobs.c.account)
     with database.reading() as connection:
-        rows = connection.execute(shown).all()
+        rows = connection.execute(statement).all()
     for account in dict.fromkeys(row.account for row in rows):
         try:
             stored = {
@@ -107,7 +107,8 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
     a dataset on a folder may read other files than when it was recorded. Earlier records are kept. `names` are the
     names of the datasets to record; None means all. A dataset whose definition differs from the one in the ledger is
     skipped, because a record would hide the change. A dataset that cannot be recorded (its table is gone, or it reads
-    data under another cap) is logged, and verification of the ledger reports it.
+    data under another cap) is logged, and verification of the ledger reports it. A cap is the joint budget of a
+    dataset's accounts.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

@@ -55,8 +55,8 @@ class Service:
     cookie, and `sign_on` signs people on with an OpenID provider (None: no single sign-on). `engines` is the pool of
     engines, which read tables. There are three pools of worker processes: `calculators` for composing mechanism uses,
     `planners` for planning questions, and `renderers` for computing the rows of large answers. `questions` checks and
-    answers questions, `series` manages live series, and `runner` runs queries in threads. `metrics` has the counters
-    and gauges for Prometheus, and `upkeep` runs scheduled tasks.
+    answers questions, `series` manages live series (user counts that are released period by period), and `runner` runs
+    queries in threads. `metrics` has the counters and gauges for Prometheus, and `upkeep` runs scheduled tasks.
     """
 
     settings: Settings

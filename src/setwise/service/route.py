@@ -52,7 +52,7 @@ class BodyLimit:
         received, complete = 0, False
         until = asyncio.get_running_loop().time() + self._seconds
 
-        async def counted() -> Message:
+        async def receive_counted() -> Message:
             """Return the next message of the request, read by the ASGI function `receive` of the enclosing call.
 
             Raises `HTTPException` if the body read so far is too large (413), or has not arrived by the deadline
@@ -72,7 +72,7 @@ class BodyLimit:
                 raise HTTPException(413, self._detail)
             return message
 
-        await self._app(scope, counted, send)
+        await self._app(scope, receive_counted, send)
 
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -165,7 +165,10 @@ class PacedResponse(Response):
             await error_response(error)(scope, receive, send)
 
     async def _send_in_pieces(self, send: Send) -> None:
-        """Send the response's body in pieces of 64 KiB; raise `TimeoutError` if the reader is too slow for one."""
+        """Send the response's body in pieces of 64 KiB by the ASGI function `send`.
+
+        Raises `TimeoutError` if the reader is too slow for a piece.
+        """
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         for begin in range(0, len(self.body), _PIECE):
             piece = self.body[begin : begin + _PIECE]

@@ -1,7 +1,7 @@
 """Shares the scarce resources of a replica (threads, worker processes, engine slots) fairly among people.
 
-One analyst may have many requests in progress. Without shares these would fill every queue, and another analyst's
-single request would wait for all of them.
+An engine slot is the right of one query to read a table. One analyst may have many requests in progress. Without shares
+these would fill every queue, and another analyst's single request would wait for all of them.
 """
 
 import asyncio

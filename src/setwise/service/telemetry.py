@@ -158,9 +158,10 @@ class Metrics:
         self._queries.labels(outcome).inc()
 
     def audited(self, faults: int, at: float) -> None:
-        """Record that a verification of the ledger at the time `at`, in seconds since 1970, found so many `faults`.
+        """Record the result of a verification of the ledger at the time `at`, in seconds since 1970.
 
-        If there are none, `at` is also recorded as the time of the last verification without faults.
+        `faults` is the number of faults that it found. If there are none, `at` is also recorded as the time of the last
+        verification without faults.
         """
         self._faults.set(faults)
         if not faults:
@@ -169,8 +170,8 @@ class Metrics:
     def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]], at: float) -> None:
         """Set the gauges of remaining budgets, each a share from 0 to 1; `at` is the time, in seconds since 1970.
 
-        `caps` has the remaining share of each dataset's cap, by dataset. `accounts` has for each account its dataset,
-        its state and its remaining share.
+        `caps` has the remaining share of each dataset's cap (the joint budget of its accounts), by dataset. `accounts`
+        has for each account its dataset, its state and its remaining share.
         """
         self.budget_at = at
         for gauge in (self._cap_left, self._accounts, self._lowest_left):

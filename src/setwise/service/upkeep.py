@@ -1,4 +1,7 @@
-"""Scheduled tasks of a replica: sign a head of the ledger, verify the ledger, and delete rows of old queries."""
+"""Scheduled tasks of a replica: sign a head of the ledger, verify the ledger, and delete rows of old queries.
+
+A head is a signed record of where every account's hash chain ends.
+"""
 
 import asyncio
 import logging
@@ -80,10 +83,10 @@ class Upkeep:
     def verify(self, *, head: str | None = None) -> Verification:
         """Verify the ledger and the service's tables, and return the result with every fault.
 
-        With a signing key, every head (a signed record of where each account's hash chain ends) must be signed with
-        that key, the latest at most twice `head_hours` ago, and the ledger must still contain the head that is kept in
-        a file outside the database. `head` is the digest that an earlier verification returned; a change of any entry
-        that existed then is a fault. None skips this comparison.
+        A head is a signed record of where each account's hash chain ends. With a signing key, three things are checked:
+        every head is signed with that key; the latest head is at most twice `head_hours` hours old; and the ledger
+        still contains the head that is kept in a file outside the database. `head` is the digest that an earlier
+        verification returned; a change of any entry that existed then is a fault. None skips this comparison.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)

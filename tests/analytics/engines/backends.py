@@ -207,7 +207,7 @@ class SparkBackend:
         def opened(table: pa.Table) -> Any:
             file = self._folder / f"{next(self._numbers)}.parquet"
             pq.write_table(table, file)
-            return SparkSource(source=str(file)).opened(self.session)
+            return SparkSource(source=str(file)).open_table(self.session)
 
         joined = joined_tables(self.session, tables.named(opened), tables.joins, tables.user)
         return SparkEngine(joined, salts=secret_salt if salts is None else salts)

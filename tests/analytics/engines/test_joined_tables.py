@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import setwise
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.joins import Join, Key, NamedTable, ServerJoin
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
+from setwise.analytics.filter.expression import Operator
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.measure import Measure
+from setwise.analytics.rows.expression import ColumnValue, Compared, ConstantValue
 from setwise.analytics.schema import Kind
 from setwise.errors import EngineFailed, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend, JoinedTables
@@ -134,6 +137,29 @@ def test_a_join_is_what_nested_loops_find(backend: Backend, key: str):
             assert {label: cells.tolist() for label, cells in one.cells[3].items()} == {
                 label: cells.tolist() for label, cells in other.cells[3].items()
             }
+
+
+@pytest.mark.parametrize("key", list(KINDS))
+def test_rows_of_the_joined_table_are_chosen_and_matches_are_marked(backend: Backend, key: str):
+    """Rows of the joined table that a condition leaves out match nothing, and a list matches each row at most once."""
+    main, public = private_rows(150, 1), public_rows(key, 2)
+    chosen = Compared(Operator.EQUAL, ColumnValue("label"), ConstantValue("x"))
+    keys = (Key(column=key, joined="key", earlier="main"),)
+    first = Join(table="other", keys=keys, keeps_all=True, where=chosen, found="first found")
+    listed = Join(table="other", keys=keys, keeps_all=True, where=chosen, found="listed", once=True, called="list 0")
+    rows = public.filter(pc.equal(public["label"], "x"))
+    marked = looped(main, rows.append_column("first found", pa.array([1] * rows.num_rows)), first)
+    keys_listed = {value for value in rows["key"].to_pylist() if value is not None}
+    listed_cells = [1 if value in keys_listed else None for value in marked[key].to_pylist()]
+    wanted = marked.append_column("listed", pa.array(listed_cells, pa.int64()))
+    assert main.num_rows < wanted.num_rows
+    tables = JoinedTables({"main": main, "other": public, "list 0": public}, [first, listed], "who")
+    with backend.joined(tables) as joined:
+        assert joined.describe().names == tuple(wanted.column_names)
+        for item in ("first found", "listed", "label"):
+            asked = Aggregation(user="who", item=item, per_item=10**6, null_item="none" if item == "label" else -7)
+            found = joined.histogram(asked)
+            assert as_dict(found.labels, found.counts) == exact(wanted, asked)
 
 
 def test_private_tables_meet_on_their_users_alone(backend: Backend):

@@ -418,7 +418,7 @@ SCHEMA = Schema(
         ("at > 5", "which a number is not"),
         ("at > 'someday'", "must be compared with a date"),
         ("NOT n", "a condition must be true or false"),
-        ("CAST(text AS INT64)", "are not converted to numbers"),
+        ("CAST(text AS INT64)", "a conversion to numbers takes a number here, not text"),
         ("SUBSTR(text, 0, 2)", "from 1"),
     ],
 )
@@ -456,7 +456,7 @@ def test_dates_before_today_are_folded():
     assert shifted == day + timedelta(days=14)
 
 
-@pytest.mark.parametrize("function", ["ROUND({})", "SIGN({})", "LEAST({}, 7.5)", "GREATEST({}, 7.5)"])
+@pytest.mark.parametrize("function", ["ROUND({} / 3)", "SIGN({})", "LEAST({}, 7.5)", "GREATEST({}, 7.5)"])
 def test_nested_functions_do_not_fill_the_memory(function):
     """Each of them writes its argument two or three times: 13 times ROUND once needed 2 GB before the charge."""
     text = "n"

@@ -151,7 +151,7 @@ def test_hashes_that_collide_merge_nobody(monkeypatch: pytest.MonkeyPatch, colli
         everything = Aggregation(user="u", item="i", contributions=ALL_KEPT, measures=MEASURES)
         wanted = answers(engine, everything)
         monkeypatch.setattr(
-            text_codes, "_hashed", lambda name: f"hash({name}) % 20" if name == colliding else f"hash({name})"
+            text_codes, "_hash_sql", lambda name: f"hash({name}) % 20" if name == colliding else f"hash({name})"
         )
         engine._hashes = text_codes.DistinctHashes(())
         assert answers(engine, everything) == wanted
@@ -175,11 +175,11 @@ def test_users_are_looked_at_once_until_their_file_changes(tmp_path: Path, monke
 
 
 def test_few_rows_and_texts_that_no_window_sorts_are_left_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(text_codes.TextCodes, "encoded", lambda *_: pytest.fail("texts were numbered"))
+    monkeypatch.setattr(text_codes.TextCodes, "encode", lambda *_: pytest.fail("texts were numbered"))
     with open_engine(events()) as engine:
         engine.histogram(Aggregation(user="u", item="i"))
         engine.histogram(Aggregation(user="x", item="plan", contributions=2))
         monkeypatch.undo()
         monkeypatch.setattr(query, "UNPROBED_ROWS", 1_500)
-        monkeypatch.setattr(text_codes.TextCodes, "encoded", lambda *_: pytest.fail("texts were numbered"))
+        monkeypatch.setattr(text_codes.TextCodes, "encode", lambda *_: pytest.fail("texts were numbered"))
         engine.histogram(Aggregation(user="u", item="i", contributions=2))

@@ -21,6 +21,7 @@ from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.sql.parser import parse_sql
 from tests.analytics.engines.conftest import open_backend
 from tests.analytics.engines.test_row_expressions import derived
+from tests.sizes import some
 
 USERS, ROWS_PER_USER = 2000, 6
 LEAVING = ("u0", "u1")
@@ -132,7 +133,8 @@ def test_which_tied_rows_a_user_keeps_does_not_depend_on_other_users(backend):
         f"{text} WHERE {where}": partial(read_condition, derivation=derivation_of(text, where), where=where)
         for text, where in CONDITIONS
     }
-    changed = {text: number for text, read in reads.items() if (number := other_users_changed(read))}
+    tried = some(list(reads.items()), 3) if backend.name == "clickhouse" else reads.items()
+    changed = {text: number for text, read in tried if (number := other_users_changed(read))}
     assert changed == {}
 
 

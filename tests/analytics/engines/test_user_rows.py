@@ -237,7 +237,7 @@ def test_only_the_columns_that_are_used_are_read():
         JoinUserRows("user", counted_rows, (), (JoinedValue("m", "m"),)),
     )
     table = DerivedTable(Derivation(steps), SCHEMA, DuckDBDialect())
-    assert table.needed(("r", "m")) == ("user", "n", "t")
+    assert table.needed_columns(("r", "m")) == ("user", "n", "t")
     assert "wide" not in table.statement("source", ("r", "m"))
     assert table.statement("source", ("r", "m")).count("FROM source)") == 1  # a stream can be read only once
     assert [column.name for column in table.schema] == ["user", "n", "r", "m"]

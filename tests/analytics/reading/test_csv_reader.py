@@ -186,7 +186,7 @@ def test_a_torn_archive_is_refused_without_its_rows(tmp_path: Path):
 def test_single_byte_encodings_and_files_without_a_header():
     data = "dag;Zoë\r\n".encode("cp1252") + b"\x81;x\r\n"
     form = CsvFormat(separator=";", columns=("when", "who"), encoding="cp1252")
-    csv_file = CsvFile(lambda: form.opened(io.BytesIO(data), "table.csv"), form)
+    csv_file = CsvFile(lambda: form.open_converted(io.BytesIO(data), "table.csv"), form)
     assert rows_of(csv_file) == [("dag", "Zoë"), (None, "x")]
     for bad in ({"encoding": "gbk"}, {"encoding": "nonsense"}, {"separator": "é"}, {"columns": ("a", "a")}):
         with pytest.raises(ValueError, match="must be"):

@@ -437,8 +437,13 @@ def test_iceberg_position_deletes_are_applied(tmp_path: Path):
         delete_files = (File,)
 
     folder = lake.LakeFolder(place=str(tmp_path / "table"), format="Iceberg")
-    assert lake._position_deletes(made.io, [Task], folder)[path].tolist() == [0, 900]
-    assert lake._kept(lake._position_deletes(made.io, [Task], folder)[path], 0, 3).to_pylist() == [False, True, True]
+    deleted = lake._position_deletes(made.io, [Task], folder)[path]
+    assert deleted.tolist() == [0, 900]
+    assert lake._kept_rows(deleted, 0, 3).to_pylist() == [
+        False,
+        True,
+        True,
+    ]
     assert data.exists()
 
 

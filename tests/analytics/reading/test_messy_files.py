@@ -122,7 +122,7 @@ def test_bytes_are_changed_the_same_wherever_reads_begin():
         expected = plain.encode("utf-8", "surrogatepass")
         if len(separator) > 1:
             expected = expected.replace(b"\x1f", b"\xff").replace(separator.encode(), b"\x1f")
-        changed = form.opened(Dripping(mark + data, rng), "table.csv")
+        changed = form.open_converted(Dripping(mark + data, rng), "table.csv")
         read = b""
         while piece := changed.read(5):
             read += piece
@@ -132,7 +132,7 @@ def test_bytes_are_changed_the_same_wherever_reads_begin():
 def test_a_separator_of_two_characters_belongs_to_a_cell_in_quotes():
     form = CsvFormat(separator="::")
     data = b'a::b\n"x::y"::z:\n1::2::3\n4::\x1f5\n'
-    csv_file = CsvFile(lambda: form.opened(io.BytesIO(data), "table.dat"), form)
+    csv_file = CsvFile(lambda: form.open_converted(io.BytesIO(data), "table.dat"), form)
     assert [tuple(row.values()) for batch in csv_file.batches(["a", "b"]) for row in batch.to_pylist()] == [
         ("x::y", "z:"),
         ("4", None),

@@ -24,7 +24,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, Profile, TailProfile
+from setwise.accounting.adaptive.operator import BoundedRangeStep
+from setwise.accounting.adaptive.profiles import Band, Profile, TailProfile
 from setwise.accounting.brackets import Progress, up
 from setwise.accounting.losses.lattice import common_step, common_unit, worst_t
 from setwise.errors import Unattainable
@@ -113,11 +114,12 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """Upper bound on how often the dynamic program over adaptive orders applies an operator to a privacy profile.
+        """Upper bound on the work of the dynamic program that maximises delta over all orders of the mechanisms.
 
-        An operator takes the profile of some mechanisms and returns the profile of one use followed by these
-        mechanisms. So the number of applications measures the work of the program. With one group it is the number of
-        uses. With several groups it is the number of states (see `DrawOrders`) times the number of groups.
+        The unit of work is one application of an operator, which turns the privacy profile (delta as a function of
+        epsilon) of some mechanisms into the profile of one more use followed by them. The mechanisms form `groups` of
+        equal epsilon. With one group the work is its number of uses. With several groups it is their number times the
+        number of states of the program (vectors of remaining counts, or sums of prices).
         """
         if self.prices:
             return self.total * len(self.groups)
@@ -129,7 +131,8 @@ class DrawOrders:
     def total(self) -> int:
         """Sum of the prices of all draws (uses): count times price, added up over the groups.
 
-        This is the state of the dynamic program in which nothing has been used yet.
+        A price is a positive whole number for one use of a group of equal mechanisms. The sum is the state of the
+        dynamic program in which nothing has been used yet.
 
         Requires: `prices` is not empty.
         """
@@ -138,7 +141,8 @@ class DrawOrders:
     def levels(self) -> NDArray[np.int64]:
         """Return, in ascending order, every sum of prices that some subset of the draws (uses) has.
 
-        These sums are the states of the dynamic program if there are prices.
+        A price is a positive whole number for one use of a group of equal mechanisms. The sums are the states of the
+        dynamic program if there are prices.
         """
         seen = np.zeros(self.total + 1, dtype=bool)
         seen[0] = True
@@ -313,9 +317,10 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the largest relative increase of an epsilon when epsilons are rounded up to multiples of a step.
+            """Return the largest relative increase of an epsilon if each is rounded up to a multiple of one step.
 
-            The step is the smallest epsilon divided by `parts`.
+            The step is the smallest epsilon divided by `parts`. The epsilons are the argument `epsilons` of
+            `grid_step`.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -347,9 +352,9 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     `draws` are the bounded-range mechanisms with the states of the dynamic program over orders, and `after` is the
     profile of the mechanisms used last. `band` says how many grid points a profile needs. `apply(operator, profile,
     size)` returns, at `size` grid points, the profile of one more mechanism followed by the mechanisms of `profile`;
-    the caller chooses an `apply` that computes lower and upper bounds, or upper bounds only. With prices (see
-    `DrawOrders`) `apply` is not called, and only upper bounds are computed. `progress` is called with 1.0 about once
-    per use.
+    the caller chooses an `apply` that computes lower and upper bounds, or upper bounds only. If uses have prices
+    (positive whole numbers whose sum is the state, see `DrawOrders`), `apply` is not called, and only upper bounds are
+    computed. `progress` is called with 1.0 about once per use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -399,14 +404,18 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     at_first = float(profile.upper[0])
     for used in range(1, count + 1):
         reach = used * _on_grid(epsilon, band.step)
-        size = band.size(after.variance + used * epsilon * epsilon / 4, after.support + reach)
-        profile = apply(operator, profile, size)
+        variance = after.variance + used * epsilon * epsilon / 4
+        size = band.size(variance, after.support + reach)
+        first = band.first(variance, operator.cells * band.step)
+        if profile.first < first <= profile.first + profile.upper.size - 2:
+            profile = profile.without_points_before(first)
+        profile = apply(operator, profile, size - profile.first)
         progress(1.0)
         if used % CONFIG.look_every == 0 and float(profile.upper[0]) > at_first + 0.5 * epsilon * math.sqrt(used):
             raise Unattainable(
                 "rounding errors exceed the optimum of these uses at so small a delta; ask for a larger delta"
             )
-    return profile
+    return profile.whole()
 
 
 def _over_all_orders(
@@ -443,10 +452,10 @@ def _over_all_orders(
 def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progress: Progress) -> Profile:
     """Return an upper bound on the privacy profile of `draws` in their worst adaptive order, followed by `after`.
 
-    The bound is the maximum over all sequences of uses whose prices add up to the total price of `draws` (see
-    `DrawOrders`). These sequences include every real order. `after` is the profile of the mechanisms used last, and
-    `band` says how many grid points a profile needs. Only upper values are computed; the lower values are 0. `progress`
-    is called with 1.0 once per use.
+    `draws` are bounded-range uses, each with a price, a positive whole number. The bound is the maximum over all
+    sequences of uses whose prices add up to the total price of `draws`. These sequences include every real order.
+    `after` is the profile of the mechanisms used last, and `band` says how many grid points a profile needs. Only upper
+    values are computed; the lower values are 0. `progress` is called with 1.0 once per use.
     """
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total
@@ -454,22 +463,22 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
         _on_grid(epsilon, band.step) / price for (epsilon, _), price in zip(draws.groups, draws.prices, strict=True)
     )
     longest = max(draws.prices)
-    known: dict[int, Profile] = {}
+    profiles: dict[int, Profile] = {}
     reported = 0
     for level in draws.levels().tolist():
         size = band.size(after.variance + variance * level, after.support + support * level)
         options = [
             operator.apply_upper(before, size)
             for operator, price in zip(operators, draws.prices, strict=True)
-            if (before := known.get(level - price)) is not None
+            if (before := profiles.get(level - price)) is not None
         ]
-        known[level] = pointwise_maximum(options) if options else after.profile
-        for old in [old for old in known if old <= level - longest]:
-            del known[old]
+        profiles[level] = pointwise_maximum(options) if options else after.profile
+        for old in [old for old in profiles if old <= level - longest]:
+            del profiles[old]
         while reported < sum(count for _, count in draws.groups) * level // draws.total:
             reported += 1
             progress(1.0)
-    return known[draws.total]
+    return profiles[draws.total]
 
 
 def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:

@@ -39,123 +39,11 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.accounting.adaptive.profiles import CHORD_ROUNDING, Profile
 from setwise.accounting.brackets import UNIT
 from setwise.accounting.losses.lattice import multiples
 
 Floats = NDArray[np.float64]
-
-_LEAST_REACH = 6.4
-"""Smallest length of grid beyond the point that will be read, in standard deviations of the loss. Further right the
-profile is read as constant."""
-
-_POSITION = 1e-11
-"""Relative error added to a value read between grid points, for the rounding of its position."""
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Certified lower and upper bounds on a privacy profile at the epsilons 0, h, 2h, ... with h = `step`.
-
-    `rounding` is the relative rounding error of the stored values `lower` and `upper`. It is not contained in them, but
-    is applied by `read_lower` and `read_upper`.
-    """
-
-    step: float
-    lower: Floats
-    upper: Floats
-    rounding: float = 0.0
-
-    @property
-    def end(self) -> float:
-        """The epsilon of the last grid point of this privacy profile."""
-        return self.step * (self.upper.size - 1)
-
-    def read_upper(self, x: Floats) -> Floats:
-        """Return upper bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
-
-        The bounds include the rounding errors of the stored values.
-        """
-        size = np.abs(x)
-        position = np.minimum(size / self.step, self.upper.size - 1.0)
-        cell = np.minimum(position.astype(np.int64), max(0, self.upper.size - 2))
-        share = np.clip(np.expm1((position - cell) * self.step) / math.expm1(self.step), 0.0, 1.0)
-        after = np.minimum(cell + 1, self.upper.size - 1)
-        value = (1.0 - share) * self.upper[cell] + share * self.upper[after]
-        value *= 1.0 + self.rounding + _POSITION
-        mirrored: Floats = np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
-        return np.minimum(mirrored, 1.0)
-
-    def read_lower(self, x: Floats) -> Floats:
-        """Return lower bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
-
-        The rounding errors of the stored values are subtracted.
-        """
-        size = np.abs(x)
-        position = np.minimum(size / self.step, self.lower.size)  # beyond the grid, and within the range of integers
-        # A position that equals a grid point up to rounding counts as that point; `_POSITION` covers the difference.
-        after = np.ceil(position * (1.0 - 1e-15) - 1e-12).astype(np.int64)
-        known = after < self.lower.size
-        at = np.where(known, after, 0)
-        value = np.where(known, self.lower[at], 0.0)
-        # The chord from `after` to the next point, continued back to x, runs below f. Its drop is at least `drop`.
-        following = np.minimum(at + 1, self.upper.size - 1)
-        drop = np.maximum(0.0, self.lower[at] * (1 - self.rounding) - self.upper[following] * (1 + self.rounding))
-        back = -np.expm1(np.minimum(0.0, (position - after) * self.step))
-        value = value + np.where(known, drop * back / math.expm1(self.step), 0.0)
-        value *= 1.0 - self.rounding - _POSITION
-        return np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
-
-
-def nothing_to_come(step: float) -> Profile:
-    """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, on a grid of epsilons x with this `step`.
-
-    It is 0 for every x >= 0, so one stored value is enough. The recursion from the last mechanism to the first starts
-    here.
-    """
-    return Profile(step, np.zeros(1), np.zeros(1))
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """Decides how many grid points a privacy profile needs so that the final delta, at the epsilon `end`, is accurate.
-
-    The final profile is that of all mechanisms. On the way to it, profiles of only the last mechanisms are computed, on
-    a grid of epsilons with this `step`. Beyond its last grid point a profile counts as constant, and this constant must
-    be well below the final delta. `depth` is about -log of that delta, and `variance` is the variance of the privacy
-    loss of all mechanisms. If `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0.
-    """
-
-    step: float
-    end: float
-    variance: float
-    depth: float
-
-    def size(self, done: float, support: float) -> int:
-        """Return the number of grid points that the privacy profile of the mechanisms used last needs.
-
-        `done` is the variance of the privacy loss of these mechanisms and `support` their largest privacy loss. If the
-        overall epsilon `end` is infinite, the grid covers epsilons up to `support`; otherwise it covers only the
-        epsilons at which the profile can still matter for the final delta.
-        """
-        if self.end == math.inf:
-            return math.ceil(support / self.step) + 2
-        spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
-        deviations = max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
-        reach = min(support, self.end * min(1.0, done / self.variance) + deviations * spread)
-        return math.ceil(reach / self.step) + 2
-
-
-@dataclass(frozen=True, slots=True)
-class TailProfile:
-    """The privacy profile of the mechanisms that an analyst uses last; the recursion adds earlier mechanisms to it.
-
-    `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
-    """
-
-    profile: Profile
-    variance: float = 0.0
-    support: float = 0.0
-
 
 Integers = NDArray[np.int64]
 
@@ -291,24 +179,28 @@ class BoundedRangeStep:
     def apply(self, profile: Profile, size: int) -> Profile:
         """Return the privacy profile of one bounded-range mechanism followed by the mechanisms of `profile`.
 
-        The result has lower and upper values at the first `size` grid points.
+        The result has lower and upper values at `size` grid points, from the first grid point of `profile` on.
 
         Requires: the profile has this operator's step.
         """
-        upper, choices = self._upper(profile.upper, size)
-        lower = self._lower(profile.lower, size, choices)
-        return Profile(self.step, lower, upper, profile.rounding + self.rounding)
+        upper, choices = self._upper(profile.upper, size, profile.first)
+        lower = self._lower(profile.lower, size, choices, profile.first)
+        return Profile(self.step, lower, upper, self._rounding_after(profile), profile.first)
 
     def apply_upper(self, profile: Profile, size: int) -> Profile:
         """Return an upper bound on the privacy profile of one bounded-range mechanism followed by those of `profile`.
 
-        The result has the first `size` grid points. Its lower values are 0, because they are not computed, to save
-        time.
+        The result has `size` grid points, from the first grid point of `profile` on. Its lower values are 0, because
+        they are not computed, to save time.
 
         Requires: the profile has this operator's step.
         """
-        upper, _ = self._upper(profile.upper, size)
-        return Profile(self.step, np.zeros(size), upper, profile.rounding + self.rounding)
+        upper, _ = self._upper(profile.upper, size, profile.first)
+        return Profile(self.step, np.zeros(size), upper, self._rounding_after(profile), profile.first)
+
+    def _rounding_after(self, profile: Profile) -> float:
+        """Return the relative rounding error of the values after the operator is applied to the privacy `profile`."""
+        return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
     def _extend(self, values: Floats, size: int, beyond: float) -> Floats:
         """Return the privacy profile f at the grid points from -epsilon to (size - 1) h + epsilon; h is the grid step.
@@ -318,22 +210,25 @@ class BoundedRangeStep:
         """
         cells = self.cells
         f = np.empty(size + 2 * cells)
-        known = min(values.size, size + cells)
-        f[cells : cells + known] = values[:known]
-        f[cells + known :] = beyond
+        count = min(values.size, size + cells)
+        f[cells : cells + count] = values[:count]
+        f[cells + count :] = beyond
         seen = f[cells + 1 : 2 * cells + 1]
         f[:cells] = (self._mirror + self._decay * seen)[::-1]
         return f
 
-    def _upper(self, values: Floats, size: int) -> tuple[Floats, "Choices"]:
+    def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
         """Return upper bounds on the new privacy profile at `size` grid points, and values of t for `_lower`.
 
         `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
         that of one bounded-range mechanism followed by these; at each grid point it is a supremum over the mechanism's
-        parameter t in [0, epsilon]. The second result has the t near the supremum, which `_lower` tries.
+        parameter t in [0, epsilon]. The second result has the t near the supremum, which `_lower` tries. If `left_out`
+        grid points were left out on the left, the profile is continued there along the chord of `Profile.whole`.
         """
         cells = self.cells
         f = self._extend(values, size, float(values[-1]))
+        if left_out:
+            f[:cells] = (self._mirror + self._decay * f[cells])[::-1]
         out = f[cells : cells + size].copy()  # t = 0 is allowed and reveals nothing, so S f >= f
         choices = Choices([], [])
         # Cells beyond the last known value cannot raise any value, nor can cells from the first zero of f on.
@@ -388,18 +283,19 @@ class BoundedRangeStep:
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
-        """Return which grid cells to try with which t: smooth cells as triples, rough cells, and the tail's first cell.
+        """Return which grid cells to evaluate at which t: triples of smooth cells, rough cells, first cell of the tail.
 
-        `omega` has the omega_p of each cell, and w_p = epsilon + log(omega_p) (see the module's docstring). The
-        supremum over t is attained in a cell p with t in [w_p, w_p + h], or at the edge of two cells where w jumps up
-        by more than h. A block of cells whose w varies little is smooth. A triple (j, first, last) says that the smooth
-        cells first, ..., last - 1 are tried with t in [j h, (j+1) h]: every cell of a block with every j that one of
-        them needs. Trying too many j overstates nothing, because chords continued beyond their cell lie below f. An
-        edge at t = j' h is covered, because the cell after it is tried with j = j' - 1, and its maximum over all v is
-        at least the value at the edge. Cells of other blocks are rough: each is tried with three j from floor(w_p / h)
-        on, and edges where w rises by more than half a step with all j' between. The tail are the last cells, which
-        read the profile beyond the end of the grid, where it counts as constant and has a kink; their edges are tried
-        with every j'.
+        The operator puts a bounded-range mechanism before the mechanisms of a privacy profile (delta as a function of
+        epsilon). The new profile is a supremum over the mechanism's parameter t. For the cell p, let w_p = epsilon +
+        log(omega_p), where `omega` has the omega_p (see the module's docstring), and let h be the grid step. The
+        supremum is attained in a cell p with t in [w_p, w_p + h], or at the edge between two cells where w rises by
+        more than h. Blocks of cells in which w varies little are smooth. A triple (j, first, last) says that the smooth
+        cells first to last - 1 are evaluated with t in [j h, (j+1) h]; all cells of a block get every j that one of
+        them needs. Cells of other blocks are rough: each is evaluated with three j, from floor(w_p / h) on, and each
+        edge where w rises by more than half a step at every t = j' h in between. The tail are the last cells, which
+        read the profile beyond the end of the grid; their edges are evaluated at every t on the grid. More evaluations
+        than needed overstate nothing, because a chord continued beyond its cell lies below the profile. The edge after
+        a smooth cell needs none of its own: the next cell covers it.
         """
         tail = omega.size - self.cells - 1
         block = CONFIG.block * self.cells
@@ -473,9 +369,10 @@ class BoundedRangeStep:
     ) -> None:
         """Raise the upper bounds `out` on the new privacy profile by evaluating the cells with indices `rough`.
 
-        Each cell is evaluated at the few parameters t of the mechanism that can be best in it, and so are edges between
-        two cells where the best t jumps. The pairs of t and grid point that were tried are added to `choices`. `f` is
-        the profile of the mechanisms that follow, `terms` and `omega` are the constants of each cell.
+        The new profile is that of one bounded-range mechanism followed by the mechanisms of the profile `f`. Each cell
+        is evaluated at the few parameters t of the mechanism that can be best in it, and so are edges between two cells
+        where the best t jumps. The pairs of t and grid point that were tried are added to `choices`. `terms` and
+        `omega` are the constants of each cell.
         """
         cells, size = self.cells, out.size
         # w of the cell before each rough cell is needed to find the edges between two cells where w jumps up
@@ -501,15 +398,18 @@ class BoundedRangeStep:
             np.maximum.at(out, at, self._keep[j] * f[cell] + self._flip[j] * f[cell + cells])
             choices.singles.append((j, at))
 
-    def _lower(self, values: Floats, size: int, choices: "Choices") -> Floats:
+    def _lower(self, values: Floats, size: int, choices: "Choices", left_out: int = 0) -> Floats:
         """Return lower bounds on the new privacy profile at the first `size` grid points.
 
         `values` are lower bounds on the profile of the mechanisms that follow; the new profile is that of one
         bounded-range mechanism followed by these. It is a supremum over the parameter t, so every t on the grid gives a
-        lower bound. Only the pairs of t and grid point in `choices` are tried, which came near the upper bound.
+        lower bound. Only the pairs of t and grid point in `choices` are tried, which came near the upper bound. If
+        `left_out` grid points were left out on the left, the profile counts as constant there, because it falls.
         """
         cells = self.cells
         f = self._extend(values, size, 0.0)
+        if left_out:
+            f[:cells] = f[cells]
         out = f[cells : cells + size].copy()
         for j, start, stop in choices.spans:
             at = start + cells - j  # index in f of x - t for the first x
@@ -527,8 +427,8 @@ class RandomizedResponseStep:
 
     D f is the profile of all of them: (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), where x is the overall
     epsilon, epsilon = cells * step and q = e^epsilon / (1 + e^epsilon). It is for upper bounds. Both arguments are
-    points of the grid with this `step`, so nothing is interpolated. Privacy profiles fall, are convex in e^x and are
-    symmetric (the module's docstring says how). An average keeps these properties, so D f can be read like a result of
+    points of the grid with this `step`, so nothing is interpolated. Privacy profiles fall, are convex in e^x, and
+    satisfy f(-x) = 1 - e^-x + e^-x f(x). An average keeps these properties, so D f can be read like a result of
     `BoundedRangeStep`.
     """
 
@@ -551,15 +451,15 @@ class RandomizedResponseStep:
         """
         cells, values = self.cells, profile.upper
         f = np.full(size + 2 * cells, float(values[-1]))  # f falls, so a constant beyond the last point is above it
-        known = min(values.size, size + cells)
-        f[cells : cells + known] = values[:known]
+        count = min(values.size, size + cells)
+        f[cells : cells + count] = values[:count]
         f[:cells] = (self._mirror + self._decay * f[cells + 1 : 2 * cells + 1])[::-1]
         upper = self._keep * f[:size] + self._flip * f[2 * cells :]
         return Profile(self.step, np.zeros(size), upper, profile.rounding + self.rounding)
 
 
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
-    """Return an array start_1, end_1, start_2, end_2, ... of cell indices, as `np.ufunc.reduceat` expects them.
+    """Return an array start_1, end_1, start_2, end_2, ... of grid-cell indices, as `np.ufunc.reduceat` takes them.
 
     They delimit `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`.
     Each block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
@@ -575,9 +475,10 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 class Choices:
     """The parameters t that the lower bound of the bounded-range operator tries at each grid point x.
 
-    The operator is a supremum over t, and these t came near the supremum in the upper bound. Each t is j h, where h is
-    the grid step and j a whole number. `spans` holds triples (j, start, stop): t = j h is tried at the grid points with
-    the indices start to stop - 1. `singles` holds pairs of arrays: numbers j, and the index of a grid point for each.
+    The operator puts a bounded-range mechanism before the mechanisms of a privacy profile. It is a supremum over t, and
+    these t came near the supremum in the upper bound. Each t is j h, where h is the grid step and j a whole number.
+    `spans` holds triples (j, start, stop): t = j h is tried at the grid points with the indices start to stop - 1.
+    `singles` holds pairs of arrays: numbers j, and the index of a grid point for each.
     """
 
     spans: list[tuple[int, int, int]]
@@ -588,10 +489,11 @@ class Choices:
 class CellTerms:
     """Constants of each grid cell p in the upper bound of the bounded-range operator.
 
-    If epsilon spans N cells, the operator reads the profile f in cell p and, far to the right, in cell p + N. The chord
-    of f over the cell p from x_p to x_{p+1} is a_p - b_p exp(x - x_p). `far` is the value f_{p+N} at the left edge of
-    the far cell, `slope` is b_{p+N}, `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon), and `root` is the square root of
-    omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
+    The operator puts an epsilon-bounded-range mechanism before the mechanisms of a profile. If epsilon spans N cells,
+    the operator reads the privacy profile f (delta as a function of epsilon) in cell p and, far to the right, in cell p
+    + N. The chord of f over the cell p from x_p to x_{p+1} is a_p - b_p exp(x - x_p). `far` is the value f_{p+N} at the
+    left edge of the far cell, `slope` is b_{p+N}, `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon), and `root` is the
+    square root of omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
     """
 
     far: Floats

@@ -25,7 +25,8 @@ from setwise.accounting.adaptive.dynamic_program import (
     merge_groups,
     variance_of,
 )
-from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, Profile, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.operator import BoundedRangeStep
+from setwise.accounting.adaptive.profiles import Band, Profile, TailProfile, nothing_to_come
 from setwise.accounting.adaptive.refinement import Trial, refine
 from setwise.accounting.adaptive.stages import (
     LinearStage,
@@ -37,7 +38,16 @@ from setwise.accounting.adaptive.stages import (
     profile_alone,
     proxy_saddle,
 )
-from setwise.accounting.brackets import UNIT, USUAL, Bracket, Effort, either_fails, epsilon_at, epsilon_between
+from setwise.accounting.brackets import (
+    UNIT,
+    USUAL,
+    Bracket,
+    Effort,
+    Target,
+    either_fails,
+    epsilon_at,
+    epsilon_between,
+)
 from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
 from setwise.accounting.losses.dominating_pairs import enumerate_losses
 from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
@@ -57,6 +67,8 @@ class OptimumConfig:
     ahead: float = 1.04
     """Length of the first grid as a multiple of the epsilon expected for an analyst who does not adapt. It exceeds 1
     because adapting gains a little."""
+    behind: float = 0.9
+    """Share of that epsilon left of which no profile of all mechanisms is expected to be read."""
     few_uses: int = 60
     """Up to this many bounded-range uses the grid extends to the largest possible loss, which is then cheap and always
     long enough."""
@@ -70,11 +82,17 @@ class OptimumConfig:
     kink_work: float = 16.0
     """Work of one step on a profile with kinks, divided by the squared number of cells. Between two kinks rounding
     decides which t is best, so every t is tried."""
+    usual_reach: float = 6.4
+    """Standard deviations beyond the epsilon that is read which estimates of work assume. For a tiny delta a grid has
+    to be longer in proportion."""
     near: float = 1e-3
     """Accuracy to which an epsilon is read off a grid, as a share of the relative width aimed for."""
     epsilon_sharpness: float = 0.78
     """Measured relative width of an epsilon times the squared number of cells. (For a delta this product is about -log
     delta.)"""
+    atoms_sharpness: float = 5.0
+    """The same product if the first stage has Laplace noise or pure-DP uses with too many losses to enumerate: the
+    losses of positive probability between grid points make the bracket wider."""
 
 
 CONFIG = OptimumConfig()
@@ -105,10 +123,10 @@ class Optimum:
     floor: float | None = None
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages.
+        """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages in order.
 
-        `width` is the wanted width of the bracket relative to its upper end; None aims for the default of `effort` and
-        accepts a wider bracket.
+        A stage is a set of mechanism uses in any order. `width` is the wanted width of the bracket relative to its
+        upper end; None aims for the default of `effort` and accepts a wider bracket.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -119,9 +137,11 @@ class Optimum:
         height, mean, _ = saddle.at(tilt)
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
         plain = self._plain_analyst(tilt)
+        if plain is not None and (reached := plain(epsilon).lower) >= 1.0 - (width or self.effort.width):
+            return Bracket(reached, 1.0)  # no grid is needed where nearly everything is revealed
 
         def attempt(trial: Trial) -> Bracket:
-            return self._solve_on_grid(epsilon, tilt, trial).delta(epsilon)
+            return self._solve_on_grid(epsilon, tilt, trial, epsilon).delta(epsilon)
 
         # The delta of an analyst who does not adapt is a few percent below the optimum. If `refine` knew it, it would
         # first run for the upper end alone, and then repeat that run for both ends.
@@ -132,11 +152,12 @@ class Optimum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
 
-        The analysts are those who go through the stages in order. `width` is the wanted width of the bracket relative
-        to its upper end; None aims for the default of `effort` and accepts a wider bracket.
+        The analysts go through the stages (sets of mechanism uses in any order) one after the other. `width` is the
+        wanted width of the bracket relative to its upper end; None aims for the default of `effort` and accepts a wider
+        bracket.
 
-        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
-        made as narrow as `width`.
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
+        revealed), or if the bracket cannot be made as narrow as `width`.
         """
         if delta <= self.failure.upper:
             raise Unattainable(delta_too_small(delta, self.failure.upper))
@@ -145,20 +166,48 @@ class Optimum:
         plain = self._plain_analyst(tilt) if self.floor is None else None
         near = CONFIG.near * (width or self.effort.width)
 
-        def attempt(trial: Trial) -> Bracket:
-            return self._solve_on_grid(saddle.at(tilt)[1], tilt, trial).epsilon(delta, near, saddle.at(tilt)[1])
-
         floor = self.floor if plain is None else epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
-        bracket = self._refine(attempt, width, tilt, CONFIG.epsilon_sharpness, floor)
+        about = saddle.at(tilt)[1]
+        begin = max(floor or 0.0, CONFIG.behind * about)
+
+        def attempt(trial: Trial) -> Bracket:
+            return self._solve_on_grid(about, tilt, trial, begin).epsilon(delta, near, about)
+
+        sharpness = CONFIG.atoms_sharpness if self._begins_with_atoms else CONFIG.epsilon_sharpness
+        bracket = self._refine(attempt, width, tilt, sharpness, floor)
         return Bracket(min(bracket.lower, self._support), min(bracket.upper, self._support))
+
+    def reached(self, target: Target) -> float:
+        """Return a lower bound on the delta or epsilon of `target` from a single run on a coarse grid, quickly.
+
+        `target` asks for the delta at an epsilon or the epsilon at a delta. The optimum is the largest such number over
+        all analysts who go through the stages (sets of mechanism uses) in order; the result is a few parts in a
+        thousand below it.
+
+        Raises: `Unattainable` if the coarse grid takes too much work.
+        """
+        saddle = self._saddle()
+        trial = Trial(dynamic_program.CONFIG.usual_cells)
+        if self._work(trial.cells, 0.0) > refinement.CONFIG.quick_work:
+            raise Unattainable("the grid for these uses takes long")
+        if target.wanted == "delta":
+            tilt = saddle.moderate(max(0.0, saddle.for_loss(target.given)))
+            return self._solve_on_grid(target.given, tilt, trial, target.given).delta(target.given).lower
+        if target.given <= self.failure.upper:
+            raise Unattainable(delta_too_small(target.given, self.failure.upper))
+        tilt = saddle.moderate(saddle.for_delta(target.given - self.failure.upper))
+        about = saddle.at(tilt)[1]
+        solution = self._solve_on_grid(about, tilt, trial, CONFIG.behind * about)
+        return solution.epsilon(target.given, CONFIG.near * self.effort.width, about).lower
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
         """Return an upper bound on the privacy profile of an analyst who goes through all stages.
 
-        The profile, delta as a function of epsilon, is accurate up to about `epsilon`. `cells` is the number of grid
-        cells across the smallest epsilon of a mechanism. Losses L are weighted by exp(`tilt` L) in convolutions, so
-        that probabilities of the losses that matter keep their digits. Only upper values are computed; the lower values
-        of the returned profile are 0. Outright failures are not included.
+        A stage is a set of mechanism uses in any order. The profile, delta as a function of epsilon, is accurate up to
+        about `epsilon`. `cells` is the number of grid cells across the smallest epsilon of a mechanism. Losses L are
+        weighted by exp(`tilt` L) in convolutions, so that probabilities of the losses that matter keep their digits.
+        Only upper values are computed; the lower values of the returned profile are 0. Outright failures (in which
+        everything may be revealed) are not included.
 
         Requires: a stage of bounded-range mechanisms comes first.
         """
@@ -180,26 +229,28 @@ class Optimum:
         at which privacy profiles are expected to fall with the overall epsilon, is needed to estimate the work. `floor`
         is a known lower bound on the delta or epsilon, or None.
         """
+        longer = max(1.0, math.sqrt(2.0 * sharpness) / CONFIG.usual_reach)
         return refine(
             attempt,
-            lambda cells: self._work(cells, tilt),
+            lambda cells: longer * self._work(cells, tilt),
             width=width,
             aim=self.effort.width,
             exact=self._exactly_drawn(tilt),
-            tilted=self._tilted,
+            tilted=self._needs_tilt,
             sharpness=sharpness,
             floor=floor,
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return the delta of an analyst who does not adapt, as a function of epsilon; None for other stages (below).
+        """Return the delta of an analyst who does not adapt, as a function of epsilon; None if not all can be computed.
 
-        The delta is a lower bound on the optimal delta, and a good one with many bounded-range uses, because adapting
-        to earlier answers then gains little. The analyst uses randomized response with the same parameter t for all
-        bounded-range mechanisms. A few t are tried, and the t with the largest delta is taken. They are near the t that
-        would be worst if privacy profiles fell with the overall epsilon x like exp(-`tilt` x). The result is None
-        unless the last stage has at least `CONFIG.many_uses` bounded-range uses, all of one epsilon, and is the only
-        stage or follows a single stage of fixed dominating pairs whose losses can be enumerated.
+        This delta is a lower bound on the optimal delta. The bound is good if there are many bounded-range uses,
+        because adapting to earlier answers then gains little. The analyst uses randomized response with the same
+        parameter t for all bounded-range mechanisms. A few t are tried, and the t with the largest delta is taken. They
+        are near the t that would be worst if privacy profiles fell with the overall epsilon x like exp(-`tilt` x). A
+        stage is a set of mechanism uses. The delta is computed only if the last stage has at least `CONFIG.many_uses`
+        bounded-range uses, all of one epsilon. Before it there may be one stage of fixed dominating pairs, if the
+        losses of that stage can be enumerated. The result is None for other stages.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
@@ -224,23 +275,27 @@ class Optimum:
     def _support(self) -> float:
         """Largest privacy loss of all mechanisms together, rounded up.
 
-        From this epsilon on, delta is only the probability of outright failure.
+        From this epsilon on, delta is only the probability of outright failure (in which everything may be revealed).
         """
         return math.fsum(stage.support for stage in self.stages) * (1 + 1e-14)
 
     @property
-    def _tilted(self) -> bool:
+    def _needs_tilt(self) -> bool:
         """Whether some mechanisms with fixed dominating pairs have too many privacy losses to enumerate.
 
-        Their losses are then rounded to a lattice and summed with each loss L weighted by exp(tilt L). The accuracy
-        depends on the tilt, so several tilts are tried.
+        Their losses are then rounded to a lattice (equally spaced losses) and summed with each loss L weighted by
+        exp(tilt L). The accuracy depends on the tilt, so several tilts are tried.
         """
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
         return any(enumerate_losses(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
-        """The bounded-range mechanisms of each stage as (epsilon, count) groups, first stage first."""
+        """The bounded-range mechanisms of each stage, as (epsilon, count), in order.
+
+        A stage is a set of mechanism uses; an analyst goes through the stages in order. Stages without bounded-range
+        mechanisms are left out.
+        """
         return [stage.groups for stage in self.stages if isinstance(stage, RangeStage)]
 
     @property
@@ -250,19 +305,22 @@ class Optimum:
 
     @property
     def _least(self) -> float:
-        """Smallest bounded-range epsilon that the grid represents: the largest divided by `DrawConfig.largest_ratio`.
+        """The smallest epsilon of a bounded-range mechanism that is used as it is, without rounding.
 
-        One grid must serve all epsilons, so for the upper bound smaller epsilons are rounded up to this value.
+        It is the largest epsilon of all these mechanisms, divided by `DrawConfig.largest_ratio`. The cells of the grid
+        on which delta is computed are a fraction of the smallest epsilon, so a very small one would need too many.
+        For the upper bound on delta, smaller epsilons of mechanisms are therefore rounded up to this value.
         """
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return the states of the dynamic program that maximises delta over every adaptive order of one stage.
 
-        `groups` are the bounded-range mechanisms of the stage as (epsilon, count). The states serve the upper bound:
-        epsilons below `_least` are rounded up to it, and if there would be too many vectors of remaining counts, the
-        states are sums of prices (see `DrawOrders`). Prices are chosen for privacy profiles that fall with the overall
-        epsilon x like exp(-`tilt` x).
+        A stage is a set of mechanisms that an analyst uses before the next set. `groups` are the bounded-range
+        mechanisms of the stage as (epsilon, count). The states serve the upper bound: epsilons below `_least` are
+        rounded up to it, and if there would be too many vectors of remaining counts, the states are sums of prices,
+        positive whole numbers for each use (see `DrawOrders`). Prices are chosen for privacy profiles that fall with
+        the overall epsilon x like exp(-`tilt` x).
         """
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
@@ -271,8 +329,9 @@ class Optimum:
         """Return whether the upper bound is a maximum over the possible orders of the bounded-range uses only.
 
         Otherwise the upper bound is looser. This happens if some epsilon is rounded up, or if the states of the dynamic
-        program are sums of prices (see `DrawOrders`) instead of vectors of remaining counts. `tilt` is the rate at
-        which privacy profiles are expected to fall with the overall epsilon; prices are chosen for this rate.
+        program are sums of prices, positive whole numbers for each use (see `DrawOrders`), instead of vectors of
+        remaining counts. `tilt` is the rate at which privacy profiles are expected to fall with the overall epsilon;
+        prices are chosen for this rate.
         """
         return all(
             self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
@@ -289,33 +348,49 @@ class Optimum:
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
             return math.inf
         steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
-        return grid_work(self._groups, steps, cells) + (CONFIG.kink_work * steps * cells**2 if self._kinked else 0.0)
+        return grid_work(self._groups, steps, cells) + (CONFIG.kink_work * steps * cells**2 if self._has_kinks else 0.0)
 
     @property
-    def _kinked(self) -> bool:
+    def _has_kinks(self) -> bool:
         """Whether pure-DP or Laplace mechanisms, whose losses have atoms, come after the first stage.
 
-        Privacy profiles then have kinks, and applying a bounded-range operator to them takes more work.
+        A stage is a set of mechanism uses, and an atom a loss of positive probability. Privacy profiles then have
+        kinks, and applying a bounded-range operator to them takes more work.
         """
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
         return any(
-            isinstance(known, PureDP | Laplace | DiscreteLaplace) for stage in later_stages for known, _ in stage.uses
+            isinstance(noise, PureDP | Laplace | DiscreteLaplace) for stage in later_stages for noise, _ in stage.uses
         )
 
-    def _saddle(self) -> Saddle:
-        """Return the loss distribution of all stages on a coarse lattice, from which the exponential tilt is chosen.
+    @property
+    def _begins_with_atoms(self) -> bool:
+        """Whether the first stage has pure-DP or Laplace uses, and too many privacy losses to enumerate."""
+        match self.stages[0]:
+            case LinearStage(uses=uses):
+                return (
+                    any(isinstance(noise, PureDP | Laplace | DiscreteLaplace) for noise, _ in uses)
+                    and enumerate_losses(uses, stages.CONFIG.most_enumerated) is None
+                )
+            case _:
+                return False
 
-        A tilt weights each loss L by exp(tilt L), which makes the losses that decide delta likely. The distribution is
-        an approximation, because each bounded-range mechanism is replaced by randomized response with half its epsilon.
+    def _saddle(self) -> Saddle:
+        """Return the loss distribution of all uses on a coarse lattice, from which the exponential tilt is chosen.
+
+        A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), which makes the losses
+        that decide delta likely. The distribution is an approximation, because each bounded-range mechanism is replaced
+        by randomized response with half its epsilon.
         """
         linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
         return proxy_saddle(linear, self._groups)
 
-    def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial) -> "_GridSolution":
+    def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
         """Return the result of the recursion over stages on one grid, accurate near the overall epsilon `about`.
 
-        `trial` gives the fineness and the length of the grid. Losses L are weighted by exp(tilt L), with tilt =
-        `full_tilt` times `trial.tilt_share`, wherever losses are summed on a lattice.
+        A stage is a set of mechanism uses, and the recursion goes from the last stage to the first. The result is less
+        accurate left of the epsilon `begin`. `trial` gives the fineness and the length of the grid. Losses L are
+        weighted by exp(tilt L), with tilt = `full_tilt` times `trial.tilt_share`, wherever losses are summed on a
+        lattice (equally spaced losses).
         """
         least, tilt = self._least, trial.tilt_share * full_tilt
         step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], trial.cells)
@@ -331,11 +406,11 @@ class Optimum:
         exact = self._exactly_drawn(tilt)  # priced draws can have a total loss far above the largest real loss
         if exact and self._support < math.inf and sum(count for _, count in self._groups) <= CONFIG.few_uses:
             end = math.inf
-        upper = self._run(step, end, tilt, in_any_order, apply)
+        upper = self._run(step, (begin, end), tilt, in_any_order, apply)
         if exact:
             return upper
         # Parameters were rounded up or priced, so the lower bound comes from one real order: smaller epsilons first.
-        lower = self._run(step, end, tilt, smaller_first, apply)
+        lower = self._run(step, (begin, end), tilt, smaller_first, apply)
         size = upper.rest.upper.size
         values = lower.rest.lower[:size]
         combined = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
@@ -344,14 +419,15 @@ class Optimum:
     def _run(
         self,
         step: float,
-        end: float,
+        read: tuple[float, float],
         tilt: float,
         parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
     ) -> "_GridSolution":
         """Return the privacy profile of all stages, computed from the last stage to the first on a grid of this `step`.
 
-        `end` is the epsilon at which the result will be read, or infinity for all epsilons. `tilt` is the exponent of
+        `read` has the smallest and the largest epsilon at which the result will be read; the largest is infinite if it
+        may be read at all larger epsilons. `tilt` is the exponent of
         the weight exp(tilt L) that losses L get in convolutions. `parts` maps the groups (epsilon, count) of a
         bounded-range stage to a list of `DrawOrders`; the analyst uses the last entry of the list first.
         `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
@@ -360,7 +436,8 @@ class Optimum:
         """
         variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
-        band = Band(step, end, variance, depth=max(0.0, tilt * mean - height))
+        begin, end = read
+        band = Band(step, end, variance, depth=max(0.0, tilt * mean - height), begin=begin)
         tail = TailProfile(nothing_to_come(step))
         total = sum(count for _, count in self._groups)
         so_far = 0
@@ -390,9 +467,10 @@ class Optimum:
 class _GridSolution:
     """The result of the recursion over stages on one grid, from which the optimal delta is read at any epsilon.
 
-    `upper` and `lower` are loss distributions of a first stage of fixed dominating pairs, for an upper and a lower
-    bound on delta. If the first stage has bounded range, they have only the loss 0. `rest` is the privacy profile of
-    all other stages, and `failure` is the bracket for the probability of outright failure.
+    A stage is a set of mechanism uses; an analyst goes through the stages in order. `upper` and `lower` are loss
+    distributions of a first stage of fixed dominating pairs, for an upper and a lower bound on delta. If the first
+    stage has bounded range, they have only the loss 0. `rest` is the privacy profile of all other stages, and `failure`
+    is the bracket for the probability of outright failure (in which everything may be revealed).
     """
 
     upper: Atoms
@@ -401,7 +479,10 @@ class _GridSolution:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the bracket for the optimal delta at `epsilon`, including outright failures, as read off this grid."""
+        """Return the bracket for the optimal delta at `epsilon`, as read off this grid.
+
+        It includes outright failures (events in which everything may be revealed).
+        """
         above, below = self._above(epsilon), self._below(epsilon)
         return either_fails(self.failure, Bracket(min(above, below), above))
 
@@ -422,11 +503,17 @@ class _GridSolution:
         )
 
     def _above(self, epsilon: float) -> float:
-        """Return an upper bound on the optimal delta at `epsilon`, given that no mechanism fails outright."""
+        """Return an upper bound on the optimal delta at `epsilon`, given that no mechanism fails outright.
+
+        In an outright failure, everything may be revealed.
+        """
         average = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a lower bound on the optimal delta at `epsilon`, given that no mechanism fails outright."""
+        """Return a lower bound on the optimal delta at `epsilon`, given that no mechanism fails outright.
+
+        In an outright failure, everything may be revealed.
+        """
         average = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
         return min(max(average * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)

@@ -14,6 +14,7 @@ narrowed the bracket. The last run decides the next:
     narrower than before                              as many cells as needed: the width falls with their square
     stalled, and the caller asked for a width         twice as many cells, `most_stalled` times in a row
     stalled otherwise                                 none: finer grids do not undo the rounding of unequal epsilons
+    the next run is slow (`quick_work`)               none, unless the caller asked for a width
     `most_runs` or the allowed work is reached        none
 """
 
@@ -31,7 +32,7 @@ class RefinementConfig:
 
     Widths of brackets are relative to the upper end. Work is the number of grid points times the number of times that
     an operator is applied to a privacy profile. The text below each constant says what it decides; no proof depends on
-    it.
+    a constant.
     """
 
     rough_width: float = 1e-2
@@ -46,8 +47,13 @@ class RefinementConfig:
     """Largest number of cells across the largest epsilon. Finer grids are refused."""
     most_work: float = 2e9
     """Work allowed in all when the caller asked for a width."""
-    most_unasked_work: float = 1.2e9
-    """Work allowed in all for the default width: a few seconds at most, and three runs of priced draws."""
+    most_unasked_work: float = 3.6e8
+    """Work allowed in all for the default width: a few seconds at most, and one run of priced draws."""
+    quick_work: float = 1.2e8
+    """Work of one run that takes about two seconds. For the default width the first grid is made coarser to keep to it,
+    and no further run with more work is made."""
+    upper_only_work: float = 0.5
+    """Work of a run that computes no lower values, as a share of the work of a run that does."""
     most_runs: int = 12
     most_short_runs: int = 4
     """Largest number of runs while none has a finite upper end; `most_runs` is the limit otherwise."""
@@ -82,8 +88,9 @@ class Trial:
     """Parameters of one run, on one grid of epsilons, of the recursion that computes the optimal delta.
 
     `cells` is the number of grid cells across the smallest epsilon of a mechanism, and `stretch` the length of the grid
-    relative to the default. The run gives each loss L the weight exp(tilt L), where the tilt is `tilt_share` times the
-    full tilt. With `upper_only` no lower values are computed, because a lower bound is already known.
+    relative to the default. The run gives each loss L the weight exp(tilt L), which keeps rare large losses precise.
+    The tilt is `tilt_share` times the number that fits the epsilon in question best. With `upper_only` the run computes
+    only an upper bound on delta, because a lower bound is already known.
     """
 
     cells: int
@@ -120,7 +127,8 @@ class Refinement:
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:
         """Intersect the best bracket with `bracket`, the result of `trial`, and return the parameters of the next run.
 
-        Returns None when the best bracket is narrow enough or no further run would help.
+        A trial has the parameters of one run on a grid. Returns None when the best bracket is narrow enough or no
+        further run would help.
         """
         width = self.best.width
         self.best = Bracket(max(self.best.lower, bracket.lower), min(self.best.upper, bracket.upper))
@@ -180,7 +188,12 @@ def refine(
     """
     wanted = width or (aim if exact else max(aim, CONFIG.rough_width))
     cells = max(CONFIG.fewest_cells, _even(math.sqrt(CONFIG.margin * sharpness / wanted)))
-    trial: Trial | None = Trial(min(CONFIG.most_first_cells, cells), upper_only=floor is not None)
+    upper_only = floor is not None
+    if width is None:
+        share = CONFIG.upper_only_work if upper_only else 1.0
+        while cells > CONFIG.fewest_cells and share * work(cells) > CONFIG.quick_work:
+            cells = max(CONFIG.fewest_cells, _even(0.8 * cells) - 2)
+    trial: Trial | None = Trial(min(CONFIG.most_first_cells, cells), upper_only=upper_only)
     shares = CONFIG.tilt_shares if tilted else ()
     state = Refinement(wanted, width is not None, exact, Bracket(floor or 0.0, math.inf), shares)
     remaining_work = CONFIG.most_unasked_work if width is None else CONFIG.most_work
@@ -197,6 +210,8 @@ def refine(
             break  # a linear stage between bounded-range stages takes too much work on so fine a grid
         trial = state.after(trial, bracket)
         if trial is None:
+            break
+        if width is None and state.best.upper < math.inf and work(trial.cells) > CONFIG.quick_work:
             break
     if state.done or (width is None and state.best.upper < math.inf):
         return state.best

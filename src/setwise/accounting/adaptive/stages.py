@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.dynamic_program import Group, variance_of
-from setwise.accounting.adaptive.operator import Band, Profile, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.profiles import Band, Profile, TailProfile, nothing_to_come
 from setwise.accounting.brackets import UNIT, Bracket
 from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
@@ -31,9 +31,9 @@ Floats = NDArray[np.float64]
 class StageConfig:
     """Constants that decide how finely the privacy loss of a linear stage is tabulated.
 
-    A linear stage is a set of mechanisms with fixed dominating pairs. If its losses are rounded to a lattice, a
-    tolerance is the variance that the rounding may add, as a share of the variance of the stage's loss. The text below
-    each constant says what it decides.
+    A linear stage is a set of mechanisms with fixed dominating pairs. If its losses are rounded to a lattice (equally
+    spaced losses), a tolerance is the variance that the rounding may add, as a share of the variance of the stage's
+    loss. The text below each constant says what it decides.
     """
 
     most_enumerated: int = 20_000
@@ -64,9 +64,11 @@ _BENT = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class LinearStage:
-    """Mechanisms with fixed dominating pairs: `uses` are pairs (noise, count).
+    """A stage (one step of an analyst's interaction) whose mechanisms have fixed dominating pairs.
 
-    Their order within the stage does not matter.
+    An analyst goes through stages in order; within a stage, mechanisms are used in any order. `uses` are pairs (noise,
+    count). The stage is called linear because it averages the privacy profile of later stages over its loss, which is a
+    linear operation. So the order of its uses does not change delta.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]
@@ -74,7 +76,7 @@ class LinearStage:
     @property
     def variance(self) -> float:
         """Approximate variance of the privacy loss of all uses of these mechanisms with fixed dominating pairs."""
-        return math.fsum(count * variance_and_continuous_mass(known)[0] for known, count in self.uses)
+        return math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in self.uses)
 
     @property
     def support(self) -> float:
@@ -84,7 +86,10 @@ class LinearStage:
 
 @dataclass(frozen=True, slots=True)
 class RangeStage:
-    """A stage of bounded-range mechanisms, used in any adaptive order; `groups` are pairs (epsilon, count)."""
+    """A stage (one step of an analyst's interaction) of bounded-range mechanisms, used in any adaptive order.
+
+    `groups` are pairs (epsilon, count): `count` mechanisms, each with epsilon-bounded range.
+    """
 
     groups: tuple[Group, ...]
 
@@ -95,7 +100,7 @@ class RangeStage:
 
     @property
     def support(self) -> float:
-        """Largest privacy loss that all uses of these bounded-range mechanisms can have: the sum of epsilons."""
+        """Largest privacy loss that all uses of these mechanisms can have together: the sum of count times epsilon."""
         return largest_loss((BoundedRange(epsilon=epsilon), count) for epsilon, count in self.groups)
 
 
@@ -105,10 +110,11 @@ Stage = LinearStage | RangeStage
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
     """Return the mechanisms of a batch as stages, in one fixed order in which adapting to answers gains little.
 
-    A batch is chosen up front, and its mechanisms may be used in any order without changing its delta. So the largest
-    delta of an adaptive analyst who uses them in the returned order is an upper bound on the delta of the batch.
-    Bounded-range mechanisms, `groups` of (epsilon, count), come first, with falling epsilons; `linear`, mechanisms with
-    fixed dominating pairs and their counts, come last.
+    A batch is a set of mechanisms chosen up front, and a stage a set of mechanisms that is used before the next stage.
+    The mechanisms of a batch may be used in any order without changing its delta. So the largest delta of an adaptive
+    analyst who uses them in the returned order is an upper bound on the delta of the batch. Bounded-range mechanisms,
+    `groups` of (epsilon, count), come first, with falling epsilons; `linear`, mechanisms with fixed dominating pairs
+    and their counts, come last.
     """
     ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
     return (*ranges, LinearStage(tuple(linear))) if linear else ranges
@@ -117,9 +123,10 @@ def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
 
-    A tilt weights each loss L by exp(tilt L), which makes the losses that decide delta likely. `linear` are the uses
-    with fixed dominating pairs. Each bounded-range use in `groups`, pairs (epsilon, count), is replaced by randomized
-    response with half its epsilon, so the result is an approximation and not a bound.
+    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), which makes the losses that
+    decide delta likely. `linear` are the uses with fixed dominating pairs. Each bounded-range use in `groups`, pairs
+    (epsilon, count), is replaced by randomized response with half its epsilon, so the result is an approximation and
+    not a bound.
     """
     halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
     return coarse_saddle((*linear, *halves))
@@ -128,9 +135,10 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
 
-    A tilt weights each loss L by exp(tilt L), which makes the losses that decide delta likely. `linear` are the uses
-    with fixed dominating pairs. A bounded-range use in `groups`, pairs (epsilon, count), is replaced by the randomized
-    response that is worst under the tilt being tried; in `proxy_saddle` it is the same response for all tilts.
+    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), which makes the losses that
+    decide delta likely. `linear` are the uses with fixed dominating pairs. A bounded-range use in `groups`, pairs
+    (epsilon, count), is replaced by the randomized response that is worst under the tilt being tried; in `proxy_saddle`
+    it is the same response for all tilts.
     """
     return Saddle(coarse_saddle(linear).parts, tuple(groups))
 
@@ -141,11 +149,11 @@ def losses(
     """Return two distributions of the privacy loss of a linear stage, for an upper and for a lower bound on delta.
 
     A linear stage consists of mechanisms with fixed dominating pairs. If it has at most `most` different losses, both
-    distributions are the exact one. Otherwise losses are rounded to a lattice; the rounding adds to the variance of the
-    stage's loss at most the share `tolerance` of this variance. Losses L are weighted by exp(`tilt` L) while they are
-    convolved, so that probabilities of losses that are likely under this weight are the most accurate. `grid` is the
-    step of the grid on which privacy profiles are stored, or None; if possible the lattice step divides it or is a
-    multiple of it, so that profiles need not be read between grid points.
+    distributions are the exact one. Otherwise losses are rounded to a lattice (equally spaced losses); the rounding
+    adds to the variance of the stage's loss at most the share `tolerance` of this variance. Losses L are weighted by
+    exp(`tilt` L) while they are convolved, so that probabilities of losses that are likely under this weight are the
+    most accurate. `grid` is the step of the grid on which privacy profiles are stored, or None; if possible the lattice
+    step divides it or is a multiple of it, so that profiles need not be read between grid points.
     """
     exact = enumerate_losses(stage.uses, most)
     if exact is not None:
@@ -157,10 +165,11 @@ def losses(
 
 
 def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
-    """Return the privacy profile of `stage`, a last stage whose mechanisms have fixed dominating pairs.
+    """Return the privacy profile of `stage`: mechanisms with fixed dominating pairs that an analyst uses last.
 
     No mechanism is used after them, so the profile is their own delta, at every epsilon of the grid that `band`
-    describes. If losses are rounded to a lattice, they are convolved with the weight exp(`tilt` L) on each loss L.
+    describes. If losses are rounded to a lattice (equally spaced losses), they are convolved with the weight exp(`tilt`
+    L) on each loss L.
     """
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
@@ -186,9 +195,10 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _few(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    If a stage has more losses, they are rounded to a lattice. An average reads the profile once per loss and grid
-    point, so the result is `CONFIG.most_reads` divided by the number of grid points. `band` decides the number of grid
-    points from the `variance` and the largest value `support` of the total loss of the mechanisms.
+    If a stage (the mechanisms of one step of the analyst) has more losses, they are rounded to a lattice. An average
+    reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid
+    points. `band` decides the number of grid points from the `variance` and the largest value `support` of the total
+    loss of the mechanisms.
     """
     return int(CONFIG.most_reads / band.size(variance, support))
 
@@ -197,8 +207,8 @@ def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt
     """Return the privacy profile of the mechanisms of `stage` followed by others: E[f(x - L)] at every grid point x.
 
     f is the profile of the others, given in `after`. L is the privacy loss of the mechanisms of `stage`, which have
-    fixed dominating pairs. If the losses are rounded to a lattice, they are convolved with the weight exp(`tilt` L) on
-    each loss. `band` says how many grid points the result needs.
+    fixed dominating pairs. If the losses are rounded to a lattice (equally spaced losses), they are convolved with the
+    weight exp(`tilt` L) on each loss. `band` says how many grid points the result needs.
 
     Raises: `Unattainable` if even the coarsest lattice of losses takes more than `CONFIG.most_reads` reads of f.
     """

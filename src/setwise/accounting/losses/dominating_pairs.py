@@ -81,33 +81,33 @@ KnownNoise = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | 
 """A mechanism with a fixed dominating pair. For `PureDP` the pair is randomized response, the worst of its class."""
 
 
-def tabulate_loss(known: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
-    """Return the privacy loss of one use of the noise `known` as two lattices, for an upper and a lower bound on delta.
+def tabulate_loss(noise: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
+    """Return the privacy loss of one use of `noise` as two lattices, for an upper and a lower bound on delta.
 
-    `step` is the distance of neighbouring lattice points. `reach` is for Gaussian noise only: losses more than `reach`
-    standard deviations from their mean are not tabulated. The upper bound adds their probability to the probability of
-    an infinite loss.
+    A lattice holds the probabilities of equally spaced losses, to which all losses are rounded; `step` is their
+    distance. `reach` is for Gaussian noise only: losses more than `reach` standard deviations from their mean are not
+    tabulated. The upper bound adds their probability to the probability of an infinite loss.
     """
-    match known:
+    match noise:
         case PureDP(epsilon=epsilon):
             keep = 1.0 / (1.0 + math.exp(-epsilon))
             loss, mass = np.array([-epsilon, epsilon]), np.array([keep * math.exp(-epsilon), keep])
             return from_atoms(step, loss, mass, 0.0, 4 * ELEMENTARY * UNIT)
         case Laplace():
-            return _laplace(known, step)
+            return _laplace(noise, step)
         case Gaussian():
-            return _gaussian(known, step, reach)
+            return _gaussian(noise, step, reach)
         case DiscreteLaplace():
-            return from_atoms(step, *_discrete_laplace(known), 0.0, _ATOM_ERROR)
+            return from_atoms(step, *_discrete_laplace(noise), 0.0, _ATOM_ERROR)
         case DiscreteGaussian():
-            return from_atoms(step, *_discrete_gaussian(known, None), 0.0, _ATOM_ERROR)
+            return from_atoms(step, *_discrete_gaussian(noise, None), 0.0, _ATOM_ERROR)
         case TruncatedDiscreteGaussian():
-            return from_atoms(step, *_discrete_gaussian(known, known.bound), 0.0, _ATOM_ERROR)
+            return from_atoms(step, *_discrete_gaussian(noise, noise.bound), 0.0, _ATOM_ERROR)
         case TwoPointLaw(high=high, low=low):
-            loss, mass = np.array([low, high]), np.array([known.complement, known.probability])
+            loss, mass = np.array([low, high]), np.array([noise.complement, noise.probability])
             return from_atoms(step, loss, mass, 0.0, 8 * ELEMENTARY * UNIT)
         case _:
-            assert_never(known)
+            assert_never(noise)
 
 
 _ATOM_ERROR = 1e-11
@@ -133,12 +133,12 @@ def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms
     is other noise, or if the result would have more than `most` entries.
     """
     atoms = NOTHING
-    for known, count in uses:
-        if isinstance(known, PureDP):
-            group = two_point_atoms(known.epsilon, -known.epsilon, count, _OUTER_RATIO)
-        elif isinstance(known, TwoPointLaw):
-            group = two_point_atoms(known.high, known.low, count, _OUTER_RATIO)
-        elif (sums := _sums(known, count)) is not None:
+    for noise, count in uses:
+        if isinstance(noise, PureDP):
+            group = two_point_atoms(noise.epsilon, -noise.epsilon, count, _OUTER_RATIO)
+        elif isinstance(noise, TwoPointLaw):
+            group = two_point_atoms(noise.high, noise.low, count, _OUTER_RATIO)
+        elif (sums := _sums(noise, count)) is not None:
             group = Atoms((sums.top - sums.step * np.arange(sums.mass.size)) / sums.unit, sums.mass, sums.error, 0.0)
         else:
             return None
@@ -148,19 +148,19 @@ def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms
     return atoms
 
 
-def sum_equal_uses(known: KnownNoise, count: int) -> Loss | None:
-    """Return the total privacy loss of `count` uses of the noise `known` as a `Loss`, which gives delta at any epsilon.
+def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
+    """Return the total privacy loss of `count` uses of `noise` as a `Loss`, which gives delta at any epsilon.
 
     None if the total loss is continuous, if it has too many values to enumerate, or if the probability of some value is
     too small for a float.
     """
-    if isinstance(known, PureDP):
-        return randomized_response(known.epsilon, count)
-    if isinstance(known, TwoPointLaw):
-        return two_point_loss(known.high, known.low, count)
-    if isinstance(known, DiscreteLaplace) and count == 1 and known.sensitivity >= _MOST_CONVOLVED:
-        return DiscreteLaplaceLoss(known)
-    sums = _sums(known, count)
+    if isinstance(noise, PureDP):
+        return randomized_response(noise.epsilon, count)
+    if isinstance(noise, TwoPointLaw):
+        return two_point_loss(noise.high, noise.low, count)
+    if isinstance(noise, DiscreteLaplace) and count == 1 and noise.sensitivity >= _MOST_CONVOLVED:
+        return DiscreteLaplaceLoss(noise)
+    sums = _sums(noise, count)
     if sums is None:
         return None
     return lattice_tail(sums.top / sums.unit, sums.step / sums.unit, sums.mass, sums.error, 0.0)
@@ -181,17 +181,17 @@ class _Sums:
     error: float
 
 
-def _sums(known: KnownNoise, count: int) -> _Sums | None:
-    """Return the loss distribution of `count` uses of the integer noise `known`, convolved term by term.
+def _sums(noise: KnownNoise, count: int) -> _Sums | None:
+    """Return the loss distribution of `count` uses of the integer `noise`, convolved term by term.
 
-    Returns None if `known` is neither integer Laplace nor truncated integer Gaussian noise, if the total loss has about
+    Returns None if `noise` is neither integer Laplace nor truncated integer Gaussian noise, if the total loss has about
     `_MOST_CONVOLVED` values or more, or if its rarest value has a probability below `_LEAST_CONVOLVED`.
     """
-    match known:
+    match noise:
         case DiscreteLaplace(scale=unit, sensitivity=s) if s * count < _MOST_CONVOLVED:
-            top, step, (_, one) = s, 2, _discrete_laplace(known)
+            top, step, (_, one) = s, 2, _discrete_laplace(noise)
         case TruncatedDiscreteGaussian(sigma=sigma, bound=bound, sensitivity=s) if 2 * bound * count < _MOST_CONVOLVED:
-            losses, one = _discrete_gaussian(known, bound)
+            losses, one = _discrete_gaussian(noise, bound)
             unit = 2.0 * sigma * sigma
             top, step = round(losses[0] * unit), 2 * s
         case _:
@@ -206,13 +206,13 @@ def _sums(known: KnownNoise, count: int) -> _Sums | None:
     return _Sums(count * top, step, unit, total, count * (_ATOM_ERROR + (one.size + 2) * UNIT))
 
 
-def loss_unit(known: KnownNoise) -> float:
-    """Return the unit of the privacy loss of one use of the noise `known`: its atoms are whole multiples of the unit.
+def loss_unit(noise: KnownNoise) -> float:
+    """Return the unit of the privacy loss of one use of `noise`: its atoms are whole multiples of the unit.
 
     An atom is a loss of positive probability. The result is 0 for a loss without atoms, such as that of a Gaussian. A
     `TwoPointLaw` is an exception: its two losses have no common unit, so the larger loss is returned.
     """
-    match known:
+    match noise:
         case PureDP(epsilon=epsilon):
             return epsilon
         case Laplace(scale=scale) | DiscreteLaplace(scale=scale):
@@ -224,35 +224,36 @@ def loss_unit(known: KnownNoise) -> float:
         case TwoPointLaw(high=high):
             return high
         case _:
-            assert_never(known)
+            assert_never(noise)
 
 
-def on_lattice(known: KnownNoise, step: float) -> bool:
-    """Return whether the atoms of the loss of the noise `known` should be points of a lattice with about this `step`.
+def on_lattice(noise: KnownNoise, step: float) -> bool:
+    """Return whether the atoms of the loss of `noise` should be points of a lattice with about this `step`.
 
-    An atom is a loss of positive probability; atoms on the lattice need no rounding. The result is False if the loss is
-    continuous, because there are no atoms, and if the atoms are much closer together than `step`, because then they are
-    treated like a continuous loss.
+    A lattice is a set of equally spaced losses to which other losses are rounded. An atom is a loss of positive
+    probability; atoms on the lattice need no rounding. The result is False if the loss is continuous, because there are
+    no atoms, and if the atoms are much closer together than `step`, because then they are treated like a continuous
+    loss.
     """
-    match known:
+    match noise:
         case PureDP() | Laplace() | DiscreteLaplace() | TwoPointLaw():
             return True
         case Gaussian():
             return False
         case DiscreteGaussian() | TruncatedDiscreteGaussian():
-            return loss_unit(known) > step / 8  # finer losses are as good as continuous
+            return loss_unit(noise) > step / 8  # finer losses are as good as continuous
         case _:
-            assert_never(known)
+            assert_never(noise)
 
 
-def variance_and_continuous_mass(known: KnownNoise) -> tuple[float, float]:
-    """Return the variance of the loss of one use of the noise `known`, and the probability of its continuous part.
+def variance_and_continuous_mass(noise: KnownNoise) -> tuple[float, float]:
+    """Return the variance of the loss of one use of `noise`, and the probability of its continuous part.
 
     The variance is approximate. Losses of the continuous part are rounded on every lattice; other losses are multiples
     of `loss_unit` and can be lattice points. The losses of integer Gaussian noise count as continuous, because there
     are so many of them.
     """
-    match known:
+    match noise:
         case PureDP(epsilon=epsilon):
             return epsilon**2, 0.0
         case Laplace(scale=scale):
@@ -264,18 +265,19 @@ def variance_and_continuous_mass(known: KnownNoise) -> tuple[float, float]:
         case DiscreteGaussian(sigma=sigma, sensitivity=s) | TruncatedDiscreteGaussian(sigma=sigma, sensitivity=s):
             return (s / sigma) ** 2, 1.0
         case TwoPointLaw(high=high, low=low):
-            return known.probability * known.complement * (high - low) ** 2, 0.0
+            return noise.probability * noise.complement * (high - low) ** 2, 0.0
         case _:
-            assert_never(known)
+            assert_never(noise)
 
 
-def _laplace(known: Laplace, step: float) -> LossPair:
-    """Return the privacy loss of the Laplace noise `known` as two lattices, for an upper and a lower bound on delta.
+def _laplace(noise: Laplace, step: float) -> LossPair:
+    """Return the privacy loss of the Laplace `noise` as two lattices, for an upper and a lower bound on delta.
 
-    `step` is the distance of neighbouring lattice points. The loss has atoms at ±epsilon, with epsilon = 1/scale, and
-    between them the density exp((loss - epsilon)/2) / 4.
+    A lattice holds the probabilities of equally spaced losses, to which all losses are rounded; `step` is their
+    distance. The loss has atoms at ±epsilon, with epsilon = 1/scale, and between them the density exp((loss -
+    epsilon)/2) / 4.
     """
-    epsilon = 1.0 / known.scale
+    epsilon = 1.0 / noise.scale
 
     def between(edges: Floats) -> tuple[Floats, Floats]:
         """Return the probabilities of Laplace losses between consecutive `edges`, as two arrays: under P and under Q.
@@ -307,16 +309,17 @@ def _laplace(known: Laplace, step: float) -> LossPair:
     )
 
 
-def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
-    """Return the privacy loss of the Gaussian noise `known` as two lattices, for an upper and a lower bound on delta.
+def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
+    """Return the privacy loss of the Gaussian `noise` as two lattices, for an upper and a lower bound on delta.
 
-    `step` is the distance of neighbouring lattice points. P is the output distribution on one of two neighbouring
-    tables; under it the loss is normal with mean 1/(2 sigma^2) and standard deviation 1/sigma. Losses more than `reach`
-    standard deviations above the mean count as infinite in the upper bound.
+    A lattice holds the probabilities of equally spaced losses, to which all losses are rounded; `step` is their
+    distance. P is the output distribution on one of two neighbouring tables; under it the loss is normal with mean 1/(2
+    sigma^2) and standard deviation 1/sigma. Losses more than `reach` standard deviations above the mean count as
+    infinite in the upper bound.
     """
     from scipy.special import ndtr
 
-    deviation = 1.0 / known.sigma
+    deviation = 1.0 / noise.sigma
     mean = 0.5 * deviation**2
     last = math.ceil((mean + reach * deviation) / step)
     nodes = multiples(step, -last, 2 * last + 1)
@@ -325,7 +328,7 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
     def above() -> LossLattice:
         """Return the Gaussian loss rounded to lattice points so that delta can only rise: an upper bound on delta.
 
-        The noise is the argument `known` of `_gaussian`.
+        Lattice points are equally spaced losses. `noise` is the argument of `_gaussian`.
         """
         cells, error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
         tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
@@ -334,7 +337,7 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
     def below() -> LossLattice:
         """Return the Gaussian loss rounded to lattice points so that delta can only fall: a lower bound on delta.
 
-        The noise is the argument `known` of `_gaussian`.
+        Lattice points are equally spaced losses. `noise` is the argument of `_gaussian`.
         """
         bins, error = _normal_masses((nodes - mean) / deviation, step / deviation)
         return from_bins(step, -last, bins, bins[::-1], 0.0, error)
@@ -363,13 +366,13 @@ def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
     return masses, 1e-15 + 8 * farthest**2 * UNIT
 
 
-def _discrete_laplace(known: DiscreteLaplace) -> tuple[Floats, Floats]:
+def _discrete_laplace(noise: DiscreteLaplace) -> tuple[Floats, Floats]:
     """Return the losses (|z - s| - |z|)/b of integer Laplace noise z, and their probabilities, as two arrays.
 
-    b is the scale and s the sensitivity of `known`. The noise values z <= 0 have the same loss and form the first
+    b is the scale and s the sensitivity of `noise`. The noise values z <= 0 have the same loss and form the first
     entry, then come z = 1, ..., s - 1, and the last entry is for all z >= s.
     """
-    s, rate = known.sensitivity, 1.0 / known.scale
+    s, rate = noise.sensitivity, 1.0 / noise.scale
     keep = 1.0 / (1.0 + math.exp(-rate))  # P[z <= 0]
     inner = multiples(1.0, 1, s - 1)
     loss = np.concatenate(([s * rate], (s - 2 * inner) * rate, [-s * rate]))
@@ -418,14 +421,14 @@ class DiscreteLaplaceLoss:
         return value, error + negative * (4 * ELEMENTARY * UNIT) * value
 
 
-def _discrete_gaussian(known: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
+def _discrete_gaussian(noise: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
     """Return the losses (s^2 - 2 z s)/(2 sigma^2) of integer Gaussian noise z, and their probabilities, as two arrays.
 
-    s is the sensitivity of `known`, and sigma its noise parameter (about its standard deviation). With a `bound`, noise
+    s is the sensitivity of `noise`, and sigma its noise parameter (about its standard deviation). With a `bound`, noise
     is truncated to {-bound, ..., bound}, and only outcomes that both of two neighbouring tables can produce are
     included; None means no truncation.
     """
-    s, sigma = known.sensitivity, known.sigma
+    s, sigma = noise.sensitivity, noise.sigma
     reach = math.ceil(38.5 * sigma)
     last = reach if bound is None else min(reach, bound)
     support = multiples(1.0, -last, 2 * last + 1)

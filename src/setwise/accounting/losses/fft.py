@@ -76,12 +76,12 @@ class Window:
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     """Return the interval of total losses outside of which little probability remains when losses are tilted by `tilt`.
 
-    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice. The
-    tilted mean is the mean of the total loss under these weights. If `whole` is False, the caller needs only losses
-    from about the tilted mean upwards, and the Fourier transform is computed under `tilt` alone. If `whole` is True,
-    the caller needs all losses. The interval then also contains the losses that are likely without a tilt. The
-    transform is then computed under half of `tilt` and under no tilt as well, because undoing a tilt magnifies rounding
-    errors far from the tilted mean.
+    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice (equally
+    spaced losses). The tilted mean is the mean of the total loss under these weights. If `whole` is False, the caller
+    needs only losses from about the tilted mean upwards, and the Fourier transform is computed under `tilt` alone. If
+    `whole` is True, the caller needs all losses. The interval then also contains the losses that are likely without a
+    tilt. The transform is then computed under half of `tilt` and under no tilt as well, because undoing a tilt
+    magnifies rounding errors far from the tilted mean.
     """
     height, mean, variance = saddle.at(tilt)
     ends = []
@@ -109,16 +109,16 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
 
 
 def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> Atoms:
-    """Return the distribution of the sum of `parts` (independent lattice losses) within `window`, losses ascending.
+    """Return the distribution of the sum of `parts` (independent lattice losses) within `window`, in ascending order.
 
-    If `from_above`, each computed probability is at least the true one, for an upper bound on delta; otherwise it is at
+    A lattice loss takes equally spaced values, and `window` is the interval of total losses to compute. If
+    `from_above`, each computed probability is at least the true one, for an upper bound on delta; otherwise it is at
     most the true one, for a lower bound.
 
-    Requires: all lattices have the same step.
-    Ensures: if `from_above`, `dropped` of the result bounds the probability of sums above the window, and the first
-    entry includes a bound on the probability of sums below it. Probabilities of infinite losses are not included; the
-    caller must add them.
-    Raises: `Unattainable` if the window has more than `CONFIG.largest_transform` lattice points.
+    Requires: all lattices have the same step. Ensures: if `from_above`, `dropped` of the result bounds the probability
+    of sums above the window, and the first entry includes a bound on the probability of sums below it. Probabilities of
+    infinite losses are not included; the caller must add them. Raises: `Unattainable` if the window has more than
+    `CONFIG.largest_transform` lattice points.
     """
     step = parts[0].lattice.step
     lowest = sum(part.count * part.lattice.first for part in parts)

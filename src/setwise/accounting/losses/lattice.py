@@ -122,7 +122,8 @@ class LossLattice:
 class LossPair:
     """Two lattices that bound one privacy loss: `upper` has at least its delta, and `lower` at most its delta.
 
-    Each lattice is computed when it is first used: `upper` by calling `above`, and `lower` by calling `below`.
+    A lattice holds the probabilities of equally spaced losses. Each lattice is computed when it is first used: `upper`
+    by calling `above`, and `lower` by calling `below`.
     """
 
     def __init__(self, above: Callable[[], LossLattice], below: Callable[[], LossLattice]) -> None:
@@ -130,21 +131,28 @@ class LossPair:
 
     @cached_property
     def upper(self) -> LossLattice:
-        """The lattice whose delta, at every epsilon, is at least the delta of the privacy loss that the pair bounds."""
+        """The lattice whose delta, at every epsilon, is at least the delta of the privacy loss that the pair bounds.
+
+        A lattice holds the probabilities of equally spaced losses.
+        """
         return self._above()
 
     @cached_property
     def lower(self) -> LossLattice:
-        """The lattice whose delta, at every epsilon, is at most the delta of the privacy loss that the pair bounds."""
+        """The lattice whose delta, at every epsilon, is at most the delta of the privacy loss that the pair bounds.
+
+        A lattice holds the probabilities of equally spaced losses.
+        """
         return self._below()
 
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return a lattice whose delta is at least the delta of a privacy loss, given masses between lattice points.
 
-    P and Q are the output distributions on two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of
-    the losses between (first + i) step and (first + i + 1) step, `infinite` is the mass of infinite losses, and
-    `relative_error` bounds the relative error of each mass.
+    A lattice holds the probabilities of losses that are multiples of `step`. P and Q are the output distributions on
+    two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of the losses between (first + i) step and
+    (first + i + 1) step, `infinite` is the mass of infinite losses, and `relative_error` bounds the relative error of
+    each mass.
     """
     node = multiples(step, first, p.size)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -164,9 +172,9 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return a lattice whose delta is at most the delta of a privacy loss, given masses around lattice points.
 
-    P and Q are the output distributions on two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of
-    the losses within half a step of (first + i) step, `infinite` is the mass of infinite losses, and `relative_error`
-    bounds the relative error of each mass.
+    A lattice holds the probabilities of losses that are multiples of `step`. P and Q are the output distributions on
+    two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of the losses within half a step of (first +
+    i) step, `infinite` is the mass of infinite losses, and `relative_error` bounds the relative error of each mass.
     """
     p = np.where(p > _SMALLEST_MASS, p, 0.0)
     node = multiples(step, first, p.size)
@@ -207,9 +215,9 @@ def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, i
     Raises: `Unattainable` if there would be more than `_MOST_POINTS` points.
     """
     _check_points(float(index.max() - index.min()) + 1.0)
-    whole = index.astype(np.int64)
-    first = int(whole.min())
-    p_sums, q_sums = (np.bincount(whole - first, weights).astype(np.float64) for weights in (p, q))
+    points = index.astype(np.int64)
+    first = int(points.min())
+    p_sums, q_sums = (np.bincount(points - first, weights).astype(np.float64) for weights in (p, q))
     return step, first, p_sums, q_sums
 
 

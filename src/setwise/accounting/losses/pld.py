@@ -36,7 +36,7 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class LatticeConfig:
-    """Constants that choose the lattice to which privacy losses are rounded.
+    """Constants that choose the lattice (equally spaced values) to which privacy losses are rounded.
 
     A tolerance is the variance that rounding to the lattice adds to the total loss, as a share of the variance of the
     total loss. Brackets are valid whatever these numbers are; the text below each constant says what it decides.
@@ -104,15 +104,16 @@ class LatticeSum:
     def support(self) -> float:
         """Largest total privacy loss that all uses of the composition can have together.
 
-        At every epsilon from this loss on, delta is only the probability of outright failure.
+        At every epsilon from this loss on, delta is only the probability of outright failure (an event in which
+        everything may be revealed).
         """
         return largest_loss(self.uses)
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the delta of the composition at `epsilon`.
 
-        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`. With
-        None the bracket of the first lattice is returned.
+        Losses are rounded to a lattice (equally spaced values). Finer lattices are tried until the width of the
+        bracket, relative to its upper end, is at most `width`. With None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if rounding errors prevent the width, or if the losses cover too wide a range for a
         lattice.
@@ -129,8 +130,8 @@ class LatticeSum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the composition's delta is at most `delta`.
 
-        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`. With
-        None the bracket of the first lattice is returned.
+        Losses are rounded to a lattice (equally spaced values). Finer lattices are tried until the width of the
+        bracket, relative to its upper end, is at most `width`. With None the bracket of the first lattice is returned.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure, if rounding errors prevent
         the width, or if the losses cover too wide a range for a lattice.
@@ -156,14 +157,16 @@ class LatticeSum:
         """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
 
         The bracket is narrowest if that epsilon is near the tilted mean: the mean of the total loss L when its
-        probabilities are weighted by exp(`tilt` L). `saddle` is the total loss on a coarse lattice, from which the
-        range of losses is chosen.
+        probabilities are weighted by exp(`tilt` L). A lattice is a set of equally spaced losses. `saddle` is the total
+        loss on a coarse lattice, from which the range of losses is chosen.
         """
         upper, lower = self.tails(saddle, tilt)
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
 
     def _finer(self) -> "LatticeSum":
         """Return this composition with a smaller tolerance, which gives a finer lattice of losses.
+
+        The tolerance is the variance that rounding losses to the lattice (equally spaced values) may add.
 
         Raises: `Unattainable` if rounding errors would outweigh the gain of a finer lattice.
         """
@@ -174,7 +177,8 @@ class LatticeSum:
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
         """Return a bracket for the composition's delta at `epsilon`, outright failures included.
 
-        `upper` and `lower` are tables of the total privacy loss that bound delta from above and from below.
+        In an outright failure everything may be revealed. `upper` and `lower` are tables of the total privacy loss that
+        bound delta from above and from below.
         """
         x = np.array([epsilon])
         (high,), (high_error,) = upper.delta(x)
@@ -188,7 +192,8 @@ class LatticeSum:
 
         The tables are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
         exp(`tilt` L). They cover losses around that mean; with `whole` also those around the mean without a tilt.
-        `saddle` is the total loss on a coarse lattice, from which the range of losses is chosen.
+        `saddle` is the total loss on a coarse lattice (equally spaced losses), from which the range of losses is
+        chosen.
         """
         view = window(saddle, tilt, whole=whole)
         fitting = self._fitting(view)
@@ -198,7 +203,8 @@ class LatticeSum:
     def _fitting(self, view: Window) -> "LatticeSum":
         """Return this composition, on a coarser loss lattice if one Fourier transform cannot hold the window `view`.
 
-        `view` is the interval of total losses to compute.
+        A lattice is the set of equally spaced losses to which losses are rounded. `view` is the interval of total
+        losses to compute.
 
         Raises: `Unattainable` if the lattice would have to be coarser than `CONFIG.coarsest` allows.
         """
@@ -216,15 +222,19 @@ class LatticeSum:
 
         They are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
         exp(`tilt` L). If `whole`, they hold all losses that matter for the average of a falling function; otherwise
-        only those from about the tilted mean upwards. `saddle` is the total loss on a coarse lattice, from which the
-        range of losses is chosen. Gaussian losses too large to be tabulated count, by their probability, in `dropped`
-        of the upper distribution.
+        only those from about the tilted mean upwards. `saddle` is the total loss on a coarse lattice (equally spaced
+        losses), from which the range of losses is chosen. Gaussian losses too large to be tabulated count, by their
+        probability, in `dropped` of the upper distribution.
         """
         view = window(saddle, tilt, whole=whole)
         return self._fitting(view)._sum_within(view)
 
     def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
-        """Return two distributions of the total loss in the window `view`, for an upper and a lower bound on delta."""
+        """Return two distributions of the total privacy loss, for an upper and a lower bound on delta.
+
+        They cover the losses in `view`, an interval of total losses with the tilts (weights exp(tilt L) on losses L)
+        for the Fourier transform.
+        """
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
         upper, lower = sums(above, view, from_above=True), sums(below, view, from_above=False)
@@ -241,12 +251,12 @@ class LatticeSum:
         once per use.
         """
         parts = []
-        for known, count in self.uses:
+        for noise, count in self.uses:
             added = (
-                None if self._common_unit() is not None else enumerate_losses([(known, count)], CONFIG.most_added_up)
+                None if self._common_unit() is not None else enumerate_losses([(noise, count)], CONFIG.most_added_up)
             )
             if added is None or count == 1:
-                pair, number = tabulate_loss(known, step, self._reach(known, view.tilts[0])), count
+                pair, number = tabulate_loss(noise, step, self._reach(noise, view.tilts[0])), count
             else:
                 pair, number = from_atoms(step, added.loss, added.mass, added.dropped, added.relative_error), 1
             parts.append(EqualLosses(pair.upper if from_above else pair.lower, number))
@@ -260,7 +270,7 @@ class LatticeSum:
         with such a small step would have too many points. The result is infinite if every loss is practically
         continuous, because then no atom limits the step.
         """
-        if any(isinstance(known, TwoPointLaw) for known, _ in self.uses):
+        if any(isinstance(noise, TwoPointLaw) for noise, _ in self.uses):
             return None  # the two losses of such a law have no common unit
         units = self._units()
         unit = common_unit(units) if units else math.inf
@@ -270,7 +280,7 @@ class LatticeSum:
     @property
     def _variance(self) -> float:
         """Approximate variance of the total privacy loss of all uses."""
-        return math.fsum(count * variance_and_continuous_mass(known)[0] for known, count in self.uses)
+        return math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in self.uses)
 
     def _largest_step(self) -> float:
         """Return the largest lattice step for which rounding adds at most the tolerated share of variance.
@@ -278,7 +288,7 @@ class LatticeSum:
         Losses of positive probability (atoms) are taken to be lattice points, so that only continuous losses are
         rounded. Infinite if no loss is continuous.
         """
-        between = math.fsum(count * variance_and_continuous_mass(known)[1] for known, count in self.uses)
+        between = math.fsum(count * variance_and_continuous_mass(noise)[1] for noise, count in self.uses)
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
@@ -288,7 +298,7 @@ class LatticeSum:
         multiples.
         """
         largest = self._largest_step()
-        return sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
+        return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})
 
     def step(self, coarser: float = 1.0) -> float:
         """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
@@ -306,7 +316,7 @@ class LatticeSum:
         down, with an error in proportion to the step.
         """
         if self._common_unit() is None:
-            rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)
+            rounded = sum(1 if _adds_up(noise, count) else count for noise, count in self.uses)
             slack = CONFIG.off_lattice if rounded == len(self.uses) else 1.0
             anywhere = math.sqrt(6.0 * slack * self.tolerance * self._variance / rounded)
             return anywhere / CONFIG.lower_finer if coarser > 1.0 else anywhere
@@ -316,33 +326,33 @@ class LatticeSum:
             return self.grid * math.floor(steps) if steps >= 1.0 else self.grid / math.ceil(1.0 / steps)
         # Losses of integer noise that are multiples of the step are not rounded, so they do not limit the step.
         between = math.fsum(
-            count * variance_and_continuous_mass(known)[1]
-            for known, count in self.uses
-            if isinstance(known, Laplace) or not on_lattice(known, largest)
+            count * variance_and_continuous_mass(noise)[1]
+            for noise, count in self.uses
+            if isinstance(noise, Laplace) or not on_lattice(noise, largest)
         )
         on_units = math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
         return common_step(units, coarser * on_units)
 
-    def _reach(self, known: KnownNoise, tilt: float) -> float:
-        """Return how many standard deviations from the mean the losses of the noise `known` must be tabulated.
+    def _reach(self, noise: KnownNoise, tilt: float) -> float:
+        """Return how many standard deviations from the mean the losses of `noise` must be tabulated.
 
         For a Gaussian the number grows with `tilt`, because weighting each loss L by exp(`tilt` L) moves the mean. For
         other noise the number is `CONFIG.farthest`.
         """
-        match known:
+        match noise:
             case Gaussian(sigma=sigma):
                 return min(CONFIG.farthest, abs(tilt) / sigma + CONFIG.beyond_tilt)
             case _:
                 return CONFIG.farthest
 
 
-def _adds_up(known: KnownNoise, count: int) -> bool:
-    """Return whether the losses of `count` uses of the noise `known` are added up exactly before rounding to a lattice.
+def _adds_up(noise: KnownNoise, count: int) -> bool:
+    """Return whether the losses of `count` uses of `noise` are added up exactly before rounding to a lattice.
 
-    Adding up first makes the rounding error arise once, and not once per use. True for a single use, or if the sum has
-    at most `CONFIG.most_added_up` values.
+    A lattice is a set of equally spaced losses. Adding up first makes the rounding error arise once, and not once per
+    use. True for a single use, or if the sum has at most `CONFIG.most_added_up` values.
     """
-    return count == 1 or enumerate_losses([(known, count)], CONFIG.most_added_up) is not None
+    return count == 1 or enumerate_losses([(noise, count)], CONFIG.most_added_up) is not None
 
 
 def _tail_of(atoms: Atoms, step: float) -> LatticeTail:

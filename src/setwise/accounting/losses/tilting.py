@@ -60,7 +60,10 @@ CONFIG = TiltConfig()
 
 @dataclass(frozen=True, slots=True)
 class EqualLosses:
-    """`count` independent privacy losses that all have the distribution `lattice`."""
+    """`count` independent privacy losses that all have the distribution `lattice`.
+
+    A lattice has the probabilities of equally spaced losses.
+    """
 
     lattice: LossLattice
     count: int
@@ -69,13 +72,17 @@ class EqualLosses:
 def cumulant(parts: Sequence[EqualLosses], tilt: float) -> float:
     """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts`, without the lattices' shifts.
 
-    A lattice has a constant `shift` that is normally subtracted from its losses; it is not subtracted here.
+    Each part is a number of equal independent losses, whose distribution is a lattice. A lattice has a constant `shift`
+    that is normally subtracted from its losses; it is not subtracted here.
     """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
 
 def _cumulant(lattice: LossLattice, tilt: float) -> float:
-    """Return log E[exp(tilt x)], where x is the privacy loss of `lattice` without subtracting the lattice's `shift`."""
+    """Return log E[exp(tilt x)], where x is the privacy loss of `lattice` without subtracting the lattice's `shift`.
+
+    The lattice has the probabilities of equally spaced losses, from which `shift` is normally subtracted.
+    """
     exponent = multiples(tilt * lattice.step, lattice.first, lattice.mass.size)
     with np.errstate(divide="ignore"):
         exponent += np.log(lattice.mass)
@@ -102,7 +109,10 @@ class _LossArrays:
 
     @classmethod
     def of(cls, parts: Sequence[EqualLosses]) -> "_LossArrays":
-        """Return the losses and log probabilities of the lattices of `parts`, concatenated into single arrays."""
+        """Return the losses and log probabilities of all `parts` of a sum, concatenated into single arrays.
+
+        A part is a number of equal independent losses on a lattice, a set of equally spaced values.
+        """
         lattices = [part.lattice for part in parts]
         sizes = [lattice.mass.size for lattice in lattices]
         with np.errstate(divide="ignore"):
@@ -134,9 +144,9 @@ class Saddle:
     """The total privacy loss of many uses on a coarse lattice, from which exponential tilts are chosen.
 
     A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta.
-    `parts` are losses on lattices. `ranges` are bounded-range uses as (epsilon, count), which have no fixed loss: under
-    each tilt, they count as the randomized response that is worst under this tilt. The total loss is an approximation,
-    not a bound.
+    `parts` are losses on lattices (sets of equally spaced losses). `ranges` are bounded-range uses as (epsilon, count),
+    which have no fixed loss: under each tilt, they count as the randomized response that is worst under this tilt. The
+    total loss is an approximation, not a bound.
     """
 
     parts: tuple[EqualLosses, ...]
@@ -176,12 +186,16 @@ class Saddle:
         return height, mean, variance
 
     def for_loss(self, loss: float) -> float:
-        """Return the exponential tilt, of either sign, under which the total privacy loss has a mean near `loss`."""
+        """Return the exponential tilt, of either sign, under which the total privacy loss has a mean near `loss`.
+
+        A tilt weights the probability of a loss L by exp(tilt L).
+        """
 
         def residual(tilt: float) -> tuple[float, float]:
             """Return `loss` minus the mean of the total loss under `tilt`, and the derivative of that mean by the tilt.
 
-            `loss` is the argument of `for_loss`. The derivative is the variance of the total loss under the tilt.
+            Under a tilt, the probability of a loss L is weighted by exp(tilt L). `loss` is the argument of `for_loss`.
+            The derivative is the variance of the total loss under the tilt.
             """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
@@ -206,8 +220,9 @@ class Saddle:
         def residual(tilt: float) -> tuple[float, float]:
             """Return, for Newton's method: log d - log `delta`, and `tilt` times the variance of the tilted total loss.
 
-            `delta` is the argument of `for_delta`, and d is the delta at the epsilon that equals the mean loss under
-            `tilt`. The second number is about minus the derivative of the first by the tilt.
+            Under a tilt, the probability of a loss L is weighted by exp(tilt L). `delta` is the argument of
+            `for_delta`, and d is the delta at the epsilon that equals the mean loss under `tilt`. The second number is
+            about minus the derivative of the first by the tilt.
             """
             height, mean, variance = self.at(tilt)
             return height - tilt * mean - self._log_chernoff_excess(tilt, variance) - target, tilt * variance
@@ -232,8 +247,9 @@ class Saddle:
     def epsilon(self, delta: float) -> float:
         """Return approximately the epsilon at which the total loss has this `delta`, by the saddle-point approximation.
 
-        The approximation gives log delta at the mean loss under a tilt that suits `delta`. From there log delta falls
-        by the tilt per unit of epsilon, so one linear step leads to the epsilon; an inexact tilt does little harm.
+        The approximation gives log delta at the mean loss under a tilt (the weight exp(tilt L) on each loss L) that
+        suits `delta`. From there log delta falls by the tilt per unit of epsilon, so one linear step leads to the
+        epsilon; an inexact tilt does little harm.
         """
         tilt = self.for_delta(delta)
         height, mean, variance = self.at(tilt)
@@ -263,7 +279,7 @@ class Saddle:
 
     @cached_property
     def _variance(self) -> float:
-        """Variance of the total privacy loss without a tilt, but at least 1e-300."""
+        """Variance of the total privacy loss L without a tilt, the weight exp(tilt L), but at least 1e-300."""
         return max(self.at(0.0)[2], 1e-300)
 
     def moderate(self, tilt: float) -> float:
@@ -278,9 +294,9 @@ class Saddle:
     def _largest(self) -> float:
         """Largest exponential tilt that is used: `CONFIG.largest` divided by the smallest deviation of one use's loss.
 
-        Under this tilt every loss is at its largest value. The deviation is the standard deviation; for a bounded-range
-        use it is half its epsilon. A loss that hardly varies counts as having a deviation of a thousandth of a lattice
-        step.
+        A tilt weights the probability of a loss L by exp(tilt L). Under this tilt every loss is at its largest value.
+        The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly
+        varies counts as having a deviation of a thousandth of a lattice step.
         """
         deviations = [epsilon / 2 for epsilon, _ in self.ranges]
         if self.parts:
@@ -292,8 +308,9 @@ class Saddle:
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
 
-        The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection. If the
-        condition is still true at the largest useful tilt (`_largest`), this tilt is returned.
+        A tilt weights the probability of a loss L by exp(tilt L). The tilt is enclosed by multiplying or dividing
+        `guess` by `CONFIG.apart`, and then found by bisection. If the condition is still true at the largest useful
+        tilt (`_largest`), this tilt is returned.
         """
         largest = self._largest
         high = min(max(guess, 1e-9), largest)
@@ -336,34 +353,34 @@ def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:
 def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
     """Return the total privacy loss of `uses` on a coarse lattice, from which exponential tilts are chosen.
 
-    `uses` are pairs (noise, count). The result is an approximation, not a bound. A tilt weights the probability of a
-    loss L by exp(tilt L).
+    A lattice is a set of equally spaced losses. `uses` are pairs (noise, count). The result is an approximation, not a
+    bound. A tilt weights the probability of a loss L by exp(tilt L).
     """
     parts = []
-    for known, count in uses:
-        rough = _with_few_values(known)
+    for noise, count in uses:
+        rough = _with_few_values(noise)
         step = math.sqrt(variance_and_continuous_mass(rough)[0]) / CONFIG.steps_in_deviation
         parts.append(EqualLosses(tabulate_loss(rough, step).upper, count))
     return Saddle(tuple(parts))
 
 
-def _with_few_values(known: KnownNoise) -> KnownNoise:
-    """Return noise with nearly the privacy loss of the noise `known`, but few enough losses to be tabulated quickly.
+def _with_few_values(noise: KnownNoise) -> KnownNoise:
+    """Return noise with nearly the privacy loss of `noise`, but few enough losses to be tabulated quickly.
 
     Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
-    above `CONFIG.most_values`, continuous Laplace noise is returned instead. It is good enough to choose a tilt, but
-    its delta is not a bound. Other noise is returned unchanged.
+    above `CONFIG.most_values`, continuous Laplace noise is returned instead. It is good enough to choose a tilt (a
+    weight exp(tilt L) on losses L), but its delta is not a bound. Other noise is returned unchanged.
     """
-    if isinstance(known, DiscreteLaplace) and known.sensitivity > CONFIG.most_values:
-        return Laplace(scale=known.scale / known.sensitivity)
-    return known
+    if isinstance(noise, DiscreteLaplace) and noise.sensitivity > CONFIG.most_values:
+        return Laplace(scale=noise.scale / noise.sensitivity)
+    return noise
 
 
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return the tilt at which the function `residual` is 0, by a few Newton steps from `tilt`.
 
-    `residual` maps a tilt to a pair: the value of a function that should be 0, and minus the derivative of this
-    function. None if the steps do not converge.
+    A tilt weights the probability of a loss L by exp(tilt L). `residual` maps a tilt to a pair: the value of a function
+    that should be 0, and minus the derivative of this function. None if the steps do not converge.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

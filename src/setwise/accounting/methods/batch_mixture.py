@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.dynamic_program import Group
-from setwise.accounting.adaptive.operator import Profile
 from setwise.accounting.adaptive.optimum import Optimum
+from setwise.accounting.adaptive.profiles import Profile
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, proxy_saddle, upper_bound_order
 from setwise.accounting.brackets import Bracket, either_fails
 from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise
@@ -72,10 +72,11 @@ CONFIG = BatchMixtureConfig()
 
 @dataclass(frozen=True, slots=True)
 class BatchMixture:
-    """A batch of bounded-range mechanisms with distinct epsilons, next to linear mechanisms, all chosen up front.
+    """A batch of bounded-range mechanisms with distinct epsilons, next to other mechanisms, all chosen up front.
 
     `groups` are bounded-range mechanisms as (epsilon, count), `linear` are mechanisms with fixed dominating pairs and
-    their counts, and `failure` is a bracket for the probability of outright failure.
+    their counts, and `failure` is a bracket for the probability of outright failure (in which everything may be
+    revealed).
 
     Requires: at least one group.
     """
@@ -87,7 +88,8 @@ class BatchMixture:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the optimal delta of the batch at the overall `epsilon`.
 
-        `width` is the wanted width of the bracket, relative to its upper end; None accepts any width.
+        In a batch, all mechanisms are chosen up front. `width` is the wanted width of the bracket, relative to its
+        upper end; None accepts any width.
 
         Theorem: docs/closed-forms.md, "Batch mixtures".
         Raises: `Unattainable` if the bracket is wider than `width`.
@@ -107,12 +109,12 @@ class BatchMixture:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the batch's optimal delta is at most `delta`.
 
-        `width` is the wanted width of the bracket, relative to its upper end; None accepts any width. The upper end
-        starts as an estimate. It is raised until branch and bound certifies that delta is at most `delta` there. If
-        that fails several times, the upper end is infinite.
+        In a batch, all mechanisms are chosen up front. `width` is the wanted width of the bracket, relative to its
+        upper end; None accepts any width. The upper end starts as an estimate. It is raised until branch and bound
+        certifies that delta is at most `delta` there. If that fails several times, the upper end is infinite.
 
-        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket is wider
-        than `width`.
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
+        revealed), or if the bracket is wider than `width`.
         """
         target_delta = (delta - self.failure.upper) / (1.0 - self.failure.upper) * (1 - 1e-12)
         if target_delta <= 0.0:
@@ -140,16 +142,17 @@ class BatchMixture:
 
     @property
     def _support(self) -> float:
-        """Largest privacy loss that all mechanisms of the batch can have together, rounded up."""
+        """Largest privacy loss that all mechanisms of the batch (chosen up front) can have together, rounded up."""
         return (LinearStage(self.linear).support + RangeStage(self.groups).support) * (1 + 1e-14)
 
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
         """Return the object that computes the batch's delta for any parameters t of its randomized responses.
 
-        The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated, and
-        otherwise on a lattice. The lattice is most accurate near the mean that the loss L has if its probabilities are
-        weighted by exp(`tilt` L). The smaller `width`, the wanted relative width of the bracket, the finer is the
-        lattice; None takes the default lattice.
+        In a batch, all mechanisms are chosen up front; each bounded-range mechanism of epsilon a is then a randomized
+        response with losses t and t - a. The losses of the mechanisms with fixed dominating pairs are summed once:
+        exactly if they can be enumerated, and otherwise on a lattice (equally spaced losses). The lattice is most
+        accurate near the mean that the loss L has if its probabilities are weighted by exp(`tilt` L). The smaller
+        `width`, the wanted relative width of the bracket, the finer is the lattice; None takes the default lattice.
         """
         exact = exact_linear(self.linear, Bracket(0.0, 0.0))
         enumerable = exact is not None and not isinstance(exact.inner, GaussianLoss)
@@ -163,11 +166,13 @@ class BatchMixture:
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
         """Return a simpler batch with at least this batch's delta, of at most `CONFIG.most_fixed` distinct epsilons.
 
-        Branch and bound over boxes of parameters would take too long with more epsilons. The groups that add most to
-        the variance of the loss are kept. The other groups and the linear mechanisms are replaced by an upper bound:
-        the privacy profile of an adaptive analyst who uses them in one fixed order (see `upper_bound_order`). It is
-        computed on a grid that is accurate at about `epsilon`, with losses L weighted by exp(`tilt` L). If this batch
-        has few enough epsilons, `responses`, which stands for the batch itself, is returned unchanged.
+        In a batch, all mechanisms are chosen up front; a group has the bounded-range mechanisms of one epsilon. Branch
+        and bound over boxes of parameters would take too long with more epsilons. The groups that add most to the
+        variance of the loss are kept. The other groups and the mechanisms with fixed dominating pairs are replaced by
+        an upper bound: the privacy profile of an adaptive analyst who uses them in one fixed order (see
+        `upper_bound_order`). It is computed on a grid that is accurate at about `epsilon`, with losses L weighted by
+        exp(`tilt` L). If this batch has few enough epsilons, `responses`, which stands for the batch itself, is
+        returned unchanged.
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
         fixed, adapted = by_weight[: CONFIG.most_fixed], sorted(by_weight[CONFIG.most_fixed :], reverse=True)
@@ -183,9 +188,10 @@ def batch_mixture(
 ) -> BatchMixture | None:
     """Return the object that bounds the delta of a batch, or None if the batch has too many joint outcomes to sum.
 
-    `groups` are bounded-range mechanisms as (epsilon, count); a joint outcome says, for each group, how many of its
-    mechanisms had which of their two outcomes. `linear` are mechanisms with fixed dominating pairs and their counts,
-    and `failure` is the bracket for the probability of outright failure.
+    In a batch, all mechanisms are chosen up front. `groups` are bounded-range mechanisms as (epsilon, count); a joint
+    outcome says, for each group, how many of its mechanisms had which of their two outcomes. `linear` are mechanisms
+    with fixed dominating pairs and their counts, and `failure` is the bracket for the probability of outright failure
+    (in which everything may be revealed).
     """
     if outcome_count(tuple(groups)) > CONFIG.most_outcomes:
         return None
@@ -210,10 +216,10 @@ class _FromAbove:
 class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
-    `groups` are the randomized responses as (epsilon, count). All responses of a group have the same t, and the losses
-    t and t - epsilon. `above` and `below` are privacy losses that stand for the other mechanisms: the delta of `above`
-    is at least theirs, and the delta of `below` at most. `atoms` are further losses of other mechanisms, which were
-    enumerated.
+    In a batch, all mechanisms are chosen up front. `groups` are the randomized responses as (epsilon, count). All
+    responses of a group have the same t, and the losses t and t - epsilon. `above` and `below` are privacy losses that
+    stand for the other mechanisms: the delta of `above` is at least theirs, and the delta of `below` at most. `atoms`
+    are further losses of other mechanisms, which were enumerated.
     """
 
     groups: tuple[Group, ...]
@@ -222,9 +228,11 @@ class _Responses:
     atoms: Atoms = NOTHING
 
     def at(self, choice: Choice, x: float) -> Bracket:
-        """Return a bracket for the batch's delta at overall epsilon `x` if each group has the parameter t in `choice`.
+        """Return a bracket for delta at overall epsilon `x` of a batch, mechanisms that are all chosen up front.
 
-        A bounded-range mechanism is then generalized randomized response, with log likelihood ratios t and t - epsilon.
+        A group of the batch is a pair (a, count): `count` bounded-range mechanisms of epsilon a. `choice` has a number
+        t from 0 to a for each group. The bracket is for the delta that the batch has if every mechanism of a group is
+        generalized randomized response with the two privacy losses t and t - a.
         """
         low = [t - epsilon for t, (epsilon, _) in zip(choice, self.groups, strict=True)]
         atoms = self._atoms(choice, low)
@@ -235,7 +243,8 @@ class _Responses:
     def over(self, first: Choice, last: Choice, x: float) -> float:
         """Return an upper bound on delta at overall epsilon `x` over all choices of parameters t in a box.
 
-        `first` has the lowest and `last` the highest t of each group in the box. Over the box, each randomized response
+        A group has the randomized responses of one epsilon, with losses t and t - epsilon. The box allows for each
+        group an interval of t; `first` has the lower and `last` the upper ends. Over the box, each randomized response
         is dominated by one fixed pair of distributions.
         """
         low = [t - epsilon for t, (epsilon, _) in zip(first, self.groups, strict=True)]
@@ -244,8 +253,9 @@ class _Responses:
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
         """Return an upper bound on the batch's delta at overall epsilon `x` over all parameters t of the responses.
 
-        Each group of randomized responses has one t. A box has an interval of t for each group. The box with the
-        largest bound on delta is split, until no box has a bound above the delta `target`, or `most` splits were made.
+        The batch is a set of mechanisms chosen up front. Each group of randomized responses of one epsilon has one t,
+        and its losses are t and t - epsilon. A box has an interval of t for each group. The box with the largest bound
+        on delta is split, until no box has a bound above the delta `target`, or `most` splits were made.
         """
         most = min(most, max(CONFIG.fewest_boxes, int(CONFIG.most_work / outcome_count(self.groups))))
         start = tuple(0.0 for _ in self.groups)
@@ -267,8 +277,8 @@ class _Responses:
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
         """Return the distribution of the batch's total privacy loss if every mechanism has one of two losses.
 
-        `high` and `low` have these two losses for each group of mechanisms. The total also includes `atoms`, the
-        enumerated losses of the other mechanisms.
+        The batch is a set of mechanisms chosen up front. `high` and `low` have these two losses for each group of
+        mechanisms with equal epsilon. The total also includes `atoms`, the enumerated losses of the other mechanisms.
         """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):
@@ -300,8 +310,8 @@ def _usual_share(groups: Sequence[Group]) -> float:
 def _boxes(width: float | None) -> int:
     """Return how many boxes of parameters t branch and bound may split.
 
-    A box has an interval of the randomized responses' parameter t for each group. The number is larger if the caller
-    asked for a `width` of the bracket than if `width` is None.
+    A randomized response of epsilon a has the losses t and t - a. A box has an interval of t for each group of equal
+    responses. The number is larger if the caller asked for a `width` of the bracket than if `width` is None.
     """
     return CONFIG.most_boxes if width is None else CONFIG.more_boxes * CONFIG.most_boxes
 

@@ -63,9 +63,9 @@ CONFIG = BatchSearchConfig()
 def outcome_count(groups: tuple[Group, ...]) -> float:
     """Return approximately how many joint outcomes a batch has, without outcomes of negligible probability.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), each replaced by a randomized response with two outcomes.
-    A joint outcome says, for each group, how many mechanisms had the first of the two outcomes, but not which
-    mechanisms.
+    A batch is a set of mechanisms chosen up front. `groups` are bounded-range mechanisms as (epsilon, count), each
+    replaced by a randomized response with two outcomes. A joint outcome says, for each group, how many mechanisms had
+    the first of the two outcomes, but not which mechanisms.
     """
     return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
 
@@ -74,9 +74,9 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
 class BatchSearch:
     """Search for the randomized responses of a batch that have the largest delta: their parameters t, one per group.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and t is in (0, epsilon). `at(choice, x)` returns the
-    certified delta of a choice of t at the overall epsilon x. `largest` is the largest privacy loss of all mechanisms
-    of the batch.
+    A batch is chosen up front. `groups` are bounded-range mechanisms as (epsilon, count), and t is in (0, epsilon).
+    `at(choice, x)` returns the certified delta of a choice of t at the overall epsilon x. `largest` is the largest
+    privacy loss of all mechanisms of the batch.
     """
 
     groups: tuple[Group, ...]
@@ -84,12 +84,13 @@ class BatchSearch:
     largest: float
 
     def start(self, x: float, tilt: float) -> Choice:
-        """Return the choice of parameters t from which to climb at the overall epsilon `x`.
+        """Return the parameters t from which a hill climb to the largest delta at the overall epsilon `x` starts.
 
-        It is the choice with the largest delta among an evenly spaced scan and two further candidates. The first
-        candidate has the t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the second
-        candidate every t is its group's epsilon minus one common amount; this is good if x is close to the largest loss
-        of the batch.
+        A choice has one t for each group of randomized responses, whose losses are t and t - epsilon. The returned
+        choice has the largest delta among an evenly spaced scan and two further candidates. The first candidate has the
+        t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the second candidate every t
+        is its group's epsilon minus one common amount; this is good if x is close to the largest loss of all mechanisms
+        together.
         """
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
         short = (self.largest - x) / (1 + sum(count for _, count in self.groups))
@@ -100,7 +101,8 @@ class BatchSearch:
         """Return parameters t of randomized responses with at least the delta of `choice`, found by climbing from it.
 
         A choice has one t per group of equal mechanisms, and delta is at the overall epsilon `x`. The search moves one
-        t at a time, as long as delta rises. If the batch has too many joint outcomes, `choice` is returned unchanged.
+        t at a time, as long as delta rises. If the responses, which are all chosen up front, have too many joint
+        outcomes, `choice` is returned unchanged.
         """
         if outcome_count(self.groups) > CONFIG.most_outcomes:
             return choice
@@ -149,9 +151,9 @@ class BatchSearch:
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
         """Return (bracket, parameters) for the worst randomized responses found: their epsilon at `delta`, and their t.
 
-        There is one t per group. The bracket is for the smallest epsilon at which these responses have at most `delta`.
-        `guess` is a first value for this overall epsilon. The first parameters are those that are worst if delta falls
-        with the overall epsilon y like exp(-`tilt` y).
+        A group has the responses of one epsilon; their losses are t and t - epsilon. The bracket is for the smallest
+        epsilon at which these responses have at most `delta`. `guess` is a first value for this overall epsilon. The
+        first parameters are those that are worst if delta falls with the overall epsilon y like exp(-`tilt` y).
         """
         choice = self.start(guess, tilt)
         best = epsilon_at(delta, partial(self.at, choice), guess)
@@ -166,8 +168,8 @@ class BatchSearch:
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
         """Return approximately how fast log delta falls from the overall epsilon `x` to the larger one `further`.
 
-        The randomized responses have the parameters t in `choice`. The rate is per unit of epsilon and at least
-        `CONFIG.slowest`.
+        `choice` has one parameter t for each group of randomized responses, whose losses are t and t - epsilon. The
+        rate is per unit of epsilon and at least `CONFIG.slowest`.
         """
         delta_here, delta_further = self.at(choice, x).upper, self.at(choice, further).upper
         return (

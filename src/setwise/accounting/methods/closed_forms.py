@@ -36,12 +36,12 @@ Floats = NDArray[np.float64]
 class BatchConfig:
     """Constants of the search (branch and bound) for the worst parameter t of a batch of bounded-range mechanisms.
 
-    In the worst case, each bounded-range mechanism of the batch is a randomized response with the same parameter t, and
-    the search finds the t with the largest delta. It divides the range of t into blocks. Outcomes less likely than the
-    share `smallest_ratio` of the most likely one are dropped, and their probability is added to the upper bound. A
-    block is not split further if its upper bound exceeds the best delta found by at most the share `settled`, or if at
-    most `few_points` values of t in it can be local maxima; these are evaluated. The resulting bracket is valid
-    whatever these numbers are.
+    A batch is chosen up front. In the worst case, each bounded-range mechanism of the batch is a randomized response
+    with the same parameter t, and the search finds the t with the largest delta. It divides the range of t into blocks.
+    Outcomes less likely than the share `smallest_ratio` of the most likely one are dropped, and their probability is
+    added to the upper bound. A block is not split further if its upper bound exceeds the best delta found by at most
+    the share `settled`, or if at most `few_points` values of t in it can be local maxima; these are evaluated. The
+    resulting bracket is valid whatever these numbers are.
     """
 
     smallest_ratio: float = 1e-150
@@ -70,7 +70,8 @@ class BatchBoundedRange:
     """A batch, chosen up front: `count` epsilon-bounded-range mechanisms, and other mechanisms beside them.
 
     `epsilon` is the parameter of each bounded-range mechanism. `beside` is the distribution of the total privacy loss
-    of the other mechanisms, and `failure` a bracket for the probability that some mechanism fails outright.
+    of the other mechanisms, and `failure` a bracket for the probability that some mechanism fails outright (reveals
+    everything).
 
     Requires: all losses in `beside` are equal modulo epsilon (see `shared_offset`).
     """
@@ -82,6 +83,8 @@ class BatchBoundedRange:
 
     def delta(self, epsilon: float) -> Bracket:
         """Return a bracket for the optimal delta of the batch at the overall `epsilon`.
+
+        In a batch, all mechanisms are chosen up front.
 
         Theorem: the paper's optimal batch of pure DP and bounded-range (BR) mechanisms (thm:opt_nonadaptive;
         thm:non-adaptive for BR alone).
@@ -99,10 +102,10 @@ class BatchBoundedRange:
     def candidates(self, x: float) -> Floats:
         """Return, ascending, the t in (0, epsilon) at which delta at overall epsilon `x` can have a local maximum.
 
-        t is the parameter that all n = `count` epsilon-bounded-range mechanisms of the batch share. Let L be the total
-        privacy loss of the other mechanisms, whose possible values are in `beside`. The candidates are the t for which
-        (n + 1) t is x - L plus a whole multiple of epsilon. All L give the same t, because they are equal modulo
-        epsilon.
+        t is the parameter that all n = `count` epsilon-bounded-range mechanisms of the batch (chosen up front) share.
+        Let L be the total privacy loss of the other mechanisms, whose possible values are in `beside`. The candidates
+        are the t for which (n + 1) t is x - L plus a whole multiple of epsilon. All L give the same t, because they are
+        equal modulo epsilon.
         """
         start = x - float(self.beside.loss[0])
         first = math.floor(-start / self.epsilon) - 1
@@ -122,7 +125,8 @@ class BatchBoundedRange:
     def _worst(self, x: float) -> Bracket:
         """Return a bracket for the largest delta of the batch at overall epsilon `x`, given no outright failure.
 
-        The maximum is over the parameter t that all randomized responses of the batch share.
+        The batch is chosen up front, and in an outright failure everything may be revealed. The maximum is over the
+        parameter t that all randomized responses of the batch share.
         """
         if self.count == 1 and self.beside is NOTHING:
             return _alone(self.epsilon, x)
@@ -132,8 +136,8 @@ class BatchBoundedRange:
         def evaluate(t: float) -> Bracket:
             """Return the bracket for delta if all randomized responses of the batch have the parameter `t`.
 
-            Delta is at the overall epsilon `x` of the enclosing call. Each bracket is stored, so that no t is evaluated
-            twice.
+            The batch is chosen up front; the losses of a response are t and t - epsilon. Delta is at the overall
+            epsilon `x` of the enclosing call. Each bracket is stored, so that no t is evaluated twice.
             """
             if t not in seen:
                 seen[t] = self.at(t, x)
@@ -169,12 +173,12 @@ class BatchBoundedRange:
     ) -> float:
         """Return an upper bound on delta at overall epsilon `x`, over the blocks of t that were not evaluated.
 
-        t is the parameter that all randomized responses of the batch share. Its interval is cut into blocks, and the
-        block with the largest bound is split first. `points` are all t at which delta can have a local maximum.
-        `evaluate` returns the bracket for delta at one t, and stores it for the caller. If few `points` are in a block,
-        `evaluate` is called with each of them, and the block is not part of the returned bound. `peak` is the best t
-        found so far, and `floor` its delta. The search ends when no block has a bound above the largest delta found;
-        the result is 0 if no block remains.
+        t is the parameter that all randomized responses of the batch (chosen up front) share; their losses are t and t
+        - epsilon. Its interval is cut into blocks, and the block with the largest bound is split first. `points` are
+        all t at which delta can have a local maximum. `evaluate` returns the bracket for delta at one t, and stores it
+        for the caller. If few `points` are in a block, `evaluate` is called with each of them, and the block is not
+        part of the returned bound. `peak` is the best t found so far, and `floor` its delta. The search ends when no
+        block has a bound above the largest delta found; the result is 0 if no block remains.
         """
         blocks: list[tuple[float, float, float]] = []
 

@@ -52,7 +52,7 @@ class ExactLinear:
 
     One group of equal uses is kept apart: `inner` is its loss, as an object that gives delta at any epsilon (None if
     there are no uses). `outer` has the enumerated losses of all other uses, and `failure` is a bracket for the
-    probability of outright failure.
+    probability of outright failure (an event in which everything may be revealed).
     """
 
     outer: Atoms
@@ -97,15 +97,15 @@ def exact_linear(
     A group is all uses of the same noise. One group is kept apart, so that its losses need not be multiplied out with
     the others: the Gaussian if there is one, otherwise the group with the most losses. Returns None if any noise but
     the Gaussian is continuous or has too many losses, or if the groups that are not kept apart have together more than
-    `most` losses. `failure` is a bracket for the probability of outright failure.
+    `most` losses. `failure` is a bracket for the probability of outright failure (in which everything may be revealed).
 
     Requires: Gaussians are merged into one.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
     failures, the analytic Gaussian mechanism (lem:AGM) for Gaussians.
     """
-    groups = [(known, count) for known, count in uses if not isinstance(known, Gaussian)]
+    groups = [(noise, count) for noise, count in uses if not isinstance(noise, Gaussian)]
     groups.sort(key=_values)
-    inner: Loss | None = next((GaussianLoss(known.sigma) for known, _ in uses if isinstance(known, Gaussian)), None)
+    inner: Loss | None = next((GaussianLoss(noise.sigma) for noise, _ in uses if isinstance(noise, Gaussian)), None)
     if inner is None and groups:
         inner = sum_equal_uses(*groups.pop())
         if inner is None:
@@ -121,8 +121,8 @@ def _values(group: tuple[KnownNoise, int]) -> float:
     values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close together.
     Infinite for noise whose losses cannot be enumerated.
     """
-    known, count = group
-    match known:
+    noise, count = group
+    match noise:
         case PureDP(epsilon=epsilon):
             return count * min(epsilon, 1.0)
         case TruncatedDiscreteGaussian(bound=bound):
@@ -156,7 +156,8 @@ class NearlyNoNoise:
         """Return a bracket for the optimal delta at `epsilon` of uses whose noise is almost certainly 0.
 
         Without noise, delta is 1 - exp(epsilon - total), where `total` is the privacy loss. The bracket is widened by
-        `stray`, the probability that some noise is not 0, by rounding errors, and by outright failures.
+        `stray`, the probability that some noise is not 0, by rounding errors, and by outright failures (in which
+        everything may be revealed).
         """
         below, above = (-math.expm1(min(0.0, epsilon - total)) for total in (self.total.lower, self.total.upper))
         room = 2 * ELEMENTARY * UNIT
@@ -167,12 +168,12 @@ class NearlyNoNoise:
 def nearly_no_noise(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> NearlyNoNoise | None:
     """Return the composition of `uses` if all of them are integer Gaussian noise that is almost certainly 0.
 
-    `uses` are pairs (noise, count), and `failure` is a bracket for the probability of outright failure. Returns None if
-    some use has other noise, or if there are no uses.
+    `uses` are pairs (noise, count), and `failure` is a bracket for the probability of outright failure (in which
+    everything may be revealed). Returns None if some use has other noise, or if there are no uses.
     """
     total, count = Fraction(0), 0
-    for known, number in uses:
-        match known:
+    for noise, number in uses:
+        match noise:
             case DiscreteGaussian(sigma=sigma, sensitivity=s) if sigma * sigma * _CERTAIN <= 0.5:
                 total, count = total + number * Fraction(s) ** 2 / (2 * Fraction(sigma) ** 2), count + number
             case _:
@@ -192,7 +193,7 @@ class BasicSum:
         """Return [0, upper end of `failure`] if `epsilon` is at least `total`, and [0, 1] otherwise.
 
         `total` is the sum of the largest losses of all uses, and `failure` a bracket for the probability of outright
-        failure.
+        failure (an event in which everything may be revealed).
 
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
@@ -202,9 +203,10 @@ class BasicSum:
 def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
     """Return the bound on epsilon of all `uses` together at delta = 0: the sum of their largest losses.
 
-    The upper end is infinite if some use has an unbounded loss or can fail outright. The sum is the optimum, because
-    the largest losses of known noise can occur together, and because an epsilon-bounded-range mechanism can lose t with
-    positive probability for every t < epsilon. `interaction` is only recorded in the result.
+    The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). The sum is the
+    optimum, because the largest losses of known noise can occur together, and because an epsilon-bounded-range
+    mechanism can lose t with positive probability for every t < epsilon. `interaction`, what the analyst may choose on
+    the fly, is only recorded in the result.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
     1.0

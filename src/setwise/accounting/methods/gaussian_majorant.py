@@ -72,12 +72,13 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
     """Return a balance (mu squared), rounded up, with which a Gaussian wallet pays for all `draws` in any order.
 
-    `draws` are pairs (guarantee, count). Each kind b of use gets a cost k_b, a positive number. Let e_b(x) be an upper
-    bound on the price of a use b whose payment moves the balance past x, from above x to below x. The potential of a
-    balance v is Theta(v) = int_0^v min_b k_b / e_b(x) dx. Going backwards from an empty wallet, a use b raises the
-    potential by at most k_b, so all uses together raise it to at most the sum of their costs. The result is the v where
-    Theta reaches that sum, and infinity if no tabulated v does. `levels` are the balances needed before each kind if
-    the kinds are paid for one after another; any levels give a valid result, and good ones give good costs.
+    A Gaussian wallet is a budget of mu squared; `draws` are the uses to pay for, as pairs (guarantee, count). Each kind
+    b of use gets a cost k_b, a positive number. Let e_b(x) be an upper bound on the price of a use b whose payment
+    moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
+    e_b(x) dx. Going backwards from an empty wallet, a use b raises the potential by at most k_b, so all uses together
+    raise it to at most the sum of their costs. The result is the v where Theta reaches that sum, and infinity if no
+    tabulated v does. `levels` are the balances needed before each kind if the kinds are paid for one after another; any
+    levels give a valid result, and good ones give good costs.
     """
     first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]
@@ -103,11 +104,11 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
     """Return, for each balance x in `points`, the most that one use can cost if it takes the balance across x.
 
-    Across x means from x or more to x or less. Balances of the Gaussian wallet and prices are in mu squared. Let
-    price(v) be the price of the guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use
-    that leaves v or less started below x and does not cross x. So every use that crosses x leaves more than v and costs
-    at most price(v). The result is price(v) for the largest v in `points` with v + price(v) < x, or for the first of
-    `points` if there is no such v.
+    Across x means from x or more to x or less. The balance is that of a Gaussian wallet, a budget from which uses are
+    paid; balances and prices are in mu squared. Let price(v) be the price of the guarantee `use` if v is left after it;
+    prices fall with v. If v + price(v) < x, a use that leaves v or less started below x and does not cross x. So every
+    use that crosses x leaves more than v and costs at most price(v). The result is price(v) for the largest v in
+    `points` with v + price(v) < x, or for the first of `points` if there is no such v.
     """
     prices = [use.price(point) for point in points]
     jumps, start = [], -1
@@ -132,18 +133,19 @@ class RangeSplit:
 
 
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
-    """Return one or two ways to split the bounded-range `groups` into uses on a grid and uses bounded by a Gaussian.
+    """Return one or two ways to split the bounded-range `groups` into two parts, each of which bounds delta from above.
 
-    `groups` are pairs (epsilon, count), and every split gives an upper bound on delta. `variance_beside` is the
-    variance of the losses of all other mechanisms of the composition. A split is tight if the mu^2 of its Gaussian
-    exceeds the variance of the losses that the Gaussian replaces by at most the share `CONFIG.tight` of the variance of
-    all losses. The first split replaces all uses by one Gaussian. If it is not tight, groups are moved to the grid,
+    The losses of one part are summed on a grid, which is slow and nearly exact. Those of the other part are replaced by
+    one Gaussian, which is fast and raises delta a little. `groups` are pairs (epsilon, count). `variance_beside` is the
+    variance of the losses of all other mechanisms of the composition. The Gaussian has a larger variance (mu^2) than
+    the losses that it replaces. A split is tight if the excess is at most `CONFIG.tight` times the variance of all
+    losses. The first split replaces all uses by one Gaussian. If it is not tight, groups are moved to the grid,
     largest epsilons first, until the split is tight, or until another group would take the grid longer than about half
     a second (a second if `thorough`). If any group was moved, this is the second split.
     """
     limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)
-    whole = variance_beside + variance_of(ordered)
+    total_variance = variance_beside + variance_of(ordered)
     splits: list[RangeSplit] = []
     for large_groups in range(len(ordered) + 1):
         large, small = tuple(ordered[:large_groups]), tuple(ordered[large_groups:])
@@ -151,6 +153,6 @@ def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool
             break
         wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small])
         splits.append(RangeSplit(large, small, wallet))
-        if wallet - variance_of(small) <= CONFIG.tight * whole:
+        if wallet - variance_of(small) <= CONFIG.tight * total_variance:
             break
     return splits if len(splits) == 1 else [splits[0], splits[-1]]

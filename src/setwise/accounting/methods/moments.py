@@ -25,7 +25,7 @@ class SubgaussianSum:
     """Uses whose privacy losses are subgaussian about their means; the bound on delta depends only on two sums.
 
     `mean` is the sum of the mean losses, and `variance` the sum of the squared subgaussian parameters. `failure` is a
-    bracket for the probability of outright failure.
+    bracket for the probability of outright failure (an event in which everything may be revealed).
     """
 
     mean: float
@@ -53,7 +53,7 @@ class SubgaussianSum:
         """Return mean + sqrt(2 variance log(1/delta)), the epsilon of the paper's formula eq:setWiseCompEps.
 
         The mean is the sum of the mean losses, and the variance the sum of the squared subgaussian parameters. The
-        probability of outright failure is not included.
+        probability of outright failure (that everything may be revealed) is not included.
         """
         return self.mean + math.sqrt(-2.0 * self.variance * math.log(delta))
 
@@ -97,7 +97,8 @@ class ZeroConcentratedSum:
     def paper_epsilon(self, delta: float) -> float:
         """Return xi + rho + 2 sqrt(rho log(1/delta)), the epsilon of the paper's formula lem:zCDPgenbound.
 
-        xi and rho are the zCDP parameters of all uses together. The probability of outright failure is not included.
+        xi and rho are the zCDP parameters of all uses together. The probability of outright failure (that everything
+        may be revealed) is not included.
         """
         return self.xi + self.rho + 2.0 * math.sqrt(-self.rho * math.log(delta))
 
@@ -136,7 +137,7 @@ class ClassesBesideGaussian:
     """Uses that together are (xi, rho)-zCDP, and one Gaussian mechanism, for a bound on the delta of both together.
 
     `sigma` is the standard deviation of the Gaussian noise divided by its l2-sensitivity. `failure` is a bracket for
-    the probability of outright failure; the zCDP holds given no such failure.
+    the probability of outright failure (in which everything may be revealed); the zCDP holds given no such failure.
     """
 
     xi: float

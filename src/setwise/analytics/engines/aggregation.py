@@ -1,6 +1,5 @@
 """Aggregations describe the exact histogram or statistics that an engine computes; checks of their columns."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -73,8 +72,8 @@ class Aggregation:
     def for_discovery(self) -> "Aggregation":
         """Return a copy of this aggregation that finds which group labels occur in the table (the discovery of groups).
 
-        In the copy each user adds 1 to each of at most 200 (`MOST_GROUPS`) groups. The copy has no measures and no
-        domain.
+        In the copy each user adds 1 to each of at most 200 (`MOST_GROUPS`) groups. The copy has no measures (numbers
+        that users add) and no domain (public labels).
         """
         return replace(self, contributions=MOST_GROUPS, per_item=1, measures=(), domain=None)
 
@@ -98,21 +97,23 @@ class Aggregation:
     def needs_salt(self) -> bool:
         """Whether a statement needs a secret salt, because it chooses at random what a user keeps.
 
-        True if users keep a bounded number of items, or if a measure counts a bounded number of each user's values.
+        True if users keep a bounded number of items (groups), or if a measure (an integer that each user adds to a
+        group) counts a bounded number of each user's values.
         """
         return self.items_kept_per_user is not None or any(measure.distinct for measure in self.measures)
 
     @property
     def items_kept_per_user(self) -> int | None:
-        """The largest number of items that a user keeps, chosen at random; None if users keep all their items."""
+        """The largest number of items (groups) that a user keeps, chosen at random; None if users keep all."""
         return None if self.item is None else self.contributions
 
 
 def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     """Raise unless the columns that `aggregation` names exist in `schema` and have types that can be counted exactly.
 
-    Only types are checked, never values, so raising reveals nothing about the rows. A table without rows or users
-    passes, and a column that holds only nulls is judged by its declared type. A check that passed is remembered in
+    An aggregation describes an exact histogram, or statistics of groups, that an engine computes. Only types are
+    checked, never values, so raising reveals nothing about the rows. A table without rows or users passes, and a column
+    that holds only nulls is judged by its declared type. A check that passed is remembered in
     `aggregation.suitable_for`, so that the columns of one question are inspected once and not again by the planner,
     before the charge and by the engine.
 
@@ -141,8 +142,9 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
 def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) -> Aggregation:
     """Return a copy of `aggregation` with the filter `where` instead of the filter it had, checked against `schema`.
 
-    `where` is None for no filter. If `aggregation` has passed `check_suitable` for `schema`, only the filter is
-    checked; otherwise everything is.
+    An aggregation describes an exact histogram, or statistics of groups, that an engine computes. `where` is None for
+    no filter. If `aggregation` has passed `check_suitable` for `schema`, only the filter is checked; otherwise
+    everything is.
     Raises: the errors of `check_suitable`.
     """
     filtered = replace(aggregation, where=where)
@@ -154,7 +156,11 @@ def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) 
 
 
 def columns_read(aggregation: Aggregation) -> set[str]:
-    """Return the names of all columns that `aggregation` reads: user, groups, value, measures and filter."""
+    """Return the names of all columns that `aggregation` reads: user, groups, value, measures and filter.
+
+    An aggregation describes an exact histogram, or statistics of groups, that an engine computes. Measures are the
+    integers that users add to groups, such as clipped sums of a column.
+    """
     measured = [measure.column for measure in aggregation.measures]
     filtered = () if aggregation.where is None else aggregation.where.columns()
     grouped = [group.column for group in aggregation.groups]
@@ -201,9 +207,9 @@ _GROUPING = {
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
     """Raise unless rows can be grouped by the values of `column`: text, integers, dates or booleans.
 
-    All engines write these values alike as labels. `place` is the position of `column` among the groups of
-    `aggregation`; the labels in the domain and the null label of `aggregation` must have, at this position, the type of
-    the column.
+    All engines write these values alike as labels. `aggregation` describes the histogram, or statistics of groups, to
+    compute. `place` is the position of `column` among its group columns; the labels in the domain and the null label of
+    `aggregation` must have, at this position, the type of the column.
 
     Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
     """
@@ -214,7 +220,7 @@ def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None
             raise UnsuitableTable(
                 f"column {column.name!r} cannot be grouped by, because it holds {_type_name(column)} values: "
                 + _GROUPING.get(column.kind, "convert it to text, integers or dates").format(column.name)
-            )
+            ).needing(_integers_from_text(column))
         case _:
             assert_never(column.kind)
 
@@ -225,12 +231,12 @@ def check_value(column: Column) -> None:
         raise UnsuitableTable(
             f"column {column.name!r} cannot be summed, because it holds text: convert it to integers, or, if it is of "
             f"a CSV file, give its type, as in --type {column.name}=integer"
-        )
+        ).needing({column.name: Kind.INTEGER})
     if column.kind is not Kind.INTEGER:
         raise UnsuitableTable(
             f"column {column.name!r} cannot be summed exactly, because it holds {_type_name(column)} values: "
             f"round or scale it to an integer column"
-        )
+        ).needing(_integers_from_text(column))
 
 
 def check_measured(column: Column) -> None:
@@ -240,7 +246,7 @@ def check_measured(column: Column) -> None:
             f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a CSV file, give its type, "
             f"as in --type {column.name}=integer or {column.name}=float; for yes and no, --type {column.name}=boolean "
             f"and AVG(CASE WHEN {column.name} THEN 1 ELSE 0 END)"
-        )
+        ).needing({column.name: Kind.FLOAT})
     if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
         instead = f": count users where {column.name} = TRUE" if column.kind is Kind.BOOLEAN else ""
         raise UnsuitableTable(f"column {column.name!r} holds {_type_name(column)} values, not numbers{instead}")
@@ -256,16 +262,25 @@ def check_distinct(column: Column) -> None:
         raise UnsuitableTable(
             f"distinct values of column {column.name!r} cannot be counted, because it holds {values}: convert it to "
             "integers, decimals or text"
-        )
+        ).needing(_integers_from_text(column))
+
+
+def _integers_from_text(column: Column) -> dict[str, str]:
+    """Return {name of `column`: integer} if the column's cells are text that is parsed as floats; otherwise {}.
+
+    The result is a suggestion for an error message: parsed as integers, the cells could be grouped by, counted and
+    summed exactly.
+    """
+    return {column.name: Kind.INTEGER} if column.kind is Kind.FLOAT and column.from_text else {}
 
 
 def label_kind(column: Column) -> type[str] | type[int]:
-    """Return the Python type of the labels of an item column: int for integer columns, otherwise str."""
+    """Return the Python type of the labels of groups by `column`: int for an integer column, otherwise str."""
     return int if column.kind is Kind.INTEGER else str
 
 
 def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
-    """Raise `InvalidParameter` if labels that `aggregation` states have another type than the labels of `column`.
+    """Raise `InvalidParameter` if labels that `aggregation` states have another type than labels of groups by `column`.
 
     Such labels are the domain (the list of labels that may be returned) and the null label (which stands for null).
     `place` is the position of `column` among the columns of the group. A label of several values is compared by its
@@ -292,26 +307,15 @@ def _type_name(column: Column) -> str:
 def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether `aggregation` can be computed by either of two SQL statements.
 
-    One statement groups the rows by user and item; the other (`StatementBuilder.counts_of_rows`) numbers the rows with
+    An aggregation describes an exact histogram, or statistics of groups, with a bound on what one user adds. One
+    statement groups the rows by user and item; the other (`StatementBuilder.counts_of_rows`) numbers the rows with
     window functions. Both give the same result, and the engine takes the faster one. Returns False, because only the
     first statement can be used, in these cases: users keep all items, so that nothing has to be ranked; a column is
     summed (`value`); a measure depends on all groups of a user; or a measure lets one user add to several cells of a
-    group (a cell is an integer whose users are counted).
+    group. A measure is an integer that each user adds to a group, and a cell is one value of a measure for which the
+    users who have it are counted.
     """
     pairs_needed = aggregation.value is not None or any(
         measure.spans_groups or measure.is_spread for measure in aggregation.measures
     )
     return aggregation.items_kept_per_user is not None and not pairs_needed
-
-
-def type_advice(column: str | None, kinds: Collection[Kind]) -> str:
-    """Return the end of an error message that advises to declare a text column's type, such as `--type age=integer`.
-
-    The error is a refused comparison of text with another type. `column` is the name of the compared column, or None if
-    no column is compared, and `kinds` are the types of both sides. Returns "" if no column is compared, or if neither
-    side is text.
-    """
-    other = next((kind for kind in kinds if kind is not Kind.TEXT), None)
-    if column is None or Kind.TEXT not in kinds or other is None:
-        return ""
-    return f"; if {column!r} is of a CSV file, give its type, as in --type {column}={other}"

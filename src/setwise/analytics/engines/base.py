@@ -66,14 +66,14 @@ class EngineQuery(Protocol):
     """One `Aggregation` (a bounded histogram, or statistics per group) of one table, with methods that run it."""
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return the exact bounded count of every group whose count is positive.
+        """Return the exact count of every group with a positive count; the aggregation bounds what one user adds.
 
         If `most` is not None, return only the `most` groups with the highest counts, highest first.
         """
         ...
 
     def statistics(self) -> GroupTable:
-        """Return the exact value of every measure (such as a sum of a column) of the aggregation, for every group."""
+        """Return for every group the exact value of every measure, such as a sum of a column, of the aggregation."""
         ...
 
     def user_groups(self) -> "pa.Table":
@@ -86,8 +86,8 @@ class EngineQuery(Protocol):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
 
-        A user with n such groups gives about 1/sqrt(n) to each. The discovery of groups runs in rounds; each round
-        calls this method once, with the labels that earlier rounds have found. A query may store the bounded pairs of
+        A user with n such groups gives about 1/sqrt(n) to each. The private search for groups runs in rounds; each
+        round calls this method once, with the labels that earlier rounds found. A query may store the bounded pairs of
         user and group in the first round, so that later rounds do not read the table again.
         Raises: the errors of `Engine`, which carry no error of the driver as their cause.
         """
@@ -95,7 +95,7 @@ class EngineQuery(Protocol):
 
 
 class WeightReader:
-    """Context manager whose `read` returns, for one round of the discovery of groups, sums of users' weights per group.
+    """Context manager whose `read` returns, for one round of the private search for groups, sums of users' weights.
 
     A user with n groups gives about 1/sqrt(n) to each. All rounds share one query of `aggregation` on `engine`.
     """
@@ -123,7 +123,7 @@ class WeightReader:
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return sums of users' weights, without noise, for the groups that are not in `found_labels`.
 
-        `found_labels` are the labels that earlier rounds of the discovery of groups have found.
+        `found_labels` are the labels that earlier rounds of the private search for groups have found.
         """
         return self._query.group_weights(found_labels)
 
@@ -153,7 +153,7 @@ class Engine(ABC):
     def describe(self) -> Schema:
         """Return the table's columns (name, kind and SQL type), read from the engine's metadata and never from rows.
 
-        For a prepared dataset these are the user, item and value columns that it was prepared for.
+        For a prepared dataset (users' ranked items) these are the user, item and value columns of its source.
         """
         return self._schema if self._manifest is None else self._manifest.schema()
 
@@ -169,8 +169,8 @@ class Engine(ABC):
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before a charge.
 
         Raises: `UnknownColumn` or `UnsuitableTable` for columns that are missing or of the wrong type, and for a table
-        that was redefined since it was opened. A prepared dataset also refuses an aggregation that it was not prepared
-        for, and every aggregation once its source has changed.
+        that was redefined since it was opened. A prepared dataset (ranked items) also refuses an aggregation that it
+        was not prepared for, and every aggregation once its source has changed.
         """
         self._check_definition()
         if self._manifest is None:
@@ -209,10 +209,10 @@ class Engine(ABC):
     def group_weights(self, aggregation: Aggregation) -> WeightReader:
         """Return a context manager whose `read` returns, without noise, sums of users' weights per group.
 
-        A user with n groups gives a weight of about 1/sqrt(n) to each. The discovery of groups calls `read` once in
-        each of its rounds, for the groups not yet found. `aggregation` is one that `Aggregation.for_discovery`
-        returned.
-        Raises: on entering, `UnsuitableTable` for a prepared dataset, which no longer distinguishes users.
+        A user with n groups gives a weight of about 1/sqrt(n) to each. The private search for groups goes in rounds.
+        Each round calls `read` once, for the groups not found yet. `aggregation`, which names the columns, comes from
+        `Aggregation.for_discovery`.
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """
         return WeightReader(self, aggregation)
 
@@ -232,7 +232,7 @@ class Engine(ABC):
         bounded. The rows are as private as the table; only the state of a live series, which belongs to the data
         holder, keeps them.
 
-        Raises: `UnsuitableTable` for a prepared dataset, which no longer distinguishes users.
+        Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """
         self.check(aggregation)
         if self._manifest is not None:
@@ -339,9 +339,9 @@ class Engine(ABC):
         """
 
     def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
-        """Return a context manager that yields the query of `aggregation` for the rounds of the discovery of groups.
+        """Return a context manager that yields the query of `aggregation` for the rounds of the search for groups.
 
-        Raises: on entering, `UnsuitableTable` for a prepared dataset, which no longer distinguishes users.
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
@@ -351,7 +351,7 @@ class Engine(ABC):
     def _fingerprint(self, origin: str) -> str:
         """Return a digest of the table or file `origin` (name or path) that changes whenever its rows change.
 
-        A prepared dataset stores the digest, so that a later change of its source is noticed.
+        A prepared dataset (users' ranked items) stores the digest, so that a later change of its source is noticed.
         """
 
     @abstractmethod
@@ -392,7 +392,7 @@ class SqlEngineQuery(ABC):
         return self._fetch_counts(statement)
 
     def statistics(self) -> GroupTable:
-        """Return the exact value of every measure (such as a sum of a column) of the aggregation, for every group."""
+        """Return for every group the exact value of every measure, such as a sum of a column, of the aggregation."""
         statement = self._all_statistics()
         if not self._aggregation.pooled:
             statement = self._decode(statement)
@@ -403,20 +403,21 @@ class SqlEngineQuery(ABC):
         return self._fetch(self._builder.user_groups(self._aggregation, self._rows()), ["u"])
 
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
+        """Return, for each group not in `found_labels`, the exact sum of the weights of the users who have the group.
 
-        `found_labels` are the labels that earlier rounds of the discovery of groups have found.
+        `found_labels` are the groups that earlier rounds of the private search have found. A user who has n other
+        groups gives each of them the weight 1/sqrt(n).
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
-            kept = self._keep_pairs()
-            if kept is None:
+            pairs_table = self._keep_pairs()
+            if pairs_table is None:
                 labels = self._builder.labels(self._aggregation)
                 rows = self._rows(*self._not_among(labels, found_labels), hint=self._hint())
                 pairs = self._kept_pairs(rows)
             else:
                 conditions = self._not_among(columns.split(", "), found_labels)
-                pairs = f"SELECT u, {columns} FROM {kept} AS kept"
+                pairs = f"SELECT u, {columns} FROM {pairs_table} AS kept"
                 pairs += f" WHERE {' AND '.join(conditions)}" if conditions else ""
             statement = self._decode(self._builder.weights(self._aggregation, pairs))
             return arrow_group_weights(self._fetch(statement, WEIGHT_COLUMNS), self._aggregation)
@@ -441,9 +442,9 @@ class SqlEngineQuery(ABC):
         return [f"NOT ({self._membership(labels, columns, rows)})"]
 
     def _keep_pairs(self) -> str | None:
-        """Return the SQL name of a temporary table of pairs (u, labels): a user and a group that the user keeps.
+        """Return the SQL name of a temporary table of pairs (u, labels): a user and a group in which the user counts.
 
-        The first call stores the pairs, so that later rounds of the discovery of groups need not read the table again.
+        The first call stores the pairs, so that later rounds of the search for groups need not read the table again.
         Returns None if the engine stores no pairs, which is the default.
         """
         return None
@@ -455,14 +456,14 @@ class SqlEngineQuery(ABC):
         """
         return nullcontext()
 
-    def prepared(self) -> tuple[str, dict[str, object]]:
-        """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters."""
+    def prepared_statement(self) -> tuple[str, dict[str, object]]:
+        """Return SQL, with parameters, for the ranked items (item, n, rank, users) that a prepared dataset stores."""
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
-        ranked = self._builder.ranked(self._aggregation, pairs, self._salt())
-        return self._builder.prepared(ranked), self._builder.parameters.values
+        ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())
+        return self._builder.prepared_rows(ranked), self._builder.parameters.values
 
     def _all_counts(self) -> str:
-        """Return the SQL statement for (labels, count) of every group of an ordinary (not prepared) table.
+        """Return the SQL statement for (labels, count) of every group, for a table that is not a prepared dataset.
 
         An engine that splits the users into parts, to save memory, overrides this method and adds up `_counts` of the
         parts.
@@ -507,7 +508,8 @@ class SqlEngineQuery(ABC):
         if has_two_forms(self._aggregation) and self._rows_rarely_repeat():
             return self._builder.counts_of_rows(self._aggregation, rows, self._salt())
         pairs = self._builder.bounded_pairs(self._aggregation, rows)
-        return self._builder.counts(self._aggregation, self._builder.chosen(self._aggregation, pairs, self._salt()))
+        items = self._builder.choose_items(self._aggregation, pairs, self._salt())
+        return self._builder.counts(self._aggregation, items)
 
     def _rows(self, *conditions: str, hint: str = "") -> str:
         """Return the SQL statement for the rows to aggregate, each with its user, labels and the values that are read.
@@ -574,10 +576,7 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager that calls `look` in a thread every `INTERVAL` (0.1) seconds while the `with` block runs.
-
-    The calls stop at the end of the block, or earlier if `look` returns True.
-    """
+    """Context manager: while its block runs, a thread calls `look` every 0.1 s, until `look` returns True."""
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look

@@ -182,7 +182,7 @@ class StatementBuilder:
         if aggregation.value is None:
             return f"SELECT {by}, COUNT(*) AS n FROM ({rows}) AS counted GROUP BY {by}"
         summed = f"SELECT {by}, {self.dialect.total('v', None)} AS n FROM ({rows}) AS counted GROUP BY {by}"
-        clipped = self.dialect.whole(f"LEAST(n, {LARGEST_COUNT})")
+        clipped = self.dialect.int64(f"LEAST(n, {LARGEST_COUNT})")
         return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
     def user_groups(self, aggregation: Aggregation, rows: str) -> str:
@@ -194,7 +194,7 @@ class StatementBuilder:
         distinct = f"SELECT DISTINCT u, {labels} FROM ({rows}) AS counted"
         return f"SELECT {labels}, {self.dialect.text('u')} AS u FROM ({distinct}) AS pairs"
 
-    def ranked(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
+    def rank_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return the SQL statement for the labels, `columns` and random rank of each user's items in `aggregation`.
 
         `pairs` is the SQL statement with one row per user and item, and `columns` are comma-separated names of its
@@ -206,7 +206,7 @@ class StatementBuilder:
         rank = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}, {labels})"
         return f"SELECT {labels}, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
-    def kept(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
+    def keep_items(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
         `ranked` is the SQL statement of all users' items with a random rank each. A user keeps ranks up to
@@ -221,9 +221,9 @@ class StatementBuilder:
         `pairs` is the SQL statement for all (u, labels) pairs. `salt` is the SQL expression of the secret salt that
         decides which `aggregation.contributions` groups a user keeps.
         """
-        return self.chosen(aggregation, pairs, salt, "u")
+        return self.choose_items(aggregation, pairs, salt, "u")
 
-    def chosen(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
+    def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
         `pairs` is the SQL statement of all pairs of user and item. A user keeps the `aggregation.contributions` items
@@ -240,7 +240,7 @@ class StatementBuilder:
         rows = self.dialect.smallest_rows(needed.split(", "), order, aggregation.contributions or 0)
         counted = ", ".join(_counted_groups(aggregation, columns.split(", ")))
         if rows is None or counted != columns:
-            return self.kept(aggregation, self.ranked(aggregation, pairs, salt, counted), columns)
+            return self.keep_items(aggregation, self.rank_items(aggregation, pairs, salt, counted), columns)
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
@@ -252,7 +252,7 @@ class StatementBuilder:
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
-        number = self.dialect.whole("COUNT(*)")
+        number = self.dialect.int64("COUNT(*)")
         alike = f"SELECT {labels}, n, {number} AS c FROM ({counted}) AS counted GROUP BY {labels}, n"
         numbers = range(1, (aggregation.contributions or 1) + 1)
         sums = {}
@@ -261,7 +261,7 @@ class StatementBuilder:
             sums[name] = f"c * CASE n {cases} ELSE 0 END"
         largest = max(WEIGHT_UNIT, USER_UNIT)
         columns = [
-            f"{self.dialect.whole(self.dialect.total(value, largest))} AS {name}" for name, value in sums.items()
+            f"{self.dialect.int64(self.dialect.total(value, largest))} AS {name}" for name, value in sums.items()
         ]
         return f"SELECT {labels}, {', '.join(columns)} FROM ({alike}) AS alike GROUP BY {labels}"
 
@@ -299,7 +299,7 @@ class StatementBuilder:
         whole = ", ".join(f"{value} AS {name}" for name, value in values.items())
         ranks = aggregation.items_kept_per_user is not None
         if number_rows and ranks and salt is not None:
-            numbered = self._numbered(aggregation, rows, salt, measures.user_sums(" OVER alike"))
+            numbered = self._rank_rows(aggregation, rows, salt, measures.user_sums(" OVER alike"))
             first = f"rank <= {aggregation.contributions} AND earlier = 0"
             kept = f"SELECT {labels}, {whole} FROM ({numbered}) AS numbered WHERE {first}"
         else:
@@ -308,7 +308,7 @@ class StatementBuilder:
             pairs = f"SELECT u, {labels}, {whole} FROM ({summed}) AS summed"
             kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
             if ranks and salt is not None:
-                kept = self.chosen(aggregation, pairs, salt, columns)
+                kept = self.choose_items(aggregation, pairs, salt, columns)
         if aggregation.pooled:
             kept, labels = f"SELECT '{EVERYTHING}' AS g0, {columns} FROM ({kept}) AS own", "g0"
         added: dict[str, str] = {}
@@ -338,7 +338,7 @@ class StatementBuilder:
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
         by = f"u, {labels}"
-        number = self.dialect.whole("COUNT(*)")
+        number = self.dialect.int64("COUNT(*)")
         cells = f"SELECT {by}, {value} AS cell, {number} AS c FROM counted_rows GROUP BY {by}, {value}"
         kept = f"({cells}) AS cells WHERE cell IS NOT NULL"
         if aggregation.items_kept_per_user is not None and salt is not None:  # keeps the groups of the other measures
@@ -350,9 +350,9 @@ class StatementBuilder:
             assert salt is not None
             order = f"PARTITION BY {by} ORDER BY {self.dialect.rank_hash('u', ['cell'], salt)}, cell"
             chosen = f"SELECT {labels}, cell, ROW_NUMBER() OVER ({order}) AS place FROM {kept}"
-            number = self.dialect.whole("COUNT(DISTINCT cell)")
+            number = self.dialect.int64("COUNT(DISTINCT cell)")
             return (
-                f"SELECT {labels}, {self.dialect.whole('0')} AS cell, {place} AS measure, {number} AS users{none} "
+                f"SELECT {labels}, {self.dialect.int64('0')} AS cell, {place} AS measure, {number} AS users{none} "
                 f"FROM ({chosen}) AS chosen WHERE place <= {measure.distinct} GROUP BY {labels}"
             )
         if self.dialect.materializes:
@@ -378,7 +378,7 @@ class StatementBuilder:
             salted = f"PARTITION BY u ORDER BY {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
             columns = f", DENSE_RANK() OVER ({salted}) AS rank"
             condition += f" AND rank <= {aggregation.contributions}"
-        votes, number = f"votes{place}", self.dialect.whole("COUNT(*)")
+        votes, number = f"votes{place}", self.dialect.int64("COUNT(*)")
         rows = f"COUNT({value}) OVER (PARTITION BY {by}) AS r"
         counted = f"SELECT {by}, {value} AS cell, {rows}{columns} FROM counted_rows"
         whole = self._user_total(str(measure.weight), measure.weight or 1)
@@ -386,7 +386,7 @@ class StatementBuilder:
         single = f"SELECT {labels}, cell, {whole} AS users FROM {alone} GROUP BY {labels}, cell"
         cells = f"SELECT {by}, cell, {number} AS c FROM {votes} WHERE r > 1 AND {condition} GROUP BY {by}, cell"
         several = self._divide_units(labels, f"({cells}) AS cells", measure)
-        users = self.dialect.whole(within(self.dialect.total("users", None)))
+        users = self.dialect.int64(within(self.dialect.total("users", None)))
         return (
             f"SELECT {labels}, cell, {place} AS measure, {users} AS users{none} FROM ("
             f"WITH {votes} AS MATERIALIZED ({counted}) {single} UNION ALL {several}) AS divided_{votes} "
@@ -396,16 +396,16 @@ class StatementBuilder:
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
         """Return the SQL statement for (labels, cell, users), where users is the sum of the units given to the cell.
 
-        `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): u has c rows in the cell. A user
+        `labels` names the label columns. `cells` is SQL of rows (u, labels, cell, c): u has c rows in that cell. A user
         divides `measure.weight` units among the cells of a group in proportion to c, rounded by largest remainders.
         """
         by = f"u, {labels}"
         per_user = f"OVER (PARTITION BY {by})"
-        rows = self.dialect.whole(f"SUM(c) {per_user}")
+        rows = self.dialect.int64(f"SUM(c) {per_user}")
         shared = f"SELECT {by}, cell, {measure.weight} * c AS units, {rows} AS r FROM {cells}"
-        base = self.dialect.whole("(units - MOD(units, r)) / r")
+        base = self.dialect.int64("(units - MOD(units, r)) / r")
         floored = f"SELECT {by}, cell, {base} AS base, MOD(units, r) AS remainder FROM ({shared}) AS shared"
-        more = f"{measure.weight} - {self.dialect.whole(f'SUM(base) {per_user}')}"
+        more = f"{measure.weight} - {self.dialect.int64(f'SUM(base) {per_user}')}"
         order = f"OVER (PARTITION BY {by} ORDER BY remainder DESC, cell)"
         divided = (
             f"SELECT {labels}, cell, base, ROW_NUMBER() {order} AS place, {more} AS more FROM ({floored}) AS floored"
@@ -416,7 +416,7 @@ class StatementBuilder:
     def _one_number_parts(
         self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return the parts of the `statistics` statement for the measures by which each user adds one number.
+        """Return the SQL parts of `statistics` for the measures by which each user adds one number to a group.
 
         They are a dict of common table expressions by name, and a list of SELECTs to be joined by UNION ALL. `kept` is
         the SQL statement with one row per user and kept group, and `labels` its label columns. `sums` maps column names
@@ -425,9 +425,9 @@ class StatementBuilder:
         `celled`, which is faster; otherwise a single SELECT with GROUPING SETS computes everything.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
-        users = self.dialect.whole("COUNT(*)")
+        users = self.dialect.int64("COUNT(*)")
         if not celled or self.dialect.materializes:
-            whole = self.dialect.whole("0")
+            whole = self.dialect.int64("0")
             lines = [
                 f"SELECT {labels}, {whole} AS cell, -1 AS measure, {users} AS users{added} FROM kept GROUP BY {labels}"
             ]
@@ -448,7 +448,7 @@ class StatementBuilder:
         `largest` is the greatest absolute value of the column, from which the dialect sees whether 64 bits can
         overflow.
         """
-        return self.dialect.whole(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
+        return self.dialect.int64(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
 
     def _measures(self, aggregation: Aggregation) -> Measures:
         """Return the builder of SQL for the measures of `aggregation` (the integers that users add to groups)."""
@@ -458,17 +458,17 @@ class StatementBuilder:
         """Return SQL, which numbers rows instead of grouping them, for (labels, count) of every item of `aggregation`.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt that ranks each user's items.
-        The counts equal those that `pairs`, `ranked`, `kept` and `counts` give one after the other. In the window's
-        order the rows of one user and item are adjacent, so DENSE_RANK numbers the user's distinct items, and
-        ROW_NUMBER - RANK numbers the rows of one item from 0. This form is faster if users rarely have several rows of
-        one item. It cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
+        The counts equal those of `pairs`, `rank_items`, `keep_items` and `counts` in turn. In the window's order the
+        rows of one user and item are adjacent, so DENSE_RANK numbers the user's distinct items, and ROW_NUMBER - RANK
+        numbers the rows of one item from 0. This form is faster if users rarely have several rows of one item. It
+        cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
-        numbered = self._numbered(aggregation, rows, salt)
+        numbered = self._rank_rows(aggregation, rows, salt)
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
-    def _numbered(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
+    def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
         """Return SQL that turns each row of the SQL `rows` of `aggregation` into (labels, rank, earlier, sums).
 
         rank numbers the user's items from 1, in an order that `salt` decides, and earlier is the number of rows of the
@@ -482,7 +482,7 @@ class StatementBuilder:
         windows = f"salted AS ({salted}), alike AS ({salted} RANGE BETWEEN CURRENT ROW AND CURRENT ROW)"
         return f"SELECT {labels}, {numbers}{added} FROM ({rows}) AS counted WINDOW {windows}"
 
-    def prepared(self, ranked: str) -> str:
+    def prepared_rows(self, ranked: str) -> str:
         """Return the SQL statement whose rows a prepared dataset stores: (item, n, rank, users), lowest ranks first.
 
         `ranked` is the SQL statement that ranks each user's items at random. A row says that `users` users have `item`
@@ -502,7 +502,7 @@ class StatementBuilder:
             all_conditions.append(f"rank <= {aggregation.contributions}")
         kept = f"{self.relation} AS kept" + (f" WHERE {' AND '.join(all_conditions)}" if all_conditions else "")
         number = "1" if aggregation.per_item == 1 else f"LEAST(n, {aggregation.per_item})"
-        count = self.dialect.whole(f"LEAST({self.dialect.weighted_total(number, 'users')}, {LARGEST_COUNT})")
+        count = self.dialect.int64(f"LEAST({self.dialect.weighted_total(number, 'users')}, {LARGEST_COUNT})")
         return f"SELECT item AS g0, {count} AS count FROM {kept} GROUP BY item"
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
@@ -515,7 +515,7 @@ class StatementBuilder:
         if aggregation.per_item == 1:  # n is positive, so LEAST(n, 1) is 1 for every row
             return f"SELECT {labels}, COUNT(*) AS count FROM ({kept}) AS kept GROUP BY {labels}"
         total = self.dialect.total(f"LEAST(n, {aggregation.per_item})", aggregation.per_item)
-        count = self.dialect.whole(f"LEAST({total}, {LARGEST_COUNT})")
+        count = self.dialect.int64(f"LEAST({total}, {LARGEST_COUNT})")
         return f"SELECT {labels}, {count} AS count FROM ({kept}) AS kept GROUP BY {labels}"
 
     def highest(self, aggregation: Aggregation, counts: str, most: int) -> str:
@@ -571,7 +571,7 @@ SaltSource: TypeAlias = Callable[[], int]
 
 
 def secret_salt() -> int:
-    """Return a secret of 63 random bits from the operating system, which decides the items that users keep."""
+    """Return a secret of 63 random bits from the operating system, which decides which items of a user count."""
     return secrets.randbits(SALT_BITS)
 
 

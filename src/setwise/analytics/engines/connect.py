@@ -76,7 +76,7 @@ class JoinableTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The tables that are joined to a private table, and the derivation that is applied to the joined rows.
+    """The tables that are joined to a private table, and the steps that are applied to the joined rows.
 
     `joins` are the joins, each of a table that `beside` declares as joinable. `name` is the name by which `joins` refer
     to the private table, and `user` its user column. `derivation` has the steps that compute columns, filter rows or
@@ -112,9 +112,9 @@ def open_engine(
     "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a table inside a database
     file; `file::table` does the same. `types` maps text columns, such as all columns of a CSV file, to the types as
     which they are read; a column of a joined table is named TABLE.COLUMN. `csv` says how CSV files are written; None
-    means the defaults of `CsvOptions`. `joined` names the tables that are joined, and the derivation that is applied to
-    the joined rows. `memory` is DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress` is called
-    with the share of work done while a query runs.
+    means the defaults of `CsvOptions`. `joined` names the tables that are joined, and the derivation (computed columns,
+    filters, groups per user) that is applied to the joined rows. `memory` is DuckDB's memory limit, as in "4GiB"; None
+    means DuckDB's default. `progress` is called with the share of work done while a query runs.
 
     Raises: `InvalidParameter` for an unknown engine, `MissingExtra` if its driver is not installed, `UnsuitableTable`
     or `UnknownColumn` for a table that cannot be read, `EngineFailed` for a server that cannot be reached.
@@ -153,7 +153,7 @@ def _all_tables(main: TableSource, joined: Joined) -> list[NamedTable[TableSourc
         prefix = f"{join.table}."
         types = {name.removeprefix(prefix): kind for name, kind in main.types.items() if name.startswith(prefix)}
         table = TableSource(source=joinable.all[join.table], types=types)
-        tables.append(NamedTable(name=join.table, table=table, private=join.table in joinable.private))
+        tables.append(NamedTable(name=join.name, table=table, private=join.table in joinable.private))
     return tables
 
 
@@ -173,8 +173,8 @@ def without_password(address: str) -> str:
         return address
     user, at, host = location.rpartition("@")
     place, _, query = host.partition("?")
-    kept = "&".join(part for part in query.split("&") if part and "password" not in part.partition("=")[0].lower())
-    return f"{scheme}://{user.partition(':')[0]}{at}{place}{'?' if kept else ''}{kept}"
+    options = "&".join(part for part in query.split("&") if part and "password" not in part.partition("=")[0].lower())
+    return f"{scheme}://{user.partition(':')[0]}{at}{place}{'?' if options else ''}{options}"
 
 
 def pin_version(source: Source, engine: str) -> Source:
@@ -236,7 +236,8 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
     `source`, `engine` and `table` (None if no table inside a file is named) are the arguments of `open_engine`.
 
     A table of a database has its own name, a file its name without endings, a folder or glob the name of the folder,
-    and a prepared dataset the name of the table it was prepared from. A table in an object store has no local files.
+    and a prepared dataset (users' groups, ranked and stored in advance) the name of the table it was prepared from. A
+    table in an object store has no local files.
 
     >>> [location_of(path).name for path in ("shop.duckdb::main.visits", "logs/visits.csv.gz", "visits/*.csv")]
     ['visits', 'visits', 'visits']

@@ -75,13 +75,13 @@ class CsvFormat:
 
     @property
     def mark(self) -> str:
-        """The one character between cells in the UTF-8 streams that `CsvFormat.opened` returns.
+        """The one character between cells in the UTF-8 streams that `CsvFormat.open_converted` returns.
 
         It is the separator of the CSV files, or `UNIT_SEPARATOR` if that separator has several characters.
         """
         return self.separator if len(self.separator) == 1 else UNIT_SEPARATOR
 
-    def decompressed(self, file: BinaryIO, name: str) -> BinaryIO:
+    def decompress(self, file: BinaryIO, name: str) -> BinaryIO:
         """Return a stream of the decompressed bytes of `file`.
 
         If this format names no compression, the ending of the file's name `name`, such as .gz, decides; without a known
@@ -92,12 +92,12 @@ class CsvFormat:
         )
         return cast(BinaryIO, pa.CompressedInputStream(file, compression)) if compression else file
 
-    def opened(self, file: BinaryIO, name: str) -> BinaryIO:
+    def open_converted(self, file: BinaryIO, name: str) -> BinaryIO:
         """Return a stream of `file` decompressed and in UTF-8, with the one character `mark` between cells.
 
         `name` is the file's name, whose ending may show the compression.
         """
-        plain = self.decompressed(file, name)
+        plain = self.decompress(file, name)
         encoding = codec_name(self.encoding)
         if encoding in UTF_16:
             plain = cast(BinaryIO, _ConvertedStream(plain, _Utf16Converter(encoding)))

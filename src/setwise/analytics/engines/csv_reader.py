@@ -61,10 +61,10 @@ class Header:
 
 
 def read_header(file: BinaryIO, form: CsvFormat) -> Header:
-    """Return the header of a CSV file in the format `form`, read from `file`, the stream that `form.opened` returned.
+    """Return the header of a CSV file in the format `form`, read from the converted stream `file`.
 
-    An empty file has a header without names. If `form` names the columns, the header has these names, and no line of
-    the file is read for it.
+    `CsvFormat.open_converted` converts a file. An empty file has a header without names. If `form` names the columns,
+    the header has these names, and no line of the file is read for it.
 
     Raises: `UnreadableHeader` if the first line is not a header of distinct names.
     """
@@ -283,8 +283,8 @@ class CsvFile:
     def _with_separators(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return `batch` with the separator of the CSV files in place of each `UNIT_SEPARATOR` in a cell.
 
-        `CsvFormat.opened` replaces a separator of several characters by `UNIT_SEPARATOR` everywhere, also inside quoted
-        cells, where it is part of the text.
+        `CsvFormat.open_converted` replaces a separator of several characters by `UNIT_SEPARATOR` everywhere, also
+        inside quoted cells, where it is part of the text.
         """
         cells = [pc.replace_substring(column, UNIT_SEPARATOR, self._format.separator) for column in batch.columns]
         return pa.RecordBatch.from_arrays(cells, names=batch.schema.names)
@@ -305,7 +305,7 @@ class CsvFile:
         if parsed is not None:
             return parsed
         table = self._table(records, columns, pa.binary())
-        return pa.table([decoded(column) for column in table.columns], names=list(columns))
+        return pa.table([decode_column(column) for column in table.columns], names=list(columns))
 
     def _table(self, data: bytes, columns: Sequence[str], kind: pa.DataType) -> pa.Table:
         """Return the columns named `columns` of the CSV bytes `data` as an Arrow table, all of Arrow type `kind`."""
@@ -325,7 +325,7 @@ class CsvFile:
         )
 
 
-def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def decode_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return an Arrow column of bytes as a column of text, with null for bytes that are not UTF-8."""
     chunks = [pa.array([utf8_text(cell) for cell in chunk.to_pylist()], pa.string()) for chunk in column.chunks]
     return pa.chunked_array(chunks, pa.string())

@@ -100,10 +100,10 @@ class Records:
                 if parsed is not None:
                     yield parsed
                     continue
-                well_formed, open_at = self.kept(whole)
+                well_formed, open_at = self.keep_well_formed(whole)
                 end = None if open_at is None else self._end(block[open_at:], file, ahead)
                 if open_at is not None and end is not None:
-                    well_formed, _ = self.kept(whole[:open_at])
+                    well_formed, _ = self.keep_well_formed(whole[:open_at])
                 if well_formed:
                     yield parse_kept(well_formed)
                 if open_at is not None and end is not None:
@@ -122,10 +122,10 @@ class Records:
         with _ForwardReader(self._open) as file:
             file.skip_to(self._start)
             lines = count_filled_lines(iter(lambda: file.read(self._layout.block), b""))
-        kept = count_filled_lines(self.blocks(parse=lambda _: None, parse_kept=lambda records: records))
-        return lines, min(lines, kept)
+        kept_lines = count_filled_lines(self.blocks(parse=lambda _: None, parse_kept=lambda records: records))
+        return lines, min(lines, kept_lines)
 
-    def kept(self, block: bytes) -> tuple[bytes, int | None]:
+    def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
         """Return the well-formed records of `block`, and the byte position of its undecided line, or None.
 
         A line is undecided if its number of quotes is odd and its record may end after the block; there is at most one.
@@ -148,10 +148,10 @@ class Records:
     def _is_regular(self, block: bytes) -> bool:
         """Return whether a wrong number of cells is the only way in which a line of `block` can be malformed.
 
-        False for a block with a quote that neither opens nor closes a quoted cell, with a quoted cell that goes on
-        after the block, with a carriage return that does not end a line, or with more bytes than the longest record may
-        have. The first quote of a block opens a cell, the second closes it, and so on; a doubled quote inside a cell
-        closes the cell and opens it again.
+        The result is False if the block has a quote that neither opens nor closes a quoted cell, a quoted cell that
+        goes on after the block, or a carriage return that does not end a line. It is also False if the block has more
+        bytes than the longest record may have. The first quote of a block opens a cell, the second closes it, and so
+        on; a doubled quote inside a cell closes the cell and opens it again.
         """
         if len(block) > self._layout.longest:
             return False

@@ -81,10 +81,10 @@ def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dic
     where = parsed.args.get("where")
     if where is not None and not cannot_fail(where.this, kinds):
         return None
-    shown = _shown_columns(parsed, kinds)
-    if shown is None or (named and len(named) != len(shown)):
+    columns = _shown_columns(parsed, kinds)
+    if columns is None or (named and len(named) != len(columns)):
         return None
-    return dict(zip(named, shown.values(), strict=True)) if named else shown
+    return dict(zip(named, columns.values(), strict=True)) if named else columns
 
 
 def _shown_columns(select: exp.Select, kinds: ColumnKinds) -> dict[str, str] | None:

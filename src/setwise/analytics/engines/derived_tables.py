@@ -1,11 +1,11 @@
 """Derived tables as SQL: columns, filters, groups, windows and joins computed from the rows of each user alone."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import assert_never
 
-from setwise.analytics.engines.dialect import Dialect, check_length, one_zero, real_constant
+from setwise.analytics.engines.dialect import Dialect, expanded_length, joined_text, one_zero, real_constant
 from setwise.analytics.engines.row_sql import LARGEST_INTEGER, NUMBERS, Value, check_condition, compile_expression
 from setwise.analytics.rows.derivation import (
     USER_FUNCTIONS,
@@ -24,9 +24,11 @@ from setwise.analytics.rows.derivation import (
     UserWindow,
     WindowFunction,
     check_names,
+    names_added,
     window_expressions,
 )
 from setwise.analytics.rows.expression import ColumnValue, RowExpression, columns_of
+from setwise.analytics.rows.type_errors import not_a_number
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter
 
@@ -59,7 +61,7 @@ class DerivedTable:
 
     @property
     def schema(self) -> Schema:
-        """The columns of the derived table, after all steps of the derivation.
+        """The columns of the derived table, after all its steps (such as filters and computed columns).
 
         Raises: `InvalidParameter` or `UnknownColumn` if the types of an expression do not fit, or the derived table's
         SQL text is too long for an engine.
@@ -81,16 +83,16 @@ class DerivedTable:
         `schema` are all columns before the step, `observed` the names of those that this step or a later one reads, and
         `source` the columns of the table that everything is derived from.
         """
-        joined = self._joined(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
+        joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
 
-    def _joined(self, step: JoinUserRows) -> "DerivedTable":
+    def _second_table(self, step: JoinUserRows) -> "DerivedTable":
         """Return the second derived table of the join `step`; both tables of the join have the same source."""
         outputs = {each.column for each in step.columns} | _columns_read(pair.right for pair in step.keys)
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
     def _observed_columns(self) -> list[set[str]]:
-        """Return, for each step of the derivation, the names of the columns that this step or anything after it reads.
+        """Return, for each step (such as a filter), the names of the columns that this step or anything after it reads.
 
         They are columns of the table before the step, and may include names that this table does not have. After the
         last step, the query reads the columns `outputs`. If `outputs` is None, it reads the columns that the analyst's
@@ -104,26 +106,27 @@ class DerivedTable:
         return before[::-1]
 
     def _named_columns(self) -> set[str]:
-        """Return the columns, of the source table and of all derivation steps, that the analyst's statement names.
+        """Return the columns, of the source table and of all steps such as filters, that the analyst's statement names.
 
         `AddWindows.ties` lists the statement's names. In a join the column c of table t is called "t.c"; it also counts
         as named if the statement names c.
         """
-        names = {*self.source.names, *(name for step in self.derivation.steps for name in _names_added(step))}
+        names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
         return {name for name in names if any(name.lower() == tie or name.lower().endswith(f".{tie}") for tie in ties)}
 
-    def needed(self, columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    def needed_columns(self, columns: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return the source columns that must be read to compute `columns` of the derived table.
 
-        None means all columns, both as the argument and as the result.
+        The source is the table before all filters and computed columns. None means all columns, both as the argument
+        and as the result.
         """
         if columns is None:
             return None
-        wanted = self._needed(set(columns))
+        wanted = self._source_columns(set(columns))
         return tuple(name for name in self.source.names if name in wanted)
 
-    def _needed(self, columns: set[str]) -> set[str]:
+    def _source_columns(self, columns: set[str]) -> set[str]:
         """Return the names of the source columns from which `columns` of the derived table are computed.
 
         The columns that joined derived tables need are included. The result may have names that the source does not
@@ -132,8 +135,8 @@ class DerivedTable:
         wanted, joined = columns, set[str]()
         for step, observed in reversed(list(zip(self.derivation.steps, self._observed_columns(), strict=True))):
             if isinstance(step, JoinUserRows):
-                table = self._joined(step)
-                joined |= table._needed(set(table.outputs or ()))
+                table = self._second_table(step)
+                joined |= table._source_columns(set(table.outputs or ()))
             wanted = _columns_before(step, wanted)
             if _sorts_ties(step):
                 wanted |= observed  # they decide ties, so that every question keeps the same rows of a user
@@ -143,10 +146,10 @@ class DerivedTable:
         """Return the SQL text, to stand after FROM, of the derived table.
 
         `columns` names the columns of the derived table that are read; None means all. `relation` is the SQL text after
-        FROM of the source table, which must have at least the columns that `needed(columns)` returns. If the derivation
-        reads the source twice, the SQL materialises it on engines that can, because a stream can be read only once.
+        FROM of the source table, which must have at least the columns `needed_columns(columns)`. If its steps read the
+        source twice, the SQL materialises it on engines that can, because a stream can be read only once.
         """
-        needed = self.needed(columns)
+        needed = self.needed_columns(columns)
         source = self.source
         if needed is not None:
             source = Schema(tuple(column for column in source if column.name in needed))
@@ -162,10 +165,10 @@ class DerivedTable:
         `relation` is the SQL text after FROM of the source table, and `source` are its columns.
         Raises: `InvalidParameter` if the text is longer than `longest` characters; None allows any length.
         """
-        schema, original = source, relation
+        schema, original, lengths = source, relation, dict[str, int]()
         for place, (step, observed) in enumerate(zip(self.derivation.steps, self._observed_columns(), strict=True)):
             if isinstance(step, JoinUserRows):
-                joined = self._joined(step)
+                joined = self._second_table(step)
                 text = joined._statement(original, source, longest)
                 select = _join_sql(step, (relation, schema), (text, joined._schema_from(source)), self.dialect)
             else:
@@ -176,8 +179,34 @@ class DerivedTable:
                     f"the statement becomes more than {longest:,} characters of SQL for the engine: use fewer "
                     "subqueries and joins of a user's rows"
                 )
+            if longest is not None:
+                lengths = _expanded_lengths(step, lengths, schema, self.dialect)
             schema = self._schema_after(step, observed, schema, source)
         return relation
+
+
+def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
+    """Return the length of the SQL text of each column after `step`, with the texts of earlier steps put in.
+
+    Engines put them in for the names of columns, up to the last aggregation, window or join. `lengths` are those before
+    the step (a column that is not in it has its name's length), and `schema` has the columns before the step.
+    Raises: `InvalidParameter` if a text becomes too long for engines.
+    """
+
+    def length(expression: RowExpression) -> int:
+        """Return the length of the SQL of `expression`, a value computed from each row of the outer `schema`."""
+        return expanded_length(_column_sql(expression, schema, dialect), lengths, dialect)
+
+    match step:
+        case AddColumns(columns):
+            return {**lengths, **{column.name: length(column.expression) for column in columns}}
+        case SelectColumns(columns=columns):
+            return {column.name: length(column.expression) for column in columns}
+        case KeepRows(condition):
+            length(condition)
+            return lengths
+        case _:
+            return {}
 
 
 LONGEST_STATEMENT = 1_000_000
@@ -193,10 +222,10 @@ _SOURCE_ROWS = "source_rows"
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return the columns of `schema`, the table before `step`, that the step may read and pass on.
 
-    Tied rows are rows that are equal in an ORDER BY. If the values that `step` computes do not depend on the order of
-    tied rows, all columns of `schema` are returned. Otherwise only the columns named in `observed` are: those that this
-    step or a later one reads. Tied rows are sorted by all of these. Rows that are still tied are then equal in every
-    column that is read, so the result does not depend on the order in which the engine happens to sort them.
+    They are all columns, unless the values that `step` computes depend on the order of tied rows (rows that are equal
+    in an ORDER BY). Then they are the columns in `observed`, which this step or a later one reads, and tied rows are
+    sorted by all of them. Rows that are still tied are equal in every column that is read, so their order does not
+    matter.
     """
     if not _sorts_ties(step):
         return schema
@@ -208,26 +237,8 @@ def _sorts_ties(step: Step) -> bool:
     return isinstance(step, AddWindows) and any(map(_depends_on_ties, step.windows))
 
 
-def _names_added(step: Step) -> Iterator[str]:
-    """Yield the names of the columns that the derivation step `step` adds to the table or selects."""
-    match step:
-        case AddColumns(columns) | SelectColumns(columns=columns):
-            yield from (column.name for column in columns)
-        case JoinUserRows(columns=joined):
-            yield from (column.name for column in joined)
-        case AddWindows(windows=windows):
-            yield from (window.name for window in windows)
-        case GroupByUser(keys=keys, aggregates=aggregates):
-            yield from (key.name for key in keys)
-            yield from (aggregate.name for aggregate in aggregates)
-        case KeepRows():
-            return
-        case _:
-            assert_never(step)
-
-
 def _columns_before(step: Step, wanted: set[str]) -> set[str]:
-    """Return the names of the columns that a table must have before a derivation step, to produce `wanted` by it.
+    """Return the names of the columns that a table must have so that `step`, such as a filter, produces `wanted`.
 
     `wanted` are names of columns after the step `step`.
     """
@@ -256,12 +267,12 @@ def _columns_before(step: Step, wanted: set[str]) -> set[str]:
 
 
 def _columns_read(expressions: Iterable[RowExpression]) -> set[str]:
-    """Return the names of all columns that occur in the row expressions `expressions`."""
+    """Return the names of all columns that occur in `expressions`, values computed from each row."""
     return {name for expression in expressions for name in columns_of(expression)}
 
 
 def _step_schema(step: Step, schema: Schema, joined: Schema | None, dialect: Dialect) -> Schema:
-    """Return the columns of the table after the derivation step `step`; `schema` are the columns before it.
+    """Return the columns of a table after `step`, such as a filter; `schema` are the columns before it.
 
     `joined` are the columns of the rows that a `JoinUserRows` joins, None for other steps; `dialect` is the engine's.
     Raises: `InvalidParameter` or `UnknownColumn` if types do not fit, or two columns have the same name.
@@ -270,7 +281,7 @@ def _step_schema(step: Step, schema: Schema, joined: Schema | None, dialect: Dia
         case AddColumns(columns):
             columns_after = (*schema.columns, *(_column(each, schema, dialect) for each in columns))
         case KeepRows(condition):
-            check_condition(compile_expression(condition, schema, dialect))
+            check_condition(condition, compile_expression(condition, schema, dialect))
             columns_after = schema.columns
         case SelectColumns(columns=columns):
             columns_after = tuple(_column(each, schema, dialect) for each in columns)
@@ -305,14 +316,14 @@ def _step_sql(
     schema: Schema,
     dialect: Dialect,
 ) -> str:
-    """Return the SELECT statement, as SQL text of `dialect`, of the derivation step `step`.
+    """Return the SELECT statement, as SQL text of `dialect`, of `step`, such as a filter or computed columns.
 
     `relation` is the SQL text after FROM of the table before the step, and `schema` its columns.
     """
 
     def listed(columns: Sequence[NamedExpression]) -> str:
         """Return SQL of a SELECT list: each of `columns`, an expression over the outer `schema`, AS its name."""
-        return _joined_text(
+        return joined_text(
             f"{_column_sql(column.expression, schema, dialect)} AS {dialect.name(column.name)}" for column in columns
         )
 
@@ -332,7 +343,7 @@ def _step_sql(
             )
             places = ", ".join(str(place + 1) for place in range(1 + len(keys)))
             has_user = f"{dialect.user(column)} IS NOT NULL"
-            return f"SELECT {_joined_text(chosen)} FROM {relation} WHERE {has_user} GROUP BY {places}"
+            return f"SELECT {joined_text(chosen)} FROM {relation} WHERE {has_user} GROUP BY {places}"
         case AddWindows():
             return _windows_sql(step, relation, schema, dialect)
         case _:
@@ -362,21 +373,7 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
     windows = (
         f"{_window(window, user, ties, schema, dialect).sql} AS {dialect.name(window.name)}" for window in step.windows
     )
-    return f"SELECT {columns}, {_joined_text(windows)} FROM {relation}"
-
-
-def _joined_text(expressions: Iterable[str]) -> str:
-    """Return the SQL `expressions` as one text, separated by commas.
-
-    Raises: `InvalidParameter` as soon as their length exceeds `LONGEST_SQL`, before the remaining ones are built.
-    """
-    parts: list[str] = []
-    characters = 0
-    for expression in expressions:
-        characters += len(expression)
-        check_length(characters)
-        parts.append(expression)
-    return ", ".join(parts)
+    return f"SELECT {columns}, {joined_text(windows)} FROM {relation}"
 
 
 def _depends_on_ties(window: UserWindow) -> bool:
@@ -409,7 +406,11 @@ def _join_sql(step: JoinUserRows, left: tuple[str, Schema], right: tuple[str, Sc
 def _check_comparable(
     left: RowExpression, left_schema: Schema, right: RowExpression, right_schema: Schema, dialect: Dialect
 ) -> None:
-    """Raise `InvalidParameter` unless `left` and `right`, join keys over their two schemas, have values of one type."""
+    """Raise `InvalidParameter` unless the values of the join keys `left` and `right` have the same type.
+
+    `left` is an expression over the columns of `left_schema`, and `right` over those of `right_schema`. `dialect` is
+    the engine's SQL dialect, which decides the type of an expression.
+    """
     kinds = [
         compile_expression(left, left_schema, dialect).kind,
         compile_expression(right, right_schema, dialect).kind,
@@ -448,7 +449,7 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
         aggregate = UserAggregate(window.name, USER_FUNCTIONS[function], window.argument)
         return _aggregate(aggregate, schema, dialect, over)
     if function in _NUMBERED:
-        return Value(dialect.whole(f"{function}(){over}"), Kind.INTEGER)
+        return Value(dialect.int64(f"{function}(){over}"), Kind.INTEGER)
     assert window.argument is not None, "the parser gives LAG, LEAD and FIRST_VALUE an argument"
     value = compile_expression(window.argument, schema, dialect)
     argument = dialect.truth(value.sql) if value.kind is Kind.BOOLEAN else value.sql
@@ -559,18 +560,20 @@ def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over:
     Raises: `InvalidParameter` if the type of the argument does not fit the function.
     """
     if aggregate.argument is None:
-        return Value(dialect.whole(f"COUNT(*){over}"), Kind.INTEGER)
+        return Value(dialect.int64(f"COUNT(*){over}"), Kind.INTEGER)
     value = compile_expression(aggregate.argument, schema, dialect)
     match aggregate.function:
         case UserFunction.COUNT:
-            return Value(dialect.whole(f"COUNT({value.sql}){over}"), Kind.INTEGER)
+            return Value(dialect.int64(f"COUNT({value.sql}){over}"), Kind.INTEGER)
         case UserFunction.COUNT_DISTINCT:
-            return Value(dialect.whole(f"COUNT(DISTINCT {_key_sql(value)}){over}"), Kind.INTEGER)
+            return Value(dialect.int64(f"COUNT(DISTINCT {_key_sql(value)}){over}"), Kind.INTEGER)
         case UserFunction.MIN | UserFunction.MAX:
             if value.kind is Kind.BOOLEAN:
                 raise InvalidParameter(f"{aggregate.function} takes numbers, text or times, not a condition")
             return Value(f"{aggregate.function}({value.sql}){over}", value.kind, value.tiny)
         case UserFunction.SUM | UserFunction.AVG:
+            if value.kind not in NUMBERS:
+                raise not_a_number(f"{aggregate.function} takes numbers", aggregate.argument, value.kind)
             return _user_sum(aggregate.function, value, dialect, over)
         case _:
             assert_never(aggregate.function)
@@ -581,20 +584,17 @@ def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str)
 
     Integers are summed exactly, and a SUM of 2^53 or more is null. Other numbers are clipped to -2^42 .. 2^42, rounded
     to multiples of 2^-20 and then summed exactly. `over` is the SQL text of an OVER clause, or "".
-    Raises: `InvalidParameter` if the argument is not a number.
     """
-    if value.kind not in NUMBERS:
-        raise InvalidParameter(f"{function} takes numbers, not {value.kind} values")
     if value.kind is Kind.INTEGER:
         total, unit = f"{dialect.total(value.sql, None)}{over}", ""
     else:
         ends = real_constant(_LARGEST_SUMMED), real_constant(-_LARGEST_SUMMED)
         clipped = f"CASE WHEN {value.sql} IS NOT NULL THEN GREATEST(LEAST({value.sql}, {ends[0]}), {ends[1]}) END"
-        total = dialect.total(dialect.whole(f"FLOOR({clipped} * {real_constant(_UNITS)} + 0.5)"), None) + over
+        total = dialect.total(dialect.int64(f"FLOOR({clipped} * {real_constant(_UNITS)} + 0.5)"), None) + over
         unit = f" / {real_constant(_UNITS)}"
     if function is UserFunction.AVG:
         number = f"COUNT({value.sql}){over}"
         return Value(f"{dialect.real(total)}{unit} / NULLIF({number}, 0)", Kind.FLOAT, tiny=True)
     if value.kind is not Kind.INTEGER:
         return Value(f"{dialect.real(total)}{unit}", Kind.FLOAT)
-    return Value(dialect.whole(dialect.null_beyond(dialect.real(total), LARGEST_INTEGER)), Kind.INTEGER)
+    return Value(dialect.int64(dialect.null_beyond(dialect.real(total), LARGEST_INTEGER)), Kind.INTEGER)

@@ -67,7 +67,7 @@ def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str
     most = LARGEST_BINNED // scale
     number = dialect.number(column, real_constant(-2 * most), real_constant(2 * most))
     # In floating point 0.29 / 0.01 is slightly below 29, so a number just below the next bin is put into that bin.
-    bins = dialect.whole(f"FLOOR({number} * {real_constant(scale)} / {real_constant(units)} + 1e-9)")
+    bins = dialect.int64(f"FLOOR({number} * {real_constant(scale)} / {real_constant(units)} + 1e-9)")
     end = f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {bins} * {units} END"
     if scale == 1:
         return end
@@ -120,18 +120,20 @@ class Measures:
     def row_values(self) -> list[str]:
         """Return the SQL expressions of the columns v0, v1, ..., the numbers of a row from which measures are computed.
 
-        The value is an integer or null, except in the column of a measure that counts distinct values: there it is the
-        value of the table's column. One or several measures read each column v<i>.
+        A measure is a number that each user adds to a group. The value is an integer or null, except in the column of a
+        measure that counts distinct values: there it is the value of the table's column. One or several measures read
+        each column v<i>.
         """
         return [self._row_value(measures) for measures in self._sources().values()]
 
     def user_sums(self, over: str = "") -> dict[str, str]:
         """Return the SQL aggregates over one user's rows in one group, as a dict by column name.
 
-        n is the number of rows. For the row value v<i>, c<i> is the number of rows where it is not null, t<i> its sum
-        (a float, unless a measure needs every digit), and l<i> and h<i> its least and greatest value; only those that
-        some measure needs are returned. `user_values` refers to these names, so that no engine sums or converts a
-        column twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
+        n is the number of rows. A measure is a number that each user adds to a group; it is computed from a number of
+        each row, the row value v<i>. For v<i>, c<i> is the number of rows where it is not null, t<i> its sum (a float,
+        unless a measure needs every digit), and l<i> and h<i> its least and greatest value; only those that some
+        measure needs are returned. `user_values` refers to these names, so that no engine sums or converts a column
+        twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
         """
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):
@@ -151,28 +153,32 @@ class Measures:
     def user_values(self) -> dict[int, str]:
         """Return SQL expressions of the integers that a user adds to a group, by the position of the measure.
 
-        They are computed from the columns of `user_sums`. An expression is null for a user who adds nothing. A measure
-        by which one user adds to several cells (integers whose users are counted) of a group is left out, because it is
-        not one number per user.
+        A measure is a number that each user adds to a group, such as a sum of a column. They are computed from the
+        columns of `user_sums`. An expression is null for a user who adds nothing. A measure by which one user adds to
+        several cells (integers whose users are counted) of a group is left out, because it is not one number per user.
         """
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
     def row_name(self, measure: Measure) -> str:
-        """Return the name of the SQL column (v0, v1, ...) that holds, for each row, the number that `measure` reads."""
+        """Return the name of the SQL column (v0, v1, ...) that holds, for each row, the number that `measure` reads.
+
+        A measure is a number that each user adds to a group, such as a sum of a column.
+        """
         return f"v{self._place(measure)}"
 
     def user_rows(self, measure: Measure) -> str:
         """Return a SQL expression for how many values of one user in one group count for `measure`.
 
-        It is the number of the user's values that are not null, but at most `measure.rows`.
+        A measure is a number that each user adds to a group, such as a sum of a column. The result is the number of the
+        user's values that are not null, but at most `measure.rows`.
         """
-        return self.dialect.whole(f"LEAST(c{self._place(measure)}, {measure.rows})")
+        return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
         """Return the measures that read a table column, in lists: one list for each SQL column v<i> of row values.
 
-        All measures of a list read the same column v<i>. The lists are in the order of v0, v1, ..., and keyed by
-        `_source`.
+        A measure is a number that each user adds to a group, such as a sum of a column. All measures of a list read the
+        same column v<i>. The lists are in the order of v0, v1, ..., and keyed by `_source`.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:
@@ -185,9 +191,11 @@ class Measures:
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
-        """Return SQL for the value, in each row, of the SQL column v<i> that all of `measures` read.
+        """Return SQL for the number that each row adds to `measures`, numbers which are summed for each user and group.
 
-        It is an integer or null; for a measure that counts distinct values it is the value of the table's column.
+        All of `measures` are computed from the same column of the table. The SQL is 1 for a measure that counts values,
+        the cell itself for one that counts distinct values, and otherwise the cell as a whole number of rounding steps.
+        It is null if the cell is null or is no number.
         """
         first = measures[0]
         assert first.column is not None
@@ -200,7 +208,7 @@ class Measures:
             least, most = (real_constant(first.origin + end * first.step) for end in (first.least, first.most))
             offset = f"{self.dialect.number(column, least, most)} - {real_constant(first.origin)}"
             distance = f"({offset}) / {real_constant(first.step)}"
-            return self.dialect.whole(f"FLOOR({distance} + 0.5)")  # stays between the bounds, which are integers
+            return self.dialect.int64(f"FLOOR({distance} + 0.5)")  # stays between the bounds, which are integers
         if column.kind is Kind.INTEGER and first.rows is None:
             return self.dialect.name(column.name)
         origin, unit = _units(measures)
@@ -210,15 +218,15 @@ class Measures:
         if first.squared:  # in integer units: the square of a tiny number underflows, which fails on some engines
             most = real_constant(first.most * UNITS)
             units = f"FLOOR(2 * {units} * {units} / {most} - {most} + 0.5)"
-        return self.dialect.whole(units)
+        return self.dialect.int64(units)
 
     def _user_value(self, measure: Measure) -> str:
         """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing."""
         if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
-            return self.dialect.whole(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
+            return self.dialect.int64(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
         total, values = (f"{name}{self._place(measure)}" for name in (_EXTREMES.get(measure.extreme, "t"), "c"))
         if measure.counted:
-            return self.dialect.whole(f"LEAST({values}, {measure.most})")
+            return self.dialect.int64(f"LEAST({values}, {measure.most})")
         whole = self.schema.column(measure.column).kind is Kind.INTEGER and measure.rows is None
         source = self._sources()[_source(measure)]
         # The bounds are written as floats, because some engines cannot compare floats with integers.
@@ -229,7 +237,7 @@ class Measures:
             shift = (origin - measure.origin) / measure.step
             if measure.doubling:
                 doubled = _doubling_bin(f"{added} * {real_constant(unit)}")
-                return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.whole(doubled)} END"
+                return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.int64(doubled)} END"
             number = _clip(f"{added} * {real_constant(unit / measure.step)} + {real_constant(shift)}", *ends)
             if measure.rows is not None:
                 number = f"{number} * {self.user_rows(measure)}"
@@ -238,7 +246,7 @@ class Measures:
             number = _clip(total, str(measure.least), str(measure.most))
         else:
             number = _clip(total, *ends)
-        return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.whole(number)} END"
+        return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.int64(number)} END"
 
 
 _EXTREMES = {-1: "l", 1: "h"}
@@ -269,13 +277,16 @@ def _doubling_bin(number: str) -> str:
 def _needs_every_digit(measures: Sequence[Measure]) -> bool:
     """Return whether sums must be computed in integers, because one of `measures` has a bound beyond 2^53.
 
-    Beyond 2^53 floats do not hold every integer.
+    A measure is a number that each user adds to a group. Beyond 2^53 floats do not hold every integer.
     """
     return any(max(abs(each.least), abs(each.most)) > LARGEST_REAL_WHOLE for each in measures)
 
 
 def _source(measure: Measure) -> Hashable:
-    """Return a key that is equal for two measures if and only if both are computed from the same SQL column v<i>."""
+    """Return a key that is equal for two measures if and only if both are computed from the same SQL column v<i>.
+
+    A measure is a number that each user adds to a group; v<i> holds the number of each row from which it is computed.
+    """
     if measure.is_spread:
         return measure
     if measure.rows is None:
@@ -286,8 +297,8 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): the number x in a row of the table becomes the row value (x - origin) / unit, rounded.
 
-    Row values are integers, so that their sums are exact. `measures` are all measures that read the same SQL column
-    v<i> of row values.
+    A measure is a number that each user adds to a group. Row values are integers, so that their sums are exact.
+    `measures` are all measures that read the same SQL column v<i> of row values.
     """
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
     return origin, min(each.step for each in measures) / UNITS

@@ -20,7 +20,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
-from setwise.analytics.engines.cells import CellGrammar
 from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, OpenFile, UnreadableHeader
 from setwise.analytics.engines.object_store import (
@@ -34,6 +33,7 @@ from setwise.analytics.engines.object_store import (
     objects_version,
     split_version,
 )
+from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
@@ -63,7 +63,7 @@ def files_of(path: str) -> tuple[TableFile, ...]:
 def local_files(path: str) -> tuple[Path, ...]:
     """Return the absolute paths of the local files that a path, a glob or a directory names, sorted.
 
-    A directory is read as in `files_of`.
+    A directory gives its Parquet files, or its CSV files if it has no Parquet files.
     Raises: `UnsuitableTable` if there is no such file, or if a glob or directory names files inside the folder of a
     lake table instead of that folder.
     """
@@ -244,9 +244,10 @@ def _stored_lake_format(prefix: str) -> str | None:
 
 
 def _check_no_lake(path: str, files: Sequence[Path]) -> None:
-    """Raise `UnsuitableTable` if any of `files` belongs to a lake table; the message names `path`.
+    """Raise `UnsuitableTable` if any of `files` belongs to a lake table (Delta, Iceberg or Hudi).
 
-    Files that the lake table has removed still lie in its folder, so reading the files directly gives wrong rows.
+    The message names `path`. Files that the lake table has removed still lie in its folder, so reading the files
+    directly gives wrong rows.
     """
     folders = {folder for parent in {file.absolute().parent for file in files} for folder in (parent, *parent.parents)}
     for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
@@ -332,7 +333,7 @@ class CsvOptions:
     says that the first line is a header even if it looks like a row; if it is None, such a line is refused. `format`,
     such as csv.gz, replaces the ending of the files' names. `separator` is the text between cells; if it is None, the
     ending decides: a comma for .csv, a tab for .tsv. `decimal`, `thousands`, `date_format` and `null` say how cells are
-    written (`CellGrammar` in cells.py). Bad values raise `InvalidParameter`.
+    written (`CellGrammar` in typed_cells.py). Bad values raise `InvalidParameter`.
     """
 
     separator: str | None = None
@@ -438,14 +439,14 @@ def _open_csv(file: TableFile, form: CsvFormat) -> CsvFile | str:
 
     `form` is the CSV format of the file.
     """
-    return csv_file(lambda: form.opened(file.open("rb"), file.name), form)
+    return csv_file(lambda: form.open_converted(file.open("rb"), file.name), form)
 
 
 def csv_file(open_file: OpenFile, form: CsvFormat) -> CsvFile | str:
     """Return a CSV file with its header read, or a text that says why the header cannot be read.
 
-    The function `open_file` opens the file from its beginning, converted by `CsvFormat.opened`, and `form` is its CSV
-    format.
+    The function `open_file` opens the file from its beginning, converted by `CsvFormat.open_converted`, and `form` is
+    its CSV format.
     """
     try:
         return CsvFile(open_file, form)

@@ -18,7 +18,9 @@ from typing import Generic, TypeVar
 from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.row_sql import check_condition, compile_expression
 from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.rows.expression import RowExpression, columns_of, written
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
@@ -39,22 +41,55 @@ class Key:
 class Join:
     """One join: the name of the table to join (`table`), and the `keys` by which rows are matched.
 
-    `keeps_all` makes a LEFT JOIN: rows of the earlier tables without a match are kept.
+    - `keeps_all` makes a LEFT JOIN: rows of the earlier tables without a match are kept.
+    - `where` is a condition over the columns of the joined table; only its rows that satisfy the condition are joined.
+    - `found` is the name of a column of the result that is 1 in rows with a match and null in rows without one. None
+      adds no such column.
+    - `once` joins every earlier row at most once, however many rows match it, and adds no column but `found`.
+    - `called` is the name of the joined table in the result if it is not `table`, as for a table that is joined twice.
     """
 
     table: str
     keys: tuple[Key, ...]
     keeps_all: bool = False
+    where: RowExpression | None = None
+    found: str | None = None
+    once: bool = False
+    called: str | None = None
 
     def __post_init__(self) -> None:
         if not self.keys:
             raise InvalidParameter(f"say by which columns {self.table!r} is joined: USING (column)")
 
+    @property
+    def name(self) -> str:
+        """The name of the joined table in the join's result."""
+        return self.table if self.called is None else self.called
+
+    def to_record(self) -> dict[str, object]:
+        """Return the join as a dictionary for the text that identifies a request; equal joins have equal dictionaries.
+
+        Fields that are None or False, other than those of every join, are left out, so that texts which older versions
+        stored stay as they are.
+        """
+        keys = [{"column": key.column, "joined": key.joined, "earlier": key.earlier} for key in self.keys]
+        more = {
+            "where": None if self.where is None else written(self.where),
+            "found": self.found,
+            "once": self.once or None,
+            "called": self.called,
+        }
+        added = {name: value for name, value in more.items() if value is not None}
+        return {"table": self.table, "keeps_all": self.keeps_all, "keys": keys, **added}
+
     def __str__(self) -> str:
         keys = " AND ".join(
-            f"{f'{key.earlier}.' if key.earlier else ''}{key.column} = {self.table}.{key.joined}" for key in self.keys
+            f"{f'{key.earlier}.' if key.earlier else ''}{key.column} = {self.name}.{key.joined}" for key in self.keys
         )
-        return f"{'LEFT JOIN' if self.keeps_all else 'JOIN'} {self.table} ON {keys}"
+        table = self.table if self.called is None else f"{self.table} AS {self.called}"
+        where = "" if self.where is None else f" AND {written(self.where)}"
+        once = " ONCE" if self.once else ""
+        return f"{'LEFT JOIN' if self.keeps_all else 'JOIN'}{once} {table} ON {keys}{where}"
 
 
 Table = TypeVar("Table")
@@ -77,8 +112,8 @@ class Relation:
     """A table or join on a database server: its SQL `text` after FROM, and its columns (`schema`).
 
     `rows` is the approximate number of rows, or None if metadata does not state it. `manifest` describes a prepared
-    dataset, and is None for other tables. `origin` is the name under which a table can be found again, and None for
-    joins and derived tables.
+    dataset (users' items, ranked and stored in advance), and is None for other tables. `origin` is the name under which
+    a table can be found again, and None for joins and derived tables.
     """
 
     text: str
@@ -91,7 +126,7 @@ class Relation:
         """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this one.
 
         This relation is returned if the derivation has no steps. `dialect` writes the SQL of the engine.
-        Raises: `UnsuitableTable` for a prepared dataset, which has no rows to derive from.
+        Raises: `UnsuitableTable` for a prepared dataset, which has ranked items of users and no rows to derive from.
         """
         if not derivation:
             return self
@@ -104,7 +139,8 @@ class Relation:
         """Raise `UnsuitableTable` if the table was redefined since it was opened.
 
         `now` is the same table, looked up just now. The table counts as redefined if the SQL text, the columns or the
-        manifest (the description of a prepared dataset) of `now` and of this relation differ.
+        manifest (the description of a prepared dataset, users' items ranked in advance) of `now` and of this relation
+        differ.
         """
         if (self.text, self.schema, self.manifest) != (now.text, now.schema, now.manifest):
             raise UnsuitableTable("the table was redefined since it was opened: open it again")
@@ -114,12 +150,14 @@ class Relation:
 class JoinedColumn:
     """A column of a join's result: its `name` in the result, and where it comes from.
 
-    `table` is the position in the join of the table it comes from, and `column` its `Column` in that table.
+    `table` is the position in the join of the table it comes from, and `column` its `Column` in that table. If `found`
+    is True, the column is 1 in rows with a match in that table, and null in others; the table has no such column.
     """
 
     name: str
     table: int
     column: Column
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +186,7 @@ class JoinedTables:
         names = [part.name for part in parts]
         for name in names:
             if names.count(name) > 1:
-                raise InvalidParameter(f"the table {name!r} is joined twice: join it once")
+                raise InvalidParameter(f"two joined tables are called {name!r}: give one of them an alias, AS other")
         self.keys = tuple(self._key_columns(place + 1, join, user) for place, join in enumerate(joins))
         self.columns = self._name_columns()
 
@@ -178,19 +216,43 @@ class JoinedTables:
             conditions.append(" AND ".join(equal))
         text = ""
         for place, relation in enumerate(relations):
-            cells = [(f"c{number}", dialect.name(each.column.name)) for number, each in chosen if each.table == place]
+            cells = [
+                (f"c{number}", dialect.int64("1") if each.found else dialect.name(each.column.name))
+                for number, each in chosen
+                if each.table == place
+            ]
             listed = ", ".join(f"{value} AS {name}" for name, value in [*cells, *compared[place]])
-            table = f"(SELECT {listed} FROM {relation}) AS t{place}"
             if place == 0:
-                text = table
-            else:
-                word = "LEFT JOIN" if self._joins[place - 1].keeps_all else "JOIN"
-                text += f" {word} {table} ON {conditions[place - 1]}"
+                text = f"(SELECT {listed} FROM {relation}) AS t0"
+                continue
+            join = self._joins[place - 1]
+            distinct = "DISTINCT " if join.once else ""
+            where = "" if join.where is None else f" WHERE {self._condition_sql(place, join.where, dialect)}"
+            word = "LEFT JOIN" if join.keeps_all else "JOIN"
+            text += f" {word} (SELECT {distinct}{listed} FROM {relation}{where}) AS t{place} ON {conditions[place - 1]}"
         listed = ", ".join(f"t{each.table}.c{number} AS {dialect.name(each.name)}" for number, each in chosen)
         return f"(SELECT {listed} FROM {text}) AS joined"
 
-    def needed(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return which columns of table number `place` are read for the keys and for `columns` of the join's result.
+    def check_conditions(self, dialect: Dialect) -> None:
+        """Raise `InvalidParameter` if a condition on the rows of a joined table (`Join.where`) has unsuitable types.
+
+        `dialect` writes the SQL of the engine.
+        """
+        for place, join in enumerate(self._joins, 1):
+            if join.where is not None:
+                self._condition_sql(place, join.where, dialect)
+
+    def _condition_sql(self, place: int, condition: RowExpression, dialect: Dialect) -> str:
+        """Return the SQL, in `dialect`, of `condition`, which chooses the rows of table number `place` to be joined.
+
+        Raises: `InvalidParameter` or `UnknownColumn` if the types of its columns do not fit, or a column is missing.
+        """
+        value = compile_expression(condition, self._parts[place].schema, dialect)
+        check_condition(condition, value)
+        return value.sql
+
+    def needed_columns(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return which columns of table number `place` are read for the join and for `columns` of the join's result.
 
         None for `columns` means all columns of the result.
         """
@@ -201,8 +263,10 @@ class JoinedTables:
             for at, column in ((table, left), (number + 1, right))
             if at == place
         ]
-        chosen = [each.column.name for each in self._select_columns(columns) if each.table == place]
-        return tuple(dict.fromkeys([*chosen, *keys]))
+        where = None if place == 0 else self._joins[place - 1].where
+        compared = [] if where is None else list(columns_of(where))
+        cells = [each for each in self._select_columns(columns) if each.table == place and not each.found]
+        return tuple(dict.fromkeys([*(each.column.name for each in cells), *keys, *compared]))
 
     def _select_columns(self, columns: Sequence[str] | None) -> list[JoinedColumn]:
         """Return the columns of the join's result whose names are in `columns`, or all if `columns` is None."""
@@ -237,6 +301,8 @@ class JoinedTables:
             right = column_of(part.name, part.schema, key.joined)
             check_comparable(left, right, key, part)
             columns.append((table, left, right))
+        for name in () if join.where is None else columns_of(join.where):
+            column_of(part.name, part.schema, name)
         return tuple(columns)
 
     def _earlier(self, key: Key, place: int) -> tuple[int, Column]:
@@ -277,11 +343,12 @@ class JoinedTables:
             for _, left, right in keys
             if left.name == right.name
         }
+        once = {place for place, join in enumerate(self._joins, 1) if join.once}
         kept = [
             (place, column)
             for place, part in enumerate(self._parts)
             for column in part.schema
-            if (place, column.name) not in merged
+            if (place, column.name) not in merged and place not in once
         ]
         # Names are compared without case, because DuckDB and Spark ignore case when they look up a column.
         plain = [column.name.lower() for _, column in kept]
@@ -290,6 +357,10 @@ class JoinedTables:
             alone = plain.count(column.name.lower()) == 1
             name = column.name if alone else f"{self._parts[place].name}.{column.name}"
             named.append(JoinedColumn(name=name, table=place, column=column))
+        for place, join in enumerate(self._joins, 1):
+            if join.found is not None:
+                column = Column(name=join.found, kind=Kind.INTEGER)
+                named.append(JoinedColumn(name=join.found, table=place, column=column, found=True))
         for joined in named:
             if sum(other.name.lower() == joined.name.lower() for other in named) > 1:
                 raise InvalidParameter(f"two columns of the join would be called {joined.name!r}: rename one of them")
@@ -311,8 +382,8 @@ class ServerJoin:
         """Look up every table on the server, and return the join as one relation.
 
         `find_table` returns the relation of a table by its name, and `dialect` writes the SQL of the server.
-        Raises: `UnsuitableTable` if one of the tables is a prepared dataset, `InvalidParameter` or `UnknownColumn` if
-        the join is not allowed.
+        Raises: `UnsuitableTable` if one of the tables is a prepared dataset (ranked items of users, without rows),
+        `InvalidParameter` or `UnknownColumn` if the join is not allowed.
         """
         relations = [find_table(each.table) for each in self.tables]
         if any(each.manifest is not None for each in relations):

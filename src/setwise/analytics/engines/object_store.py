@@ -114,7 +114,7 @@ class StoredObject:
         """
         assert mode == "rb", "objects are read, never written"
         opened = _open(self.bucket, self.key)
-        self._check(_described(self.bucket, self.key, opened))
+        self._check(_stored_object(self.bucket, self.key, opened))
         return cast(BinaryIO, opened)
 
     def check_unchanged(self) -> None:
@@ -208,7 +208,7 @@ def describe_object(bucket: str, key: str) -> StoredObject:
     Raises: `UnsuitableTable` if it cannot be read.
     """
     with _open(bucket, key) as opened:
-        return _described(bucket, key, opened)
+        return _stored_object(bucket, key, opened)
 
 
 def check_unchanged(objects: Iterable[StoredObject]) -> None:
@@ -335,7 +335,7 @@ def _open(bucket: str, key: str) -> "pa.NativeFile":
     return _call(lambda: _filesystem().open_input_file(f"{bucket}/{key}"), f"{SCHEME}{bucket}/{key}")
 
 
-def _described(bucket: str, key: str, opened: "pa.NativeFile") -> StoredObject:
+def _stored_object(bucket: str, key: str, opened: "pa.NativeFile") -> StoredObject:
     """Return the `StoredObject` for the object `key` of `bucket`, with the size and metadata that the store reports.
 
     `opened` is the object, open for reading.

@@ -61,13 +61,15 @@ class Manifest:
     def schema(self) -> Schema:
         """Return the columns that queries may name: user, item and, if the prepared dataset stores sums, value.
 
-        The schema's `version` is that of the source.
+        A prepared dataset has users' items, ranked and stored in advance. The schema's `version` is that of the source.
         """
         columns = (self.user, self.item) if self.value is None else (self.user, self.item, self.value)
         return Schema(columns, version=self.source_version, prepared=True)
 
     def check(self, aggregation: Aggregation) -> None:
         """Raise unless this prepared dataset can answer `aggregation`.
+
+        The dataset has users' items, ranked in advance; an aggregation describes a histogram or statistics to compute.
 
         Raises: `InvalidFilter` if the aggregation has a filter, `UnsuitableTable` if it reads other columns, has
         another label for missing items, or has measures (sums and other numbers than counts).
@@ -93,7 +95,8 @@ class Manifest:
     def check_fresh(self, fingerprint: str) -> None:
         """Raise `UnsuitableTable` if the source has changed since the dataset was prepared.
 
-        `fingerprint` is the current digest of the source, which is compared with the manifest's.
+        The dataset has users' items, ranked and stored in advance. `fingerprint` is the current digest of the source,
+        which is compared with the manifest's.
         """
         if fingerprint != self.fingerprint:
             raise UnsuitableTable(f"{self.origin} has changed since the dataset was prepared: prepare it again")
@@ -102,17 +105,18 @@ class Manifest:
     def in_comment(cls, comment: str | None) -> "Manifest | None":
         """Return the manifest in `comment`, the comment of a server's table; None if the table is not prepared.
 
-        The comment of a prepared dataset begins with `MARK`. `comment` is None if the table has no comment.
+        The comment of a prepared dataset (users' items, ranked in advance) begins with `MARK`. `comment` is None if the
+        table has no comment.
         """
         return cls.read(comment.removeprefix(MARK)) if comment and comment.startswith(MARK) else None
 
-    def written(self) -> str:
-        """Return the manifest as JSON text, from which `Manifest.read` makes an equal manifest."""
+    def to_text(self) -> str:
+        """Return this description of a prepared dataset as JSON text, from which `Manifest.read` makes an equal one."""
         return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True)
 
     @classmethod
     def read(cls, text: str) -> "Manifest":
-        """Return the manifest that `written` wrote as the JSON text `text`.
+        """Return the manifest (the description of a prepared dataset) that `to_text` wrote as the JSON text `text`.
 
         Raises: `UnsuitableTable` if the text is damaged or was written by another version.
         """
@@ -128,27 +132,37 @@ class Manifest:
 
 
 def read_prepared(directory: Path) -> Manifest | None:
-    """Return the manifest of the prepared dataset in `directory`; None if the directory holds no prepared dataset."""
+    """Return the manifest of the prepared dataset in `directory`; None if the directory holds no prepared dataset.
+
+    A prepared dataset has users' items, ranked and stored in advance; its manifest describes it.
+    """
     manifest = directory / MANIFEST_NAME
     return Manifest.read(manifest.read_text()) if manifest.is_file() else None
 
 
 def check_destination(path: Path) -> None:
-    """Raise `InvalidParameter` if `path` exists and is not a prepared dataset; only such a dataset may be replaced."""
+    """Raise `InvalidParameter` if `path` exists and is not a prepared dataset; only such a dataset may be replaced.
+
+    A prepared dataset has users' items, ranked and stored in advance.
+    """
     if path.exists() and not (path / MANIFEST_NAME).is_file():
         raise not_replaceable(path)
 
 
 def not_replaceable(destination: str | Path) -> InvalidParameter:
-    """Return the error for a `destination` that must not be overwritten, because it is not a prepared dataset."""
+    """Return the error for a `destination` that must not be overwritten, because it is not a prepared dataset.
+
+    A prepared dataset has users' items, ranked and stored in advance.
+    """
     return InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
 
 
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
     """Write `parts`, the rows of a prepared dataset, and its manifest to the directory `destination`.
 
-    Both are written beside the destination first and then moved there, so that a process that dies while it writes rows
-    leaves the earlier dataset in place. Only this user can read the directory.
+    A prepared dataset has users' items, ranked in advance. Both are written beside the destination first and then moved
+    there, so that a process that dies while it writes rows leaves the earlier dataset in place. Only this user can read
+    the directory.
 
     Raises: `EngineFailed` if the files cannot be written, `InvalidParameter` if something else is at `destination`.
     """
@@ -161,7 +175,7 @@ def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", m
         raise EngineFailed(f"{destination} cannot be written") from None
     try:
         _write(scratch / CONTRIBUTIONS_NAME, parts)
-        (scratch / MANIFEST_NAME).write_text(manifest.written())
+        (scratch / MANIFEST_NAME).write_text(manifest.to_text())
         if target.exists():
             shutil.rmtree(target)
         os.replace(scratch, target)
@@ -172,7 +186,7 @@ def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", m
 
 
 def _write(file: Path, parts: "Iterable[pa.RecordBatchReader]") -> None:
-    """Write all batches of the Arrow readers `parts` to one new Parquet file `file`."""
+    """Write all batches of the Arrow readers `parts` (ranked items of users) to one new Parquet file `file`."""
     import pyarrow.parquet as pq
 
     writer: pq.ParquetWriter | None = None

@@ -33,7 +33,8 @@ def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column],
 def label_names(aggregation: Aggregation) -> list[str]:
     """Return the names g0, g1, ... of the label columns in a result of `aggregation`, one per group column.
 
-    There is always g0, which holds the one label if all rows form one group.
+    An aggregation describes a histogram or statistics of groups. There is always g0, which holds the one label if all
+    rows form one group.
     """
     return [f"g{place}" for place in range(aggregation.label_width)]
 
@@ -41,8 +42,9 @@ def label_names(aggregation: Aggregation) -> list[str]:
 def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
-    They are cell, measure and users, and for each measure i of `aggregation` that is summed s<i> (the sum) and n<i>
-    (the number of users who add).
+    A measure is a number that each user adds to a group, and a cell an integer whose users are counted. The names are
+    cell, measure and users, and for each measure i of `aggregation` that is summed s<i> (the sum) and n<i> (the number
+    of users who add).
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
@@ -85,9 +87,10 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 
 
 def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
-    """Return the exact sums of users' weights per group, for one round of the discovery of groups.
+    """Return the exact sums of users' weights per group, for one round of the private search for groups.
 
-    `result` is the Arrow result of the SQL statement of `StatementBuilder.weights` for `aggregation`.
+    A user with n groups gives about 1/sqrt(n) to each. `result` is the Arrow result of the SQL statement of
+    `StatementBuilder.weights` for `aggregation`.
     """
     weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)
     return GroupWeights(Histogram.of(arrow_labels(result, aggregation), weights), int(roots.sum()), int(shares.sum()))
@@ -96,10 +99,10 @@ def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWe
 class CellCounts(Mapping[Label, NDArray[np.int64]]):
     """A mapping from a group's label to an array of counts: how many users add each integer by one measure.
 
-    Entry c of an array counts the users who add c + the measure's least integer. The counts are stored as the rows of a
-    query's result, and expanded to an array when a group is read. `groups` maps each label to its number; `places`,
-    `cells` and `users` give, for each row of the result, the group number, the entry and the number of users; `length`
-    is the number of entries of an array.
+    A measure is a number that each user adds to a group. Entry c of an array counts the users who add c + the measure's
+    least integer. The counts are stored as the rows of a query's result, and expanded to an array when a group is read.
+    `groups` maps each label to its number; `places`, `cells` and `users` give, for each row of the result, the group
+    number, the entry and the number of users; `length` is the number of entries of an array.
     """
 
     def __init__(

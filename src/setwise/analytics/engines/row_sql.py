@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import assert_never
 
-from setwise.analytics.engines.aggregation import type_advice
 from setwise.analytics.engines.dialect import (
     LONGEST_SQL,
     Dialect,
@@ -21,6 +20,7 @@ from setwise.analytics.engines.dialect import (
 from setwise.analytics.engines.time_sql import TIMES, TimeCompiler
 from setwise.analytics.filter.expression import Operator
 from setwise.analytics.filter.parser import LONGEST_PATTERN, FilterToken, TokenKind, constant
+from setwise.analytics.rows.constant_arguments import decimals_of, substring_place
 from setwise.analytics.rows.expression import (
     AllOf,
     AnyOf,
@@ -46,6 +46,7 @@ from setwise.analytics.rows.expression import (
     TimeWord,
     UnitKey,
 )
+from setwise.analytics.rows.type_errors import not_a_condition, not_a_number, not_comparable
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter
 
@@ -82,15 +83,18 @@ class Value:
 def compile_expression(expression: RowExpression, schema: Schema, dialect: Dialect) -> Value:
     """Return the SQL, in `dialect`, and the type of the row `expression` over a table with the columns of `schema`.
 
+    A row expression is a value that an analyst's SQL computes from the columns of one row.
+
     Raises: `InvalidParameter` if types do not fit, `UnknownColumn` for a column that is not in `schema`.
     """
     return _Compiler(schema, dialect).value(expression)
 
 
 class _Compiler:
-    """Compiles row expressions over the columns `schema` of one table to SQL text in the `dialect` of one engine.
+    """Compiles row expressions (values computed from each row) to SQL text in the `dialect` of one engine.
 
-    Methods return SQL text with the type of its value, and raise `InvalidParameter` if a type does not fit.
+    `schema` has the columns of the table. Methods return SQL text with the type of its value, and raise
+    `InvalidParameter` if a type does not fit.
     """
 
     def __init__(self, schema: Schema, dialect: Dialect) -> None:
@@ -101,7 +105,7 @@ class _Compiler:
         """The number of characters of all compiled parts that are longer than a hundredth of `LONGEST_SQL`."""
 
     def value(self, expression: RowExpression) -> Value:
-        """Return the SQL and the type of any row expression.
+        """Return the SQL and the type of any row expression (a value computed from one row).
 
         Raises: `InvalidParameter` for types that do not fit and for SQL text that gets too long, `UnknownColumn` for a
         column that the table does not have.
@@ -114,7 +118,7 @@ class _Compiler:
         return value
 
     def _value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
-        """Return the SQL and the type of any row expression, without a check of the SQL's length."""
+        """Return the SQL and the type of any row expression (a value computed from one row), of any length."""
         match expression:
             case ColumnValue(name):
                 return self._column(self._schema.column(name))
@@ -202,7 +206,7 @@ class _Compiler:
             case bool():
                 return Value("TRUE" if value else "FALSE", Kind.BOOLEAN)
             case int() if abs(value) < LARGEST_INTEGER:
-                return Value(self._dialect.whole(f"({value})"), Kind.INTEGER)
+                return Value(self._dialect.int64(f"({value})"), Kind.INTEGER)
             case int() | float():
                 if abs(value) > LARGEST:
                     raise InvalidParameter(f"a constant must be at most {LARGEST:g} either way, not {value:g}")
@@ -230,16 +234,16 @@ class _Compiler:
         if self._times.kind(expression.left) is not None:
             return self._date_arithmetic(expression)
         left, right = (self.value(each) for each in (expression.left, expression.right))
-        for operand in (left, right):
+        for operand, side in ((left, expression.left), (right, expression.right)):
             if operand.kind not in NUMBERS:
-                raise InvalidParameter(f"{expression.operator} takes two numbers, not {operand.kind} values")
+                raise not_a_number(f"{expression.operator} takes two numbers", side, operand.kind)
         whole = left.kind is Kind.INTEGER and right.kind is Kind.INTEGER
         operator = expression.operator
         if operator is ArithmeticOperator.MODULO:
             if not whole:
                 raise InvalidParameter("% takes two integers")
             # Null from 2^53 on, as for + and *: engines fail at -2^63 % -1, whose quotient is no 64-bit integer.
-            dividend = self._dialect.whole(self._real_number(left).sql)
+            dividend = self._dialect.int64(self._real_number(left).sql)
             return Value(f"MOD({dividend}, {self._dialect.null_if(right.sql, '0')})", Kind.INTEGER)
         numbers = [self._real_number(each) for each in (left, right)]
         if operator in (ArithmeticOperator.TIMES, ArithmeticOperator.DIVIDED_BY):
@@ -249,7 +253,7 @@ class _Compiler:
             divisor = self._dialect.null_if(divisor, "0")
         computed = f"({numbers[0].sql} {operator} {divisor})"
         if whole and operator is not ArithmeticOperator.DIVIDED_BY:
-            return Value(self._dialect.whole(self._dialect.null_beyond(computed, LARGEST_INTEGER)), Kind.INTEGER)
+            return Value(self._dialect.int64(self._dialect.null_beyond(computed, LARGEST_INTEGER)), Kind.INTEGER)
         return Value(self._dialect.null_beyond(computed, LARGEST), Kind.FLOAT, tiny=True)
 
     def _date_arithmetic(self, expression: Arithmetic) -> Value:
@@ -264,7 +268,7 @@ class _Compiler:
             if kind is Kind.DATE and is_difference:
                 return Value(self._times.difference(TimeDifference(Start.DAY, right, left)), Kind.INTEGER)
             if kind is None and (days := self.value(right)).kind is Kind.INTEGER:
-                return Value(self._times.moved(left, operator, days.sql), Kind.DATE)
+                return Value(self._times.move_date(left, operator, days.sql), Kind.DATE)
         raise InvalidParameter(
             f"{operator} takes two numbers, or a date and days: write DATE_DIFF('minute', x, y) for the time from x to "
             "y, and x + INTERVAL '1 hour' for a later time"
@@ -289,7 +293,7 @@ class _Compiler:
         return Value(f"CASE WHEN ABS({value.sql}) < {SMALLEST} THEN 0 ELSE {value.sql} END", Kind.FLOAT)
 
     def _comparison(self, expression: Compared) -> str:
-        """Return the SQL condition of a comparison of two row expressions.
+        """Return the SQL condition of a comparison of two row expressions (values computed from one row).
 
         A text constant beside a date or time is read as a date or time.
         Raises: `InvalidParameter` if the two sides have types that cannot be compared.
@@ -303,17 +307,17 @@ class _Compiler:
                 return f"({ordered[0]} {expression.operator} {ordered[1]})"
         if (compared := self._time_comparison(expression)) is not None:
             return compared
+        for side, other in zip(sides, reversed(sides), strict=True):
+            is_moment = isinstance(other, ConstantValue) and isinstance(other.value, datetime)
+            if (is_moment or self._times.kind(other) is not None) and self._is_text_column(side):
+                raise not_comparable((side, Kind.TEXT), (other, Kind.TIMESTAMP))
         left, right = (self.value(each) for each in sides)
         kinds = {left.kind, right.kind}
         if kinds <= set(NUMBERS):
             if kinds != {Kind.INTEGER}:
                 left, right = self._real_number(left), self._real_number(right)
         elif len(kinds) > 1:
-            compared_column = next((side.name for side in sides if isinstance(side, ColumnValue)), None)
-            advice = type_advice(compared_column, kinds)
-            raise InvalidParameter(
-                f"{left.kind} and {right.kind} values cannot be compared: convert one of them{advice}"
-            )
+            raise not_comparable((sides[0], left.kind), (sides[1], right.kind))
         if kinds == {Kind.BOOLEAN} and expression.operator not in (Operator.EQUAL, Operator.UNEQUAL):
             raise InvalidParameter("conditions are compared with = or <> only")
         return f"({left.sql} {expression.operator} {right.sql})"
@@ -337,6 +341,10 @@ class _Compiler:
         else:
             left, right = map(self._times.microseconds, sides)
         return f"({left} {expression.operator} {right})"
+
+    def _is_text_column(self, expression: RowExpression) -> bool:
+        """Return whether `expression` is a column of text."""
+        return isinstance(expression, ColumnValue) and self._schema.column(expression.name).kind is Kind.TEXT
 
     def _time_column(self, expression: RowExpression) -> Column | None:
         """Return the date or time column that `expression` names; None if it is anything else."""
@@ -374,16 +382,16 @@ class _Compiler:
         pattern, operand = expression.pattern, text.sql
         if expression.any_case:
             pattern = pattern.translate(str.maketrans(_UPPER, _LOWER))
-            operand = self._dialect.translated(operand, _UPPER, _LOWER)
+            operand = self._dialect.translate(operand, _UPPER, _LOWER)
         return f"({self._dialect.like(operand, self._text(self._dialect.pattern(pattern)))})"
 
     def _condition(self, expression: RowExpression) -> str:
-        """Return the SQL condition of a row expression whose value is true or false.
+        """Return the SQL condition of a row expression (computed from one row) whose value is true or false.
 
         Raises: `InvalidParameter` if its value is of another type.
         """
         value = self.value(expression)
-        check_condition(value)
+        check_condition(expression, value)
         return value.sql
 
     def _case(self, expression: Case) -> Value:
@@ -419,7 +427,7 @@ class _Compiler:
         return values, kinds.pop()
 
     def _call(self, expression: Call) -> Value:
-        """Return the SQL and the type of a function call, such as COALESCE or ROUND, in a row expression."""
+        """Return the SQL and the type of a call, such as COALESCE or ROUND, in an expression computed from one row."""
         match expression.function:
             case Function.COALESCE:
                 values, kind = self._to_one_kind(expression.arguments, "COALESCE")
@@ -433,6 +441,8 @@ class _Compiler:
                 return self._number_function(expression.function, *expression.arguments)
             case Function.TO_INTEGER | Function.TO_FLOAT | Function.TO_DATE | Function.TO_TEXT:
                 return self._conversion(expression.function, *expression.arguments)
+            case Function.FROM_UNIX:
+                return Value(self._times.computed_date(expression), Kind.DATE)
             case Function.CONCAT:
                 return self._concatenation(expression)
             case Function.LOWER | Function.UPPER | Function.TRIM | Function.SUBSTR | Function.LENGTH:
@@ -447,41 +457,39 @@ class _Compiler:
             raise InvalidParameter(f"{expression.function} takes numbers, text or times, not conditions")
         all_present = " AND ".join(f"{value.sql} IS NOT NULL" for value in values)
         listed = ", ".join(value.sql for value in values)
-        return Value(
-            f"CASE WHEN {all_present} THEN {expression.function}({listed}) END", kind, any(v.tiny for v in values)
-        )
+        chosen = f"CASE WHEN {all_present} THEN {expression.function}({listed}) END"
+        return Value(chosen, kind, any(v.tiny for v in values))
 
     def _number_function(
         self, function: Function, argument: RowExpression, places: RowExpression | None = None
     ) -> Value:
         """Return the SQL and the type of `function` (ABS, SIGN, FLOOR, CEIL or ROUND) of `argument`.
 
-        `places` is the number of decimals of ROUND; None means 0.
+        `places` is the number of decimals of ROUND; None means 0. ROUND to 0 or fewer decimals gives integers.
         Raises: `InvalidParameter` if the argument is not a number.
         """
         value = self.value(argument)
         if value.kind not in NUMBERS:
-            raise InvalidParameter(f"{function} takes a number, not {value.kind} values")
+            raise not_a_number(f"{function} takes a number", argument, value.kind)
         if function is Function.ABS:
             if value.kind is Kind.FLOAT:
                 return Value(f"ABS({value.sql})", Kind.FLOAT, value.tiny)
-            return Value(self._dialect.whole(f"ABS({self._real_number(value).sql})"), Kind.INTEGER)
+            return Value(self._dialect.int64(f"ABS({self._real_number(value).sql})"), Kind.INTEGER)
         if function is Function.SIGN:
             sign = f"CASE WHEN {value.sql} > 0 THEN 1 WHEN {value.sql} < 0 THEN -1 WHEN {value.sql} = 0 THEN 0 END"
-            return Value(self._dialect.whole(sign), Kind.INTEGER)
-        if value.kind is Kind.INTEGER:
+            return Value(self._dialect.int64(sign), Kind.INTEGER)
+        decimals = decimals_of(places)
+        if value.kind is Kind.INTEGER and decimals >= 0:
             return value
         number = self._without_tiny(value).sql
         if function is Function.ROUND:
-            scale = 1.0
-            if places is not None:
-                if not (isinstance(places, ConstantValue) and places.value in range(7)):
-                    raise InvalidParameter("ROUND takes 0 to 6 places, as a constant")
-                scale = 10.0 ** int(places.value)  # type: ignore[arg-type]
-            rounded = f"FLOOR(ABS({number}) * {real_constant(scale)} + 0.5) / {real_constant(scale)}"
+            if decimals <= 0:
+                return self._round(self._real_number(value), step=10**-decimals)
+            scale = real_constant(10.0**decimals)
+            rounded = f"FLOOR(ABS({number}) * {scale} + 0.5) / {scale}"
             return Value(f"CASE WHEN {number} < 0 THEN -{rounded} ELSE {rounded} END", Kind.FLOAT)
         whole = self._dialect.null_beyond(f"{function}({number})", LARGEST_INTEGER)
-        return Value(self._dialect.whole(whole), Kind.INTEGER)
+        return Value(self._dialect.int64(whole), Kind.INTEGER)
 
     def _conversion(self, function: Function, argument: RowExpression) -> Value:
         """Return the SQL and the type of `argument` converted to an integer, a float, a date or text by `function`.
@@ -495,13 +503,10 @@ class _Compiler:
             return self._to_text(argument)
         value = self.value(argument)
         if value.kind is Kind.BOOLEAN:
-            return Value(
-                self._dialect.whole(f"CASE WHEN {value.sql} THEN 1 WHEN NOT {value.sql} THEN 0 END"), Kind.INTEGER
-            )
+            number = f"CASE WHEN {value.sql} THEN 1 WHEN NOT {value.sql} THEN 0 END"
+            return Value(self._dialect.int64(number), Kind.INTEGER)
         if value.kind not in NUMBERS:
-            raise InvalidParameter(
-                f"{value.kind} values are not converted to numbers here: give the type of the column, as in --type"
-            )
+            raise not_a_number("a conversion to numbers takes a number here", argument, value.kind)
         if function is Function.TO_FLOAT:
             return self._real_number(value)
         return value if value.kind is Kind.INTEGER else self._round(value)
@@ -535,12 +540,17 @@ class _Compiler:
                     "round them first, as in CAST(ROUND(x) AS INT64)"
                 )
 
-    def _round(self, value: Value) -> Value:
-        """Return the compiled number `value` rounded to an integer, halves away from 0; null at 2^53 or beyond."""
+    def _round(self, value: Value, step: int = 1) -> Value:
+        """Return the compiled number `value` rounded to a multiple of `step`, halves away from 0.
+
+        The result is an integer, or null if it would be 2^53 or beyond.
+        """
         number = self._without_tiny(value).sql
         rounded = f"FLOOR(ABS({number}) + 0.5)"
+        if step > 1:
+            rounded = f"FLOOR(ABS({number}) / {real_constant(step)} + 0.5) * {real_constant(step)}"
         signed = f"CASE WHEN {number} < 0 THEN -{rounded} ELSE {rounded} END"
-        return Value(self._dialect.whole(self._dialect.null_beyond(signed, LARGEST_INTEGER)), Kind.INTEGER)
+        return Value(self._dialect.int64(self._dialect.null_beyond(signed, LARGEST_INTEGER)), Kind.INTEGER)
 
     def _concatenation(self, expression: Call) -> Value:
         """Return the SQL of `expression`, texts and integers written one after the other; null if one of them is null.
@@ -567,34 +577,21 @@ class _Compiler:
             raise InvalidParameter(f"{expression.function} takes text, not {text.kind} values")
         match expression.function:
             case Function.LOWER:
-                return Value(self._dialect.translated(text.sql, _UPPER, _LOWER), Kind.TEXT)
+                return Value(self._dialect.translate(text.sql, _UPPER, _LOWER), Kind.TEXT)
             case Function.UPPER:
-                return Value(self._dialect.translated(text.sql, _LOWER, _UPPER), Kind.TEXT)
+                return Value(self._dialect.translate(text.sql, _LOWER, _UPPER), Kind.TEXT)
             case Function.TRIM:
                 return Value(f"TRIM(BOTH ' ' FROM {text.sql})", Kind.TEXT)
             case Function.LENGTH:
-                return Value(self._dialect.whole(self._dialect.text_length(text.sql)), Kind.INTEGER)
+                return Value(self._dialect.int64(self._dialect.text_length(text.sql)), Kind.INTEGER)
             case _:
-                first, *more = (_substring_place(each) for each in expression.arguments[1:])
+                first, *more = (substring_place(each) for each in expression.arguments[1:])
                 if first < 1:
                     raise InvalidParameter("SUBSTR counts characters from 1")
                 return Value(self._dialect.substring(text.sql, first, *more), Kind.TEXT)
 
 
-def check_condition(value: Value) -> None:
-    """Raise `InvalidParameter` unless the values of the compiled expression `value` are true or false."""
+def check_condition(expression: RowExpression, value: Value) -> None:
+    """Raise `InvalidParameter` unless the values of `expression`, compiled to `value`, are true or false."""
     if value.kind is not Kind.BOOLEAN:
-        raise InvalidParameter(f"a condition must be true or false, and {value.kind} values are not")
-
-
-def _substring_place(expression: RowExpression) -> int:
-    """Return the integer of `expression`, a start or length argument of SUBSTR.
-
-    Raises: `InvalidParameter` unless the argument is a constant integer of 0 or more.
-    """
-    if not isinstance(expression, ConstantValue) or isinstance(expression.value, bool):
-        raise InvalidParameter("SUBSTR takes whole numbers as constants")
-    place = expression.value
-    if not isinstance(place, int) or not 0 <= place < 10**9:
-        raise InvalidParameter(f"SUBSTR takes whole numbers from 0 on, not {place!r}")
-    return place
+        raise not_a_condition(expression, value.kind)

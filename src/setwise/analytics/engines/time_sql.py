@@ -95,7 +95,7 @@ class TimeCompiler:
     def kind(self, expression: RowExpression) -> Kind | None:
         """Return the type of a row expression that is a date or a time, and None for any other expression.
 
-        A computed time has the type `Kind.TIMESTAMP`, in UTC.
+        A row expression is a value computed from one row. A computed time has the type `Kind.TIMESTAMP`, in UTC.
         """
         match expression:
             case ColumnValue(name):
@@ -110,6 +110,8 @@ class TimeCompiler:
                 return Kind.DATE if is_date else Kind.TIMESTAMP
             case Call(Function.TO_DATE, _):
                 return Kind.DATE
+            case Call(Function.FROM_UNIX, _):
+                return Kind.TIMESTAMP
             case Case() | Call() if (values := _choices(expression)) is not None:
                 kinds = {self.kind(each) for each in values if not _is_text(each)}
                 if not kinds or None in kinds:
@@ -119,7 +121,7 @@ class TimeCompiler:
                 return None
 
     def computed_date(self, expression: RowExpression) -> str:
-        """Return the SQL expression of a computed date.
+        """Return the SQL expression of `expression`, a date computed from one row.
 
         Raises: `InvalidParameter` for a computed time, because engines share no column type for it.
         """
@@ -132,7 +134,7 @@ class TimeCompiler:
         )
 
     def day(self, expression: RowExpression) -> str:
-        """Return the SQL expression of the date, in UTC, of a row expression that is a date or a time."""
+        """Return the SQL expression of the date, in UTC, of `expression`, a date or time computed from one row."""
         match expression:
             case ColumnValue(name):
                 return self._dialect.day(self._time_column(name))
@@ -168,6 +170,8 @@ class TimeCompiler:
                 else:
                     number = self.microseconds(moment)
                 return self._in_range(f"{number} + ({microseconds})", DAY_MICROSECONDS) if microseconds else number
+            case Call(Function.FROM_UNIX, (number, ConstantValue(int(per_second)))):
+                return self._unix_time(number, per_second)
             case Case() | Call() if self.kind(expression) in (Kind.TIMESTAMP, Kind.INSTANT):
                 return self._choice(expression, self.microseconds)
             case _ if self.kind(expression) is Kind.DATE:
@@ -191,18 +195,18 @@ class TimeCompiler:
             else:
                 period, count = _CLOCK[field]
                 number = f"MOD({self._dialect.quotient(self.microseconds(moment), _MICROSECONDS[period])}, {count})"
-            return self._dialect.whole(number), Kind.INTEGER
+            return self._dialect.int64(number), Kind.INTEGER
         day = self.day(moment)
         match field:
             case TimeField.SUNDAY_0 | TimeField.SUNDAY_1:
-                weekday = self._dialect.whole(self._dialect.date_part(TimeUnit.WEEKDAY, day))
+                weekday = self._dialect.int64(self._dialect.date_part(TimeUnit.WEEKDAY, day))
                 number = f"MOD({weekday}, 7){' + 1' if field is TimeField.SUNDAY_1 else ''}"
             case TimeField.DAY_OF_YEAR:
                 first = self._first_day(Start.YEAR, moment)
                 number = f"{self._dialect.day_number(day)} - {self._dialect.day_number(first)} + 1"
             case _:
                 number = self._dialect.date_part(TimeUnit(field), day)
-        return self._dialect.whole(number), Kind.INTEGER
+        return self._dialect.int64(number), Kind.INTEGER
 
     def text(self, expression: TimeText) -> str:
         """Return the SQL expression of a part of a date or time as text, such as 07 or July for the month."""
@@ -235,7 +239,7 @@ class TimeCompiler:
             size = _MICROSECONDS.get(period) or _DAYS[period] * DAY_MICROSECONDS
             if expression.whole:
                 between = f"({self.microseconds(end)} - {self.microseconds(start)})"
-                return self._dialect.whole(self._dialect.quotient(between, size))
+                return self._dialect.int64(self._dialect.quotient(between, size))
             ends = [self._dialect.quotient(self.microseconds(each), size) for each in (end, start)]
         elif period in _DAYS:
             days = [self._dialect.day_number(self.day(each)) for each in (end, start)]
@@ -246,9 +250,9 @@ class TimeCompiler:
             return self._whole_months(period, start, end)
         else:
             ends = [self._period_number(period, each) for each in (end, start)]
-        return self._dialect.whole(f"({ends[0]} - {ends[1]})")
+        return self._dialect.int64(f"({ends[0]} - {ends[1]})")
 
-    def moved(self, moment: RowExpression, sign: str, days: str) -> str:
+    def move_date(self, moment: RowExpression, sign: str, days: str) -> str:
         """Return the SQL expression of the date `days` days after the date `moment`, or before it.
 
         `sign` is "+" for after and "-" for before. `days` is the SQL expression of any 64-bit integer or null. The
@@ -270,7 +274,7 @@ class TimeCompiler:
         later = f"CASE WHEN {months} > 0 AND {in_month[0]} < {in_month[1]} THEN 1 "
         later += f"WHEN {months} < 0 AND {in_month[0]} > {in_month[1]} THEN -1 ELSE 0 END"
         size = {Start.MONTH: 1, Start.QUARTER: 3, Start.YEAR: 12}[period]
-        return self._dialect.whole(self._dialect.quotient(self._dialect.whole(f"({months} - {later})"), size))
+        return self._dialect.int64(self._dialect.quotient(self._dialect.int64(f"({months} - {later})"), size))
 
     def _period_number(self, period: Start, moment: RowExpression) -> str:
         """Return SQL for the number of the year, quarter or month (`period`) that holds the date or time `moment`.
@@ -296,7 +300,7 @@ class TimeCompiler:
             case Start.WEEK:
                 return self._dialect.days_before(day, f"{part(TimeUnit.WEEKDAY, day)} - 1")
             case Start.SUNDAY_WEEK:
-                return self._later_day(day, f"- MOD({self._dialect.whole(part(TimeUnit.WEEKDAY, day))}, 7)")
+                return self._later_day(day, f"- MOD({self._dialect.int64(part(TimeUnit.WEEKDAY, day))}, 7)")
             case Start.MONTH:
                 return self._dialect.days_before(day, f"{part(TimeUnit.DAY, day)} - 1")
             case Start.QUARTER:
@@ -341,6 +345,28 @@ class TimeCompiler:
         end = date.max.toordinal() * per_day
         return self._dialect.null_if(f"GREATEST(LEAST({number}, {end}), -1)", str(end), "-1")
 
+    def _unix_time(self, number: RowExpression, per_second: int) -> str:
+        """Return SQL for the microseconds from 0001-01-01 to the time that an integer column states.
+
+        The column `number` counts units since 1970-01-01, of which a second has `per_second`. The count is clamped
+        before it is multiplied, because a product beyond 64 bits fails; the time is null outside the years 1 to 9999.
+        Raises: `InvalidParameter` if `number` is not a column of integers.
+        """
+        column = self._schema.column(number.name) if isinstance(number, ColumnValue) else None
+        if column is None or column.kind is not Kind.INTEGER:
+            message = "a time is made of seconds since 1970 in a column of whole numbers, not of "
+            if column is None:
+                raise InvalidParameter(f"{message}a computed value")
+            message += f"column {column.name!r}, which holds {column.kind} values"
+            if column.kind is not Kind.TEXT and not (column.kind is Kind.FLOAT and column.from_text):
+                raise InvalidParameter(f"{message}: convert it to integers")
+            hint = f": if it is of a CSV file, give its type, as in --type {column.name}=integer"
+            raise InvalidParameter(message + hint).needing({column.name: Kind.INTEGER})
+        start = EPOCH_DAYS * 86_400 * per_second
+        end = date.max.toordinal() * 86_400 * per_second - start
+        clamped = f"GREATEST(LEAST({self._dialect.integer(column)}, {end}), {-start - 1})"
+        return self._in_range(f"({clamped} + {start}) * {_SECOND // per_second}", DAY_MICROSECONDS)
+
     def _epoch(self, moment: RowExpression) -> str:
         """Return SQL for the seconds from 1970-01-01 to the date or time `moment`, as a float."""
         number = self.microseconds(moment)
@@ -350,7 +376,7 @@ class TimeCompiler:
 
     def _digits(self, field: TimeField, moment: RowExpression, digits: int) -> str:
         """Return SQL for the part `field` of the date or time `moment` as text: `digits` digits with leading zeros."""
-        number = self._dialect.whole(f"{self.part(TimePart(field, moment))[0]} + {10**digits}")
+        number = self._dialect.int64(f"{self.part(TimePart(field, moment))[0]} + {10**digits}")
         return self._dialect.substring(self._dialect.text(number), 2, digits)
 
     def _name(
@@ -396,11 +422,11 @@ class TimeCompiler:
         """Return the column called `name`, or raise `InvalidParameter` unless it holds dates or times."""
         column = self._schema.column(name)
         if column.kind not in TIMES:
-            hint = f": if it is of a CSV file, give its type, as in --type {name}=date"
-            raise InvalidParameter(
-                f"column {name!r} holds {column.kind} values, not dates or times"
-                + (hint if column.kind is Kind.TEXT else "")
-            )
+            message = f"column {name!r} holds {column.kind} values, not dates or times"
+            if column.kind is not Kind.TEXT:
+                raise InvalidParameter(message)
+            advice = f": if it is of a CSV file, give its type, as in --type {name}=timestamp"
+            raise InvalidParameter(message + advice).needing({name: Kind.TIMESTAMP})
         return column
 
 
@@ -426,12 +452,12 @@ def _first_of_month(number: int) -> date:
 
 
 def _is_text(expression: RowExpression) -> bool:
-    """Return whether a row expression is a text constant, which may state a date or a time."""
+    """Return whether `expression`, a value of each row, is a text constant, which may state a date or time."""
     return isinstance(expression, ConstantValue) and isinstance(expression.value, str)
 
 
 def _constant_time(expression: ConstantValue) -> datetime:
-    """Return the date or time that a constant of a row expression states, in UTC and without a time zone.
+    """Return the date or time that the constant `expression` states, in UTC and without a time zone.
 
     Raises: `InvalidParameter` if the constant is neither a date or time nor text in ISO format.
     """

@@ -103,25 +103,25 @@ def tokens(text: str) -> list[FilterToken]:
     return [*result, FilterToken(TokenKind.END, "", len(text) + 1)]
 
 
-def _token(group: str, written: str, place: int) -> FilterToken:
+def _token(group: str, matched_text: str, place: int) -> FilterToken:
     """Return the token for a match of the regular expression `_TOKEN`.
 
-    `group` is the name of the group of `_TOKEN` that matched, `written` the matched text and `place` its position in
-    the filter.
+    `group` is the name of the group of `_TOKEN` that matched, `matched_text` the text that matched, and `place` its
+    position in the filter.
     """
     match group:
         case "text":
-            return FilterToken(TokenKind.TEXT, written[1:-1].replace("''", "'"), place)
+            return FilterToken(TokenKind.TEXT, matched_text[1:-1].replace("''", "'"), place)
         case "quoted":
-            return FilterToken(TokenKind.NAME, written[1:-1].replace('""', '"'), place)
+            return FilterToken(TokenKind.NAME, matched_text[1:-1].replace('""', '"'), place)
         case "number":
-            return FilterToken(TokenKind.NUMBER, written, place)
+            return FilterToken(TokenKind.NUMBER, matched_text, place)
         case "sign":
-            return FilterToken(TokenKind.SIGN, {"!=": "<>", "==": "="}.get(written, written), place)
+            return FilterToken(TokenKind.SIGN, {"!=": "<>", "==": "="}.get(matched_text, matched_text), place)
         case _:
-            if written.lower() in KEYWORDS:
-                return FilterToken(TokenKind.WORD, written.lower(), place)
-            return FilterToken(TokenKind.NAME, written, place)
+            if matched_text.lower() in KEYWORDS:
+                return FilterToken(TokenKind.WORD, matched_text.lower(), place)
+            return FilterToken(TokenKind.NAME, matched_text, place)
 
 
 def _encodable(text: str) -> bool:
@@ -150,10 +150,11 @@ def constant(column: Column, token: FilterToken) -> Value:
     """
     value = _convert(column, token)
     if value is None:
+        hint = _csv_hint(column, token)
         raise InvalidFilter(
             f"column {column.name!r} holds {column.kind} values and must be compared with {_comparable_with(column)}, "
-            f"not with {token.says!r} at character {token.place}{_csv_hint(column, token)}"
-        )
+            f"not with {token.says!r} at character {token.place}{hint}"
+        ).needing({column.name: Kind.FLOAT} if hint else {})
     return value
 
 
@@ -299,7 +300,7 @@ def parse_filter(text: str, schema: Schema, allowed: Collection[str] | None = No
     """
     if not isinstance(text, str):
         raise InvalidFilter(f"a filter must be text, not {type(text).__name__}")
-    return Filter(text, _Parser(tokens(text), schema, allowed).whole())
+    return Filter(text, _Parser(tokens(text), schema, allowed).parse_all())
 
 
 class _Parser:
@@ -316,7 +317,7 @@ class _Parser:
         self._schema = schema
         self._allowed = allowed
 
-    def whole(self) -> Expression:
+    def parse_all(self) -> Expression:
         """Return the expression of the whole filter; raise `InvalidFilter` if tokens remain after it."""
         expression = self._disjunction()
         self._expect(TokenKind.END, "", "the end, AND or OR")
@@ -366,14 +367,14 @@ class _Parser:
         start = self._peek()
         self._check_no_call()
         if start.kind is not TokenKind.NAME or self._at_typed_text():
-            written = self._constant()
+            constant_token = self._constant()
             operator = self._operator()
             if self._peek().kind is not TokenKind.NAME or self._at_typed_text():
                 raise InvalidFilter(
                     f"a comparison needs a column and a constant, but two constants stand at character {start.place}"
                 )
             column = self._column()
-            return self._comparison(column, _MIRRORED[operator], written)
+            return self._comparison(column, _MIRRORED[operator], constant_token)
         column = self._column()
         if self._take(TokenKind.WORD, "is"):
             negated = self._take(TokenKind.WORD, "not")
@@ -412,7 +413,7 @@ class _Parser:
                 )
             self._next += 1
             return Pattern(column, pattern.says)
-        raise self._unexpected(wanted)
+        raise self._unexpected_token(wanted)
 
     def _membership(self, column: Column) -> Expression:
         """Read the list of constants in parentheses after IN; return the condition that `column` equals one of them."""
@@ -423,15 +424,15 @@ class _Parser:
         self._expect(TokenKind.SIGN, ")", "a comma or a closing parenthesis")
         return Membership(column, tuple(values))
 
-    def _comparison(self, column: Column, operator: Operator, written: FilterToken) -> Expression:
-        """Return the comparison by `operator` of `column` with the constant in the token `written`.
+    def _comparison(self, column: Column, operator: Operator, constant_token: FilterToken) -> Expression:
+        """Return the comparison by `operator` of `column` with the constant in the token `constant_token`.
 
         Raises: `InvalidFilter` if the constant is not of the column's kind, or if a boolean column is compared by
         order.
         """
         if column.kind is Kind.BOOLEAN and operator not in (Operator.EQUAL, Operator.UNEQUAL):
             raise InvalidFilter(f"column {column.name!r} is true or false and can be compared with = or <> only")
-        return Comparison(column, operator, constant(column, written))
+        return Comparison(column, operator, constant(column, constant_token))
 
     def _column(self) -> Column:
         """Read a column name and return its column.
@@ -450,7 +451,7 @@ class _Parser:
         """Read a comparison operator, such as <=, from the filter's tokens and return it."""
         token = self._peek()
         if token.kind is not TokenKind.SIGN or token.says in "(),":
-            raise self._unexpected("a comparison")
+            raise self._unexpected_token("a comparison")
         self._next += 1
         return Operator(token.says)
 
@@ -461,7 +462,7 @@ class _Parser:
         token = self._peek()
         truth = token.kind is TokenKind.WORD and token.says in ("true", "false")
         if token.kind not in (TokenKind.TEXT, TokenKind.NUMBER) and not truth:
-            raise self._unexpected("a constant")
+            raise self._unexpected_token("a constant")
         self._constants += 1
         if self._constants > MOST_CONSTANTS:
             raise InvalidFilter(f"the filter has more than {MOST_CONSTANTS} constants: give a domain instead")
@@ -502,9 +503,9 @@ class _Parser:
         Raises: `InvalidFilter` for another token; its message says that `wanted`, a phrase, was expected.
         """
         if not self._take(kind, says):
-            raise self._unexpected(wanted)
+            raise self._unexpected_token(wanted)
 
-    def _unexpected(self, wanted: str) -> InvalidFilter:
+    def _unexpected_token(self, wanted: str) -> InvalidFilter:
         """Return the `InvalidFilter` error that says what the next token is, and that `wanted` was expected there."""
         token = self._peek()
         actual = "its end" if token.kind is TokenKind.END else f"{token.says!r} at character {token.place}"

@@ -93,10 +93,11 @@ def statistics_from_draws(
 ) -> AccountMechanism:
     """Return the mechanism that releases several statistics per group, paid with an account's registered guarantees.
 
-    `bounds` are the query's contribution bounds, and `wanted` has one release per statistic, whose noise is still to be
-    chosen. `draws` names the registered guarantees that pay. `draws.counts` pays once for each noisy number: one for a
-    count or a sum, two for a mean, and three for a variance. `draws.discover` pays once for a quantile; for several
-    quantiles of the same values it pays once for each level of the bisection that separates them.
+    `bounds` are the query's contribution bounds (to how many groups one user adds, and how much), and `wanted` has one
+    release per statistic, whose noise is still to be chosen. `draws` names the registered guarantees that pay.
+    `draws.counts` pays once for each noisy number: one for a count or a sum, two for a mean, and three for a variance.
+    `draws.discover` pays once for a quantile; for several quantiles of the same values it pays once for each level of
+    the bisection that separates them.
 
     If the group keys are private, the groups are found by their numbers of users. A top k finds them by picks of the
     exponential mechanism. Any other query finds them by noisy counts above a threshold, and these counts also answer a
@@ -110,10 +111,10 @@ def statistics_from_draws(
     for release in wanted:
         counted = isinstance(release, UsersFound) and (group_discovery is None or bounds.k is not None)
         noisy = NoisyTotal(reach=1, noise=_UNIT) if counted else release
-        drawn = noisy.with_draws(None if draws.counts is None else _shared_noise(draws.counts), pick)
-        if not drawn.by_picks and draws.counts is not None:
-            account_names |= dict.fromkeys(drawn.guarantees(), draws.counts)
-        statistics.append(drawn)
+        release_with_noise = noisy.with_draws(None if draws.counts is None else _shared_noise(draws.counts), pick)
+        if not release_with_noise.by_picks and draws.counts is not None:
+            account_names |= dict.fromkeys(release_with_noise.guarantees(), draws.counts)
+        statistics.append(release_with_noise)
     discovery = None if group_discovery is None else group_discovery.mechanism
     assert not isinstance(discovery, GroupStatistics)
     mechanism = GroupStatistics(
@@ -130,9 +131,9 @@ def statistics_from_draws(
 def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism | None:
     """Return the mechanism that finds groups by their numbers of users, paid with the registered guarantees in `draws`.
 
-    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays. Returns None if
-    the domain is public and the query has no `k`, because every group of the domain is then released and none has to be
-    found.
+    `bounds` are the query's contribution bounds (to how many groups one user adds, and how much), and `status` is the
+    status of the account that pays. Returns None if the domain is public and the query has no `k`, because every group
+    of the domain is then released and none has to be found.
     Raises: `InvalidParameter` if the query asks for the top `k` groups and the draws have no `discover`.
     """
     by_users = replace(bounds, per_item=1)
@@ -180,8 +181,9 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
     """Return the mechanism of a histogram in which `draws.counts`, a registered guarantee, pays for each noisy count.
 
     The account is charged one use of `draws.counts` for each count that one user can change; `bounds` are the
-    contribution bounds, which limit the number of these counts. `status` is the status of the account, which has the
-    delta of the threshold that hides small groups if `draws` states none.
+    contribution bounds (to how many groups one user adds, and how much), which limit the number of these counts.
+    `status` is the status of the account, which has the delta of the threshold that hides small groups if `draws`
+    states none.
     Raises: `InvalidParameter` if the number of counts that a user can change is not bounded, or `draws.counts` is None.
     """
     changed = bounds.changeable
@@ -231,8 +233,8 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
         case PureDP(epsilon=epsilon):
             # Rounded up to a float: a scale below per_item / epsilon would exceed the registered epsilon.
             scale = float_above(per_item / Fraction(epsilon))
-            drawn = DiscreteLaplace(scale=scale, sensitivity=per_item)
-            return LaplaceCounts(scale=Fraction(scale) / per_item), ((drawn, guarantee),), "laplace"
+            noise_guarantee = DiscreteLaplace(scale=scale, sensitivity=per_item)
+            return LaplaceCounts(scale=Fraction(scale) / per_item), ((noise_guarantee, guarantee),), "laplace"
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity == per_item:
             return LaplaceCounts(scale=Fraction(scale) / per_item), (), "laplace"
         case Gaussian(sigma=sigma):
@@ -248,7 +250,8 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
     """Return the delta of the threshold that hides groups with few users; an account pays for it as approx:0,DELTA.
 
-    It is `draws.threshold_delta` if given, and otherwise the delta of the only approx:0,DELTA that the account with the
+    approx:0,DELTA is a guarantee that reveals nothing except with probability DELTA. The result is
+    `draws.threshold_delta` if given, and otherwise the delta of the only approx:0,DELTA that the account with the
     status `status` registered.
     Raises: `InvalidParameter` if no delta is given and the account registered no such guarantee, or several.
     """

@@ -85,12 +85,13 @@ class FoundBounds:
 class Search:
     """The search for the open bounds of `query`: clipping bounds of its statistics, and its contribution bound.
 
-    `remaining` is the (epsilon, delta) budget of the answer after the search. It is charged beforehand as one use, so
-    that any plan within it is paid for, no matter which bounds are found. `bounds` is the mechanism that finds clipping
-    bounds, and `measures` are the numbers of each user from which it finds them; statistics of the same numbers share
-    their bounds. `groups` is the mechanism that finds the contribution bound, and is None if the query states that
-    bound. `rows` is the mechanism that finds how many rows of a user count in a group. `row_measures` are the numbers
-    of rows to which it is applied: of all rows, or of the rows that have a value in a column.
+    The contribution bound is the largest number of groups in which one user counts. `remaining` is the (epsilon, delta)
+    budget of the answer after the search. It is charged beforehand as one use, so that any plan within it is paid for,
+    no matter which bounds are found. `bounds` is the mechanism that finds clipping bounds, and `measures` are the
+    numbers of each user from which it finds them; statistics of the same numbers share their bounds. `groups` is the
+    mechanism that finds the contribution bound, and is None if the query states that bound. `rows` is the mechanism
+    that finds how many rows of a user count in a group. `row_measures` are the numbers of rows to which it is applied:
+    of all rows, or of the rows that have a value in a column.
     """
 
     query: Query
@@ -102,9 +103,9 @@ class Search:
     row_measures: tuple[Measure, ...]
 
     def uses(self) -> tuple[Use, ...]:
-        """Return the mechanism uses that are charged for a question with a search: those of the search and one more.
+        """Return the mechanism uses charged for a question with a search: the uses of the search, and one more.
 
-        The last use is the whole (epsilon, delta) that remains for the answer.
+        A use is a guarantee with a count. The last use is the whole (epsilon, delta) that remains for the answer.
         """
         epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
         answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
@@ -113,17 +114,19 @@ class Search:
         rows = (Use(self.rows.guarantee, len(self.row_measures)),) if self.row_measures else ()
         return merged((*bounds, *groups, *rows, Use(answer)))
 
-    def aggregation(self, whole: Aggregation) -> Aggregation:
+    def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts from which this search chooses bounds.
 
         For each number whose bounds are open, the engine is to count the users in bins of that number (such as 1 to 2,
-        2 to 4). Each user counts in only one of their groups, chosen at random. `whole` is the aggregation of the query
-        itself, whose filter and user column are kept.
+        2 to 4). Each user counts in only one of their groups, chosen at random. `query_aggregation` is the aggregation
+        of the query itself, whose filter and user column are kept.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
             measures.append(Measure(groups=True, least=1, most=MOST_GROUPS, in_cells=True))
-        return replace(whole, value=None, per_item=1, contributions=1, measures=tuple(measures), pooled=True)
+        return replace(
+            query_aggregation, value=None, per_item=1, contributions=1, measures=tuple(measures), pooled=True
+        )
 
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
@@ -132,15 +135,25 @@ class Search:
         `aggregation` requests them. A bound on a user's rows in a group is at most `steps` rows. `randomness` is the
         source of the noise.
         """
-        ranges = tuple(
-            self.bounds.release(table.cells_of(number, EVERYTHING, 2 * DOUBLINGS + 1), randomness)
-            for number in range(len(self.measures))
-        )
         groups = None
         if self.groups is not None:
             groups = self.groups.release(table.cells_of(-1, EVERYTHING, MOST_GROUPS), self._noise_at, randomness)
         contributions = None if groups is None else groups.bound
         noise_of_row = self._noise_of_row(contributions or self.query.contributions or len(self.query.domain or (1,)))
+        sums = {
+            measure
+            for statistic in self.query.statistics
+            if isinstance(statistic, Sum) and statistic.is_auto
+            for measure in statistic.search_measures()
+        }
+        ranges = tuple(
+            self.bounds.release(
+                table.cells_of(number, EVERYTHING, 2 * DOUBLINGS + 1),
+                randomness,
+                (lambda bound: bound * noise_of_row) if measure in sums else None,
+            )
+            for number, measure in enumerate(self.measures)
+        )
         search = row_search(self.rows.scale, steps)
         rows = tuple(
             search.release(
@@ -157,12 +170,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate by how many rows the noise of one group grows if a user may have one more row in each group.
+        """Estimate by how many rows the noise of one group grows if one more row of each user counts in every group.
 
-        `contributions` is the most groups that a user counts towards. The search compares this noise with the rows that
-        a bound leaves out, which are known only for the group where a user has the most rows. So the noise of all
-        groups is divided by an equivalent number of groups. Over all groups of a user, a bound leaves out between 1 and
-        `contributions` times as many rows as in that group; the middle of the two factors is taken.
+        `contributions` is the most groups that a user counts towards. The search weighs this noise against the rows
+        that a bound leaves out, and these are known for one group only: the group in which a user has the most rows. In
+        all groups of the user together, the bound leaves out between 1 and `contributions` times as many rows. So the
+        noise of all groups is divided by the middle of these two factors.
         """
         groups = (1 + min(contributions, self._groups_asked)) / 2
         return self._noise_at(contributions) / groups
@@ -201,7 +214,7 @@ class Search:
         for place, statistic in enumerate(self.query.statistics):
             if statistic.is_auto:  # the outermost of the bounds of the users' least and greatest values
                 lows, highs = zip(*(bounds[measure] for measure in statistic.search_measures()), strict=True)
-                statistics[place] = _bounded(statistic, min(lows), max(highs), schema, steps)
+                statistics[place] = _with_bounds_found(statistic, min(lows), max(highs), schema, steps)
         query = replace(self.query, statistics=tuple(statistics), auto_contributions=False)
         if found_bounds.contributions is None:
             return query
@@ -239,7 +252,7 @@ def search_for(query: Query, total: Total) -> Search | None:
 
 
 def _searched_measures(query: Query) -> tuple[Measure, ...]:
-    """Return the measures from which a search finds the open bounds of `query`, without duplicates.
+    """Return the measures from which a private search finds the bounds that `query` leaves open, without duplicates.
 
     A measure is a number of each user, such as the user's sum of a column.
     """
@@ -248,7 +261,11 @@ def _searched_measures(query: Query) -> tuple[Measure, ...]:
 
 
 def has_open_bounds(query: Query) -> bool:
-    """Return whether the query leaves a statistic's clipping bounds, or its contribution bound, to a private search."""
+    """Return whether the query leaves some of its bounds to a private search.
+
+    These are clipping bounds of a statistic, or the contribution bound (the largest number of groups in which one user
+    counts).
+    """
     return query.auto_contributions or any(statistic.is_auto for statistic in query.statistics)
 
 
@@ -256,10 +273,12 @@ def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with the costliest bounds that a search can find in place of its open bounds.
 
     This query is planned before the charge: if its cost fits the budget, so does the cost of the query with any found
-    bounds. Its contribution bound is the largest that can be found. After the search, the larger bound of a sum is at
-    most `steps` rounding steps, and a count of rows includes at most `steps` rows of a user. In the returned query both
-    are `_STEPS_MARGIN` * `steps`. So noise can be sampled for any mechanism that is planned after the search. Means and
-    quantiles have a fixed number of steps between low and high, so their cost does not depend on the bounds.
+    bounds. Its contribution bound (the largest number of groups in which one user counts) is the largest that can be
+    found. After the search, the larger bound of a sum is at most `steps` rounding steps, and a count of rows includes
+    at most `steps` rows of a user. In the returned query both limits are `_STEPS_MARGIN` times higher, so that its
+    noise scale is at least the noise scale of any query that is planned after the search. If noise of that scale can be
+    sampled, the later noise can be sampled too. Means and quantiles have a fixed number of steps between low and high,
+    so their cost does not depend on the bounds.
     """
     statistics = tuple(
         _costliest(statistic, _STEPS_MARGIN * steps) if statistic.is_auto else statistic
@@ -297,30 +316,31 @@ def example_query(query: Query) -> tuple[Query, str]:
     return query, f"for example, if {' and '.join(dict.fromkeys(assumed))}"
 
 
-def bounds_in_answer(query: Query, stated_query: Query, drawn: FoundBounds) -> dict[str, object]:
+def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, object]:
     """Return the bounds that a search found, as the dictionary `PrivateAnswer.found`.
 
-    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result
-    of the search. Clipping bounds are [low, high] under the name of the column, or under the name of the statistic for
-    a count of rows, or if statistics of one column have different bounds. "contributions" is the contribution bound,
-    "left_out" the share of (user, group) pairs that it leaves out, and "left_out_rows" the shares of rows that bounds
-    on rows leave out, by the name of the statistic. Bounds that `stated_query` states have no entry.
+    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
+    result of the search. Clipping bounds are [low, high] under the name of the column, or under the name of the
+    statistic for a count of rows, or if statistics of one column have different bounds. "contributions" is the
+    contribution bound (the largest number of groups in which one user counts), "left_out" the share of (user, group)
+    pairs that it leaves out, and "left_out_rows" the shares of rows that bounds on rows leave out, by the name of the
+    statistic. Bounds that `stated_query` states have no entry.
     """
     record: dict[str, object] = {}
     if stated_query.auto_contributions:
         record["contributions"] = query.contributions
-    if drawn.left_out is not None:
-        record["left_out"] = drawn.left_out.to_dict()
+    if found_bounds.left_out is not None:
+        record["left_out"] = found_bounds.left_out.to_dict()
     counts = dict.fromkeys(
         statistic.name
         for statistic, of in zip(query.statistics, stated_query.statistics, strict=True)
         if isinstance(of, Count) and of.is_auto
     )
-    if drawn.rows:
+    if found_bounds.rows:
         record["left_out_rows"] = {
-            name: of_rows.left_out.to_dict() for name, of_rows in zip(counts, drawn.rows, strict=True)
+            name: of_rows.left_out.to_dict() for name, of_rows in zip(counts, found_bounds.rows, strict=True)
         }
-    clipped = clipped_shares(query, stated_query, drawn)
+    clipped = clipped_shares(query, stated_query, found_bounds)
     if clipped:
         record["clipped_users"] = {name: share.to_dict() for name, share in clipped.items()}
     opened = [each for each, of in zip(query.statistics, stated_query.statistics, strict=True) if of.is_auto]
@@ -333,17 +353,17 @@ def bounds_in_answer(query: Query, stated_query: Query, drawn: FoundBounds) -> d
     return record
 
 
-def clipped_shares(query: Query, stated_query: Query, drawn: FoundBounds) -> dict[str, ClippedShare]:
+def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, ClippedShare]:
     """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
 
-    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `drawn` the result
-    of the search. Each share comes with an interval that contains it with probability 95%. A statistic over rows clips
-    a user whose least row or greatest row lies outside the bounds. The search measured the share of users whose least
-    row lies outside and the share of users whose greatest row does, and a user may be in both shares, so the share of
-    clipped users is between the larger of the two shares and their sum.
+    `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
+    result of the search. Each share comes with an interval that contains it with probability 95%. A statistic over rows
+    clips a user whose least or greatest row lies outside the bounds. The search measured two shares: of users whose
+    least row lies outside, and of users whose greatest row does. A user may be in both, so the share of clipped users
+    is between the larger of the two shares and their sum.
     """
     measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
-    ranges = dict(zip(measures, drawn.ranges, strict=True)) if drawn.ranges else {}
+    ranges = dict(zip(measures, found_bounds.ranges, strict=True)) if found_bounds.ranges else {}
     clipped = {}
     for statistic, before in zip(query.statistics, stated_query.statistics, strict=True):
         if ranges and before.is_auto and isinstance(statistic, BoundedStatistic):
@@ -391,11 +411,11 @@ class SearchMemory:
             earlier = self._drawn.get(charge, {})
             if purpose in earlier:
                 return cast("DrawnValue", earlier[purpose])
-        drawn = draw()
+        value = draw()
         with self._lock:
             if charge not in self._drawn and len(self._drawn) >= self._MOST:
                 del self._drawn[next(iter(self._drawn))]
-            return cast("DrawnValue", self._drawn.setdefault(charge, {}).setdefault(purpose, drawn))
+            return cast("DrawnValue", self._drawn.setdefault(charge, {}).setdefault(purpose, value))
 
     def forget(self, receipt: Receipt) -> None:
         """Forget all values drawn for the charge of `receipt`, because the outcome of the charge is now stored."""
@@ -403,7 +423,7 @@ class SearchMemory:
             self._drawn.pop((receipt.account, receipt.key, receipt.entry), None)
 
 
-def _bounded(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
+def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
     """Return `statistic` with the bounds `low` and `high` that a search found.
 
     A count of rows includes at most `steps` rows of each user. A sum also gets its rounding step, which depends on the

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from setwise.analytics.query import Query
+from setwise.analytics.query import Quantile, Query
 from setwise.analytics.statistics import Statistic
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.statistics import StatisticsChoice
-from setwise.mechanisms.release import UNRELIABLE, ErrorEstimate, Estimate
+from setwise.mechanisms.release import UNRELIABLE, ErrorEstimate, Estimate, Item
 from setwise.mechanisms.statistic_release import StatisticRelease
 from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, UsersFound
 
@@ -42,8 +42,8 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
 
     `number` is the phrase for the number that an interval contains with probability `confidence`, such as "the exact
     number". If noisy numbers of users decide which groups are released, the intervals of these numbers hold only on
-    average, because high noise favours a group. `in_rounds` is True if rounds found the groups instead, so that the
-    numbers were not used to select them.
+    average, because high noise favours a group. `in_rounds` is True if the groups were found in rounds by weighted sums
+    instead, so that the numbers did not select them.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []
@@ -57,7 +57,10 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
         sentences.append(f"Each {which} with probability {sure}.")
     sentences += [note for statistic in query.statistics if (note := statistic.interval_note)]
     if not all(statistic.has_interval for statistic in query.statistics):
-        sentences.append("A quantile has no interval of values: what noise moves is its rank.")
+        clips = [each.clip for each in query.statistics if isinstance(each, Quantile)]
+        steps = sorted({float(clip.step) for clip in clips if clip is not None and clip.step is not None})
+        grid = f", and its value is rounded to steps of {' or '.join(f'{step:.3g}' for step in steps)}" if steps else ""
+        sentences.append(f"A quantile has no interval of values: what noise moves is its rank{grid}.")
     return " ".join(sentences)
 
 
@@ -83,12 +86,10 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
     return groups
 
 
-def reliability_note(groups: Sequence[Sequence[Estimate]]) -> str:
-    """Return a sentence that explains estimates marked unreliable; "" if no estimate is marked.
-
-    `groups` are the estimates of each group of an answer.
-    """
-    return UNRELIABLE if any(estimate.unreliable for estimates in groups for estimate in estimates) else ""
+def reliability_note(items: Sequence[Item]) -> str:
+    """Return a sentence that explains counts and estimates marked unreliable; "" if none of the `items` has a mark."""
+    marks = (item.unreliable or any(estimate.unreliable for estimate in item.estimates) for item in items)
+    return UNRELIABLE if any(marks) else ""
 
 
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:

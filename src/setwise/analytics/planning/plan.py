@@ -56,7 +56,7 @@ class Plan:
     """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
 
     `mechanism` is the name of the mechanism, and `why` a sentence that compares it with the other mechanisms. `error`
-    is the expected error. `uses` are the mechanism uses that the question can spend at most.
+    is the expected error. `uses` are the mechanism uses (guarantees with counts) that the question can spend at most.
 
     `epsilon` is a bracket (lower and upper end) of the epsilon of these uses at `delta`. The upper end is the promise.
     It holds for an analyst who, after seeing answers, decides only what `interaction` allows. `method` names the
@@ -125,7 +125,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutablePlan:
-    """The `plan` of a `query`, ready to be run: with the `aggregation` for the engine, and the `mechanism`.
+    """The `plan` of a `query`, ready to be run: with the `aggregation` that the engine computes, and the `mechanism`.
 
     `account_names` maps the mechanism's guarantees to those that the account registered. `shows_counts` is False if the
     question asked for labels only. `total` is the question's own budget, None if registered uses of an account pay.
@@ -147,7 +147,7 @@ class ExecutablePlan:
     search: "BoundsSearch | None" = None
 
     def at_version(self, version: str) -> "ExecutablePlan":
-        """Return the same plan for the version `version` of a lake table, which must have the same columns.
+        """Return the same plan for the version `version` of a Delta or Iceberg table with the same columns.
 
         A plan depends on the columns and not on the rows, so a service may reuse the plan of an earlier version.
         """
@@ -174,7 +174,7 @@ class ExecutablePlan:
 
     @property
     def rounds(self) -> WeightedRounds | None:
-        """The mechanism that finds the private groups in rounds, before counts or statistics of them are released.
+        """The mechanism that finds the private groups in several rounds over the table, before they are counted.
 
         None if the plan finds groups in another way, or if its groups are public.
         """
@@ -187,16 +187,16 @@ class ExecutablePlan:
     def over(self, discovery: Discovery) -> "ExecutablePlan":
         """Return the plan that releases counts or statistics of the groups in `discovery`, found by the `rounds`.
 
-        These groups are public by now, because the rounds have released them. For counts, the contribution bound of the
-        returned plan may be lower: about twice the average number of groups of a user that the rounds estimated. A
-        bound that a private search found is not lowered, nor is the bound of statistics.
+        These groups are public by now, because the rounds have released them. For counts, the bound on the groups of
+        one user may be lower in the returned plan: about twice the average number of groups of a user that the rounds
+        estimated. A bound that a private search found is not lowered, nor is the bound of statistics.
         Raises: `InvalidParameter` if the plan has no rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
         match self.mechanism:
             case DiscoveredCounts() as counts:
-                kept = counts.kept_contributions(discovery)
-                query = replace(self.query, contributions=kept) if kept < counts.contributions else self.query
+                bound = counts.kept_contributions(discovery)
+                query = replace(self.query, contributions=bound) if bound < counts.contributions else self.query
                 aggregation = replace(aggregation, contributions=query.contributions)
                 return replace(self, query=query, mechanism=counts.over(discovery), aggregation=aggregation)
             case GroupStatistics() as statistics:
@@ -212,8 +212,8 @@ class ExecutablePlan:
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
         """Return the uses `spent` with the guarantees of the mechanism replaced by those that the account registered.
 
-        The two can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies. A
-        guarantee that the account has registered in the same form stays as it is.
+        They can differ: discrete Laplace noise is registered and charged as the pure DP that it satisfies. A guarantee
+        that the account has registered in the same form is not replaced.
         """
         names = dict(self.account_names)
         return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
@@ -333,9 +333,9 @@ def _with_search(
 ) -> ExecutablePlan:
     """Return a plan that first searches for the query's open bounds, and then answers within the remaining budget.
 
-    `search` is the search, and `total` the budget of search and answer together. `user`, `schema`, `status` and `where`
-    (each of the last two may be None) are as in `plan_query`. The whole remaining budget is charged as one use, no
-    matter which bounds are found.
+    `search` is the search, and `total` the budget of search and answer together. `user` is the user column, `schema`
+    has the table's columns, `status` is the account's status or None, and `where` the parsed filter or None. The whole
+    remaining budget is charged as one use, no matter which bounds are found.
     Raises: the planner's error, if the query cannot be planned with the costliest bounds that the search may find.
     """
     costliest, steps = _plan_costliest(search, user, schema, where)
@@ -355,8 +355,8 @@ def _with_search(
 def _example_error(search: Search, user: str, schema: Schema, where: Filter | None) -> str:
     """Return a phrase with the error of the answer for example bounds, because the bounds are not known yet.
 
-    `search` is the search that will find the bounds; `user`, `schema` and `where` (None if it is not parsed yet) are as
-    in `plan_query`. Returns "" if a query with these bounds cannot be planned.
+    `search` is the search that will find the bounds; `user` is the user column, `schema` has the table's columns, and
+    `where` is the parsed filter or None. Returns "" if a query with these bounds cannot be planned.
     """
     example, assumed = example_query(search.query)
     try:
@@ -369,9 +369,9 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
 def _plan_costliest(search: Search, user: str, schema: Schema, where: Filter | None) -> tuple[ExecutablePlan, int]:
     """Return the plan of the costliest query that `search` can lead to, and the most rounding steps of its sums.
 
-    `user`, `schema` and `where` (None if it is not parsed yet) are as in `plan_query`. The second value is how many
-    rounding steps the larger bound of a sum may have: `FINE_STEPS`, or `COARSE_STEPS` if the planner raises
-    `InvalidParameter` for `FINE_STEPS` because the noise scale, in steps, is too large to be sampled.
+    `user` is the user column, `schema` has the table's columns, and `where` is the parsed filter or None. The second
+    value is how many rounding steps the larger bound of a sum may have: `FINE_STEPS`, or `COARSE_STEPS` if the planner
+    raises `InvalidParameter` for `FINE_STEPS` because the noise scale, in steps, is too large to be sampled.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:
@@ -389,9 +389,10 @@ def _promise(
 
     `delta` is the delta of the account that pays, or the delta of `total` if no account pays (`status` is None). The
     cost is a certified epsilon of the uses at this `delta`. `alone` is the (epsilon, delta) of the same uses at the
-    delta of `total`; None if no account pays, because it would equal the cost.
+    delta of `total`; None without an account. Both have delta 0 if the uses keep the epsilon of `total` without it.
     """
-    question_delta = float_below(total.delta)
+    is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
+    question_delta = 0.0 if is_pure else float_below(total.delta)
     if status is None:
         return certified_price(uses, question_delta, Interaction.SETWISE), question_delta, None
     interaction = Interaction.ADAPTIVE

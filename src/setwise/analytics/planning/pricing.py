@@ -63,7 +63,7 @@ class Priced:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The mechanism uses (guarantees with counts) of all queries, to be registered before the first is asked."""
+        """The mechanism uses (guarantees with counts) of all queries, to be registered with the account that pays."""
         return _uses(self.plans)
 
 
@@ -209,9 +209,10 @@ class _EqualShare:
 class JointPlan:
     """The plans of several SELECTs of one statement, in order, and `plan`, the plan of the statement as a whole.
 
-    `parts` are the plans of the SELECTs. `plan` has the merged mechanism uses of all `parts`, and the certified cost of
-    all of them together. `budgets` has for each SELECT the budget that is written into its request. It is the budget of
-    the statement, or, if the statement states an accuracy, the budget with which the SELECT reaches the accuracy.
+    `parts` are the plans of the SELECTs. `plan` has the merged mechanism uses (guarantees with counts) of all `parts`,
+    and the certified cost of all of them together. `budgets` has for each SELECT the budget that is written into its
+    request. It is the budget of the statement, or, if the statement states an accuracy, the budget with which the
+    SELECT reaches the accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]
@@ -301,8 +302,8 @@ def _plan_each_within(
 def _join_plans(plans: Sequence[ExecutablePlan], budget: Budget, status: AccountStatus | None) -> Plan:
     """Return the plan of a statement with several SELECTs: their merged uses, and the certified cost of all together.
 
-    `plans` are the plans of the SELECTs, `budget` is the budget of the statement, and `status` the status of the
-    account that pays, or None.
+    A use is a guarantee with a count. `plans` are the plans of the SELECTs, `budget` is the budget of the statement,
+    and `status` the status of the account that pays, or None.
     """
     uses = merged(use for planned in plans for use in planned.plan.uses)
     overall, delta, alone = promise_of(uses, budget, status)

@@ -21,8 +21,8 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -
 
     The lead is how far an item's count must exceed the counts that are left out. `total` is the budget of the query.
     Each suggestion is planned as a question of its own, so its numbers are those that a preview would show. `weighable`
-    is True if groups can be found in rounds. Returns "" if the items are public, if the answer has no detection
-    threshold, or if the query cannot be planned.
+    is True if groups can be found in rounds, several noisy passes over the table. Returns "" if the items are public,
+    if the answer has no detection threshold, or if the query cannot be planned.
     """
     needed = _lead(query, total, weighable)
     if query.domain is not None or needed is None:
@@ -57,8 +57,8 @@ def _by_epsilon(query: Query, total: Total, needed: int, weighable: bool) -> lis
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
     """Return how far an item's count must exceed the counts that are left out for the item to be shown.
 
-    `query` is planned with the budget `total`; `weighable` is True if the groups can be found in rounds. None if the
-    answer has no detection threshold, or if the query cannot be planned.
+    `query` is planned with the budget `total`; `weighable` is True if the groups can be found in rounds, several noisy
+    passes over the table. None if the answer has no detection threshold, or if the query cannot be planned.
     """
     bounds = replace(query.bounds, weighable=weighable)
     try:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from setwise.analytics.answer import PrivateAnswer, in_words, number
+from setwise.analytics.answer import UNRELIABLE_MARK, PrivateAnswer, in_words, number
 from setwise.analytics.present.text import average_of_all
 from setwise.mechanisms.release import Item
 
@@ -55,15 +55,17 @@ def columns_html(
     answer: PrivateAnswer,
     unreliable: Sequence[Sequence[str]],
     keys: Collection[str],
+    notes: Sequence[str] = (),
 ) -> str:
     """Return `columns` (cells by column name) as an HTML table, followed by the answer's notes and privacy promise.
 
     The columns are those of the answer, or were computed from them. `unreliable` has for each row the names of the
     columns whose number may be mostly noise; these cells are marked. `keys` are the names of the columns of group keys,
-    whose numbers (years, identifiers) have no separators. Only the first `MOST_ROWS` rows are shown.
+    whose numbers (years, identifiers) have no separators. `notes` are further sentences for the place below. Only the
+    first `MOST_ROWS` rows are shown.
     """
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
-    words = f"{answer.measure}. {answer.left_out} {answer.interval_note}"
+    words = " ".join((f"{answer.measure}.", answer.left_out, answer.interval_note, *notes))
     rows = ""
     for place, line in enumerate(zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)):
         cells = (
@@ -86,9 +88,6 @@ def _cell_html(cell: object, *, is_key: bool = False) -> str:
     return number(cell) if isinstance(cell, int | float) and not is_key else escape(str(cell))
 
 
-UNRELIABLE_MARK = " (unreliable)"
-"""The text after a number that noise may dominate."""
-
 _CELL = "padding:2px 10px;white-space:nowrap;"
 
 
@@ -106,7 +105,7 @@ def _row(place: int, each: Item, counted: bool, reach: float) -> str:
         f"left:{left:.2f}%;width:{width:.2f}%'></div></div>"
     )
     return (
-        f"<tr>{name}<td style='{_CELL}text-align:right'>{each.count:,}</td>"
+        f"<tr>{name}<td style='{_CELL}text-align:right'>{each.count:,}{UNRELIABLE_MARK * each.unreliable}</td>"
         f"<td style='{_CELL}text-align:center;color:#888'>{low:,} to {high:,}</td><td style='{_CELL}'>{drawn}</td></tr>"
     )
 
@@ -164,17 +163,17 @@ def numbers_html(
     `confidence`. `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells
     are marked. Numbers stand in cells of the class `number`. Only the first `MOST_ROWS` rows are shown.
     """
-    shown = table_columns(
+    columns_shown = table_columns(
         {name: cells[:MOST_ROWS] for name, cells in columns.items()}, statistics, unreliable[:MOST_ROWS]
     )
     headings = "".join(
         f"<th{_class(column)}>{f'{confidence:.0%} interval' if column['interval'] else escape(column['name'])}</th>"
-        for column in shown
+        for column in columns_shown
     )
-    lines = zip(*(zip(column["cells"], column["unreliable"], strict=True) for column in shown), strict=True)
+    lines = zip(*(zip(column["cells"], column["unreliable"], strict=True) for column in columns_shown), strict=True)
     rows = "".join(
         "<tr>"
-        + "".join(_numbers_cell(column, cell, mark) for column, (cell, mark) in zip(shown, line, strict=True))
+        + "".join(_numbers_cell(column, cell, mark) for column, (cell, mark) in zip(columns_shown, line, strict=True))
         + "</tr>"
         for line in lines
     )

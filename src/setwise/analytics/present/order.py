@@ -1,5 +1,6 @@
 """The order of the groups in an answer: numbers and times in their natural order, other groups by their counts."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,10 +47,17 @@ def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> 
     """Return `items`, the items of the answer to `query`, in the order in which people read them.
 
     A top k stays in the order of its ranks. If the labels of all group columns are names, the order of `items` stays,
-    too. Otherwise items are sorted by their group columns: numbers and times ascending, names in the order in which
-    they first appear among `items`. `axes` has the kind of the labels of each group column.
+    too, unless they are months. Otherwise items are sorted by their group columns: numbers, times and months ascending,
+    names in the order in which they first appear among `items`. `axes` has the kind of the labels of each group column.
     """
-    if query.k is not None or all(axis is Axis.NAMES for axis in axes):
+    if query.k is not None or not items or any(len(_cells(item.label)) != len(axes) for item in items):
+        return tuple(items)  # an answer without groups has one item, whose label is the name of a statistic
+    columns = list(zip(*(_cells(item.label) for item in items), strict=True))
+    months = [
+        month_numbers(name, cells) if axis is Axis.NAMES else {}
+        for name, axis, cells in zip(query.groups, axes, columns, strict=True)
+    ]
+    if all(axis is Axis.NAMES for axis in axes) and not any(months):
         return tuple(items)
     first_places: list[dict[Cell, int]] = [{} for _ in axes]
     for item in items:
@@ -57,10 +65,57 @@ def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> 
             places.setdefault(cell, len(places))
 
     def place(item: Item) -> tuple[_Place, ...]:
-        columns = zip(axes, first_places, _cells(item.label), strict=True)
-        return tuple(_place(cell, axis, places[cell]) for axis, places, cell in columns)
+        columns = zip(axes, months, first_places, _cells(item.label), strict=True)
+        return tuple(
+            _Place(last=cell not in numbers, number=numbers.get(cell, 0.0), text="", first_place=places[cell])
+            if numbers
+            else _place(cell, axis, places[cell])
+            for axis, numbers, places, cell in columns
+        )
 
     return tuple(sorted(items, key=place))
+
+
+_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")
+_MONTH_NAMES = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+"""The names of the months; their first three letters are their short names."""
+_MONTH_COLUMNS = ("month", "mon", "monat", "mois", "mes")
+"""Words in the name of a column that holds the numbers of months."""
+
+
+def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
+    """Return the numbers by which `cells`, labels of the text column `name`, are sorted as months; {} if they are none.
+
+    Labels are months if all of them, except null, are written as 2026-1, as an English name (Jan or January), or as 1
+    to 12. Labels such as 1 to 12 count only if the column's name says month, or if all twelve are there, because they
+    may also be names. The labels were released, so that their order reveals nothing more.
+
+    >>> month_numbers("at", ["2026-10", "2026-9"])
+    {'2026-10': 24322.0, '2026-9': 24321.0}
+    >>> month_numbers("shoe", ["10", "9"]), month_numbers("Month", ["10", "9"])
+    ({}, {'10': 10.0, '9': 9.0})
+    """
+    texts = [cell for cell in dict.fromkeys(cells) if cell is not None]
+    if not all(isinstance(text, str) for text in texts):
+        return {}
+    numbers: dict[Cell, float] = {}
+    for text in map(str, texts):
+        written = _MONTH.fullmatch(text)
+        name_places = [place for place, month in enumerate(_MONTH_NAMES, 1) if text.lower() in (month, month[:3])]
+        if written:
+            numbers[text] = 12.0 * int(written[1]) + int(written[2])
+        elif name_places:
+            numbers[text] = float(name_places[0])
+        elif text.isdecimal() and 1 <= int(text) <= 12:
+            numbers[text] = float(text)
+    plain = sum(text.isdecimal() for text in map(str, texts))
+    is_named = any(word in _MONTH_COLUMNS for word in re.split(r"[\W_]+", name.lower()))
+    if len(numbers) < len(texts) or len(texts) < 2 or (0 < plain < 12 and not is_named):
+        return {}
+    return numbers
 
 
 @dataclass(frozen=True, slots=True, order=True)

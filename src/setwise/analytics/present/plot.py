@@ -22,16 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One bar of a picture: the cells of its label (one for each group column), its value, and its interval or None."""
+    """One bar of a picture: the cells of its label (one for each group column), its value, and its interval or None.
+
+    `unreliable` is True if noise may be as large as the value.
+    """
 
     cells: tuple[str, ...]
     value: float | None
     interval: tuple[float, float] | None
+    unreliable: bool = False
 
     @property
     def label(self) -> str:
         """The label of the bar as text: its cells, separated by commas."""
         return ", ".join(self.cells)
+
+    @property
+    def marked_label(self) -> str:
+        """The label for a picture, shortened, followed by "(unreliable)" if noise may be as large as the value."""
+        return short_label(self.label) + " (unreliable)" * self.unreliable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +63,24 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
     of the quantiles, unless it is None.
     """
     if answer.kind == "quantile" and len(answer.statistics) > 1:
-        whole = answer.labels == (EVERYTHING,)
+        is_single_group = answer.labels == (EVERYTHING,)
         return [
-            Bar(cells=(*(() if whole else _texts(item.label)), name), value=estimate.value, interval=estimate.interval)
+            Bar(
+                cells=(*(() if is_single_group else _texts(item.label)), name),
+                value=estimate.value,
+                interval=estimate.interval,
+                unreliable=estimate.unreliable,
+            )
             for item in answer.items
             for name, estimate in zip(names or answer.statistics, item.estimates, strict=True)
         ]
-    drawn = []
+    bars = []
     for item in answer.items:
         estimate = item.estimates[0] if item.estimates else None
         value, interval = (item.count, item.interval) if estimate is None else (estimate.value, estimate.interval)
-        drawn.append(Bar(cells=_texts(item.label), value=value, interval=interval))
-    return drawn
+        unreliable = item.unreliable if estimate is None else estimate.unreliable
+        bars.append(Bar(cells=_texts(item.label), value=value, interval=interval, unreliable=unreliable))
+    return bars
 
 
 def measure_of_bars(answer: "PrivateAnswer") -> str:
@@ -186,9 +201,9 @@ def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictu
     axes.fill_between(places, [low for low, _ in ends], [high for _, high in ends], color="#56B4E9", alpha=0.35)
     axes.plot(places, values, color="#0072B2", marker="o", markersize=3, linewidth=1.4)
     every = -(-len(bars) // _MOST_TICKS)
-    axes.set_xticks(places[::every], [short_label(bar.label) for bar in bars[::every]], rotation=45, ha="right")
+    axes.set_xticks(places[::every], [bar.marked_label for bar in bars[::every]], rotation=45, ha="right")
     axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
-    axes.set_ylabel(_wrapped(chart.name, _HEADING_WIDTH // 2))
+    axes.set_ylabel(_wrap_text(chart.name, _HEADING_WIDTH // 2))
     _annotate(figure, axes, bars, answer, notes)
     return Picture(figure)
 
@@ -201,26 +216,26 @@ def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str]) -> Pictur
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    shown = chart.bars[:MOST_BARS]
-    figure = Figure(figsize=(8.0, max(1.8, 1.2 + 0.3 * len(shown))), layout="constrained")
+    bars = chart.bars[:MOST_BARS]
+    figure = Figure(figsize=(8.0, max(1.8, 1.2 + 0.3 * len(bars))), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    places = list(range(len(shown)))
+    places = list(range(len(bars)))
     # Blue of the palette of Okabe and Ito, intervals in black: readable without colour.
-    axes.barh(places, [bar.value or 0 for bar in shown], color="#56B4E9", height=0.72)
-    for place, bar in zip(places, shown, strict=True):
+    axes.barh(places, [bar.value or 0 for bar in bars], color="#56B4E9", height=0.72)
+    for place, bar in zip(places, bars, strict=True):
         if bar.interval is not None and bar.value is not None:
             low, high = bar.interval
             ends = [[max(0.0, bar.value - low)], [max(0.0, high - bar.value)]]  # matplotlib refuses negative lengths
             axes.errorbar(bar.value, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
-    axes.set_yticks(places, [short_label(bar.label) for bar in shown])
+    axes.set_yticks(places, [bar.marked_label for bar in bars])
     axes.invert_yaxis()
-    if any(bar.value is not None for bar in shown):
-        axes.set_xlabel(_wrapped(chart.name, _HEADING_WIDTH))
+    if any(bar.value is not None for bar in bars):
+        axes.set_xlabel(_wrap_text(chart.name, _HEADING_WIDTH))
     else:
         axes.set_xticks([])
-        axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")
-    _annotate(figure, axes, shown, answer, notes)
+        axes.set_xlabel("in order; no counts were asked for" if bars else "no item passed the threshold")
+    _annotate(figure, axes, bars, answer, notes)
     return Picture(figure)
 
 
@@ -234,9 +249,9 @@ def _annotate(
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)
-        figure.supxlabel(_wrapped(" ".join(filter(None, sentences)), _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
+        figure.supxlabel(_wrap_text(" ".join(filter(None, sentences)), _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
     axes.set_title(
-        f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {rounded_up(answer.delta)}, {answer.mechanism}",
+        f"epsilon {rounded_up(answer.cost[0], 4)}, delta {rounded_up(answer.cost[1])}, {answer.mechanism}",
         fontsize=9,
     )
     axes.spines[["top", "right"]].set_visible(False)
@@ -248,7 +263,7 @@ def short_label(label: str) -> str:
     return plain_text(plain if len(plain) <= _LONGEST_LABEL else plain[: _LONGEST_LABEL - 1] + "…")
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrap_text(text: str, width: int) -> str:
     return plain_text("\n".join(wrap(text, width)))
 
 

@@ -16,7 +16,7 @@ from setwise.analytics.statistics import STATISTICS, Statistic
 from setwise.mechanisms.contribution_bound import FoundContributions, LeftOutShare
 from setwise.mechanisms.doubling_bounds import ClippedShare
 from setwise.mechanisms.intervals import Interval
-from setwise.mechanisms.release import EXACT_NUMBER, NUMBER_COUNTED, Release
+from setwise.mechanisms.release import EXACT_NUMBER, FITTED, NUMBER_COUNTED, Release, noise_may_dominate
 
 if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
@@ -50,16 +50,16 @@ def counted_number(query: Query) -> str:
 def left_out_note(query: Query, user: str) -> str:
     """Return sentences that say why the numbers of the query's answer may differ from those of the whole table.
 
-    The reasons are: rows and groups beyond a contribution bound are left out, values outside their bounds are clipped,
-    and in means and quantiles every user counts once. Returns "" if none of these applies. `user` is the name of the
-    column that tells users apart.
+    The reasons are: rows and groups beyond a contribution bound (the largest number of rows or groups of one user that
+    count) are left out, values outside their bounds are clipped, and in means and quantiles every user counts once.
+    Returns "" if none of these applies. `user` is the name of the column that tells users apart.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
         bounds.append(_groups_in_words(query))
     where = " in each group" if query.item is not None else ""
-    kept = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
-    bounds += [f"{most}{where}" for most in kept]
+    row_bounds = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
+    bounds += [f"{most}{where}" for most in row_bounds]
     clipped = dict.fromkeys(statistic.clipped_values for statistic in query.statistics if statistic.clipped_values)
     weighted = dict.fromkeys(statistic.user_weight_note for statistic in query.statistics)
     limits = dict.fromkeys(statistic.search_limit_note for statistic in query.statistics)
@@ -82,21 +82,24 @@ def brief_bounds_note(
     rows: Sequence[LeftOutShare] = (),
     clipped: Mapping[str, ClippedShare] | None = None,
 ) -> str:
-    """Return one sentence with the bounds of `query` and the shares that they leave out; "" if it has no bound.
+    """Return sentences on how users weigh, on the bounds of `query` and on the shares left out; "" without any.
 
     It is the short form of `left_out_note` and `found_shares_notes`, for the lines below an answer. `user` is the name
     of the column that tells users apart. The other arguments are the noisy shares of bounds that a private search
-    found. `left_out` is the share that the contribution bound leaves out, and `rows` has the share of each bound on the
-    rows of a user, in the order of the statistics. `clipped` has the share of users whose values are clipped, by the
-    name of a statistic. A share that is not given, or whose interval is too wide to be useful, is not stated.
+    found. `left_out` is the share of (user, group) pairs that the contribution bound (groups per user) leaves out, and
+    `rows` has the share of each bound on the rows of a user, in the order of the statistics. `clipped` has the share of
+    users whose values are clipped, by the name of a statistic. Of a share whose interval is too wide to be useful, the
+    sentence says that it cannot be told.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
         bounds.append(f"{_groups_in_words(query)}{_share_in_brief(left_out)}")
     where = " in each group" if query.item is not None else ""
     shares = [*rows, *[None] * len(query.statistics)]
-    kept = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
-    bounds += [f"{most}{where}{_share_in_brief(share)}" for most, share in zip(kept, shares, strict=False)]
+    row_bounds = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
+    bounds += [f"{most}{where}{_share_in_brief(share)}" for most, share in zip(row_bounds, shares, strict=False)]
+    weights = dict.fromkeys(statistic.user_weight_note for statistic in query.statistics)
+    weighted = [f"{note}." for note in weights if note]
     clauses = []
     if bounds:
         verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
@@ -105,34 +108,49 @@ def brief_bounds_note(
     for statistic in query.statistics:
         if statistic.clipped_values:
             clauses.append(statistic.clipped_values + _clipped_in_brief((clipped or {}).get(statistic.name)))
-        if statistic.user_weight_note and "user's own" not in statistic.clipped_values:  # which says as much of a mean
-            clauses.append(statistic.user_weight_note[:1].lower() + statistic.user_weight_note[1:])
-    clauses = list(dict.fromkeys(clauses))
-    return f"{_capitalized('; '.join(clauses))}." if clauses else ""
+    limits = [f"{_capitalize('; '.join(dict.fromkeys(clauses)))}."] if clauses else []
+    return " ".join((*weighted, *limits))
 
 
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
-    if left_out is None or left_out.upper - left_out.lower > _UNKNOWN_SHARE:
+    """Return the share `left_out` by a bound in parentheses, or that it cannot be told; "" for a bound that was given.
+
+    Readers took a bound without a share for one that leaves out little, where it left out four of five rows.
+    """
+    if left_out is None:
         return ""
+    if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
+        return " (how many are left out cannot be told at this epsilon)"
     return f" (about {_share_interval(left_out)} of the first {left_out.of_first:,} left out, and all beyond)"
 
 
 def _clipped_in_brief(clipped: ClippedShare | None) -> str:
-    if clipped is None or clipped.upper - clipped.lower > _UNKNOWN_CLIPPED:
+    """Return the share of users that are `clipped` in parentheses, or that it cannot be told; "" for given bounds."""
+    if clipped is None:
         return ""
+    if clipped.upper - clipped.lower > _UNKNOWN_CLIPPED:
+        return " (of how many users cannot be told at this epsilon)"
     return f" (about {_share_interval(clipped)} of users)"
 
 
 def _share_interval(share: LeftOutShare | ClippedShare) -> str:
-    """Return a noisy share with its interval, such as "3.2% [0%, 21%]"."""
-    interval = f"[{_percent(share.lower, math.floor)}, {_percent(share.upper, math.ceil)}]"
-    return f"{_percent(share.share, round)} {interval}"
+    """Return a noisy share with its interval, such as "3.2% [2%, 5%]", or the interval alone, such as "0% to 14%".
+
+    The interval stands alone if noise may be as large as the share. A bound is chosen because its noisy share is small,
+    so the share itself tends to be too low. For example, readers took 0.2% in the interval 0% to 14% for nothing, but
+    the exact share was 7%.
+    """
+    lower, upper = _percent(share.lower, math.floor), _percent(share.upper, math.ceil)
+    if noise_may_dominate(share.share, (share.lower, share.upper)):
+        return f"{lower} to {upper}"
+    return f"{_percent(share.share, round)} [{lower}, {upper}]"
 
 
 def _groups_in_words(query: Query) -> str:
     """Return the contribution bound of `query` as a phrase, such as "5 values of dest" for the group column dest.
 
-    The query must have group columns and a contribution bound.
+    The contribution bound is the largest number of groups in which one user counts. The query must have group columns
+    and a contribution bound.
     """
     groups, most = query.groups, query.contributions
     one = most == 1
@@ -196,10 +214,10 @@ def found_shares_notes(
 
     `stated_query` is the query as the analyst stated it, with `auto` for some bounds, and `query` the same with the
     found bounds. `user` is the name of the column that tells users apart. `left_out` is the noisy share of (user,
-    group) pairs that the found contribution bound leaves out, None if `stated_query` states that bound. `rows` has the
-    found bound and the share that it leaves out for each count of rows with an `auto` bound. That share refers to the
-    group in which a user has the most rows, so a smaller share is left out of the user's other groups. `clipped` has,
-    by the name of a statistic, the share of users whose values the found clipping bounds clip.
+    group) pairs that the found contribution bound (groups per user) leaves out, None if `stated_query` states that
+    bound. `rows` has the found bound and the share that it leaves out for each count of rows with an `auto` bound. That
+    share refers to the group in which a user has the most rows, so a smaller share is left out of the user's other
+    groups. `clipped` has, by the name of a statistic, the share of users whose values the found clipping bounds clip.
     """
     groups = query.groups
     values = f"values of {groups[0]}" if len(groups) == 1 else f"combinations of {' and '.join(groups)}"
@@ -250,62 +268,62 @@ def interval_note(
     confidence: Fraction,
     number: str = EXACT_NUMBER,
     intervals: Sequence[Interval | None] | None = None,
+    detectable: int | None = None,
 ) -> str:
     """Return sentences about what the intervals of `release` promise, and why some are wider than the noise requires.
 
     Intervals are wider if items were listed because of their noisy counts: the highest counts, or counts above a
     threshold, tend to have been raised by noise. `number` is the phrase for the number that the intervals contain.
     `intervals` are the release's intervals at `confidence`, one for each item; if it is None, they are computed here.
+    `detectable` is the exact count from which an item is listed with that confidence; None if it is not known.
     Returns "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
     """
     computed = release.intervals(confidence) if intervals is None else intervals
-    shown = [interval for interval in computed if interval is not None]
-    if not shown or release.noise is None:
+    present_intervals = [interval for interval in computed if interval is not None]
+    if not present_intervals or release.noise is None:
         return ""
     sure = f"{float(confidence):.0%}"
     selection, least = release.selection, release.least
-    drawn = [item.noisy or 0 for item in release.items]
+    raw_counts = [item.noisy or 0 for item in release.items]
     if selection is None or (selection.candidates == 1 and selection.threshold is None):
-        one = "The" if len(shown) == 1 else "Each"
+        one = "The" if len(present_intervals) == 1 else "Each"
         sentences = [f"{one} interval holds {number} with probability {sure}."]
     else:
         sentences = [f"On average {sure} of a list's intervals hold {number}."]
         if release.share < 1:
             sentences.append(
-                f"These are the {len(drawn):,} highest of {selection.candidates:,} noisy counts. The highest are also "
-                "the luckiest, so intervals reach further down than up."
+                f"These are the {len(raw_counts):,} highest of {selection.candidates:,} noisy counts. The highest are "
+                "also the luckiest, so intervals reach further down than up."
             )
         radius = release.noise.radius(1 - (1 - confidence) * release.share)
-        plain = (max(noisy - radius, least) for noisy in drawn)
-        if any(interval.lower < end for interval, end in zip(shown, plain, strict=True)):
+        plain = (max(noisy - radius, least) for noisy in raw_counts)
+        if any(interval.lower < end for interval, end in zip(present_intervals, plain, strict=True)):
+            listed = "" if detectable is None else f", as one of {detectable:,} or more does with probability {sure}"
             sentences.append(
-                f"An item is listed only when its noisy count passes {selection.threshold:,}. Luck may have carried a "
-                f"smaller count over it, so intervals near it reach further down; one that starts at {least} cannot "
-                "tell how small the count may be."
+                f"An item is listed only when its noisy count passes {selection.threshold:,}{listed}. "
+                "Luck may have carried a smaller count over it, so intervals near it reach further down; one that "
+                f"starts at {least} cannot tell how small the count may be."
             )
-    if any(item.count != max(noisy, least) for item, noisy in zip(release.items, drawn, strict=True)):
-        sentences.append(
-            "Counts follow the order of the list by least squares, rounded; each interval is around the count as drawn "
-            "and reaches to the fitted one."
-        )
-    elif min(drawn) < least:
+    if any(item.count != max(noisy, least) for item, noisy in zip(release.items, raw_counts, strict=True)):
+        sentences.append(f"{FITTED} Each interval is around the count as drawn and reaches to the fitted one.")
+    elif min(raw_counts) < least:
         sentences.append(f"Counts drawn below {least} are shown as {least}; `noisy` has them as drawn, for adding up.")
     return " ".join(sentences)
 
 
-def average_of_all(answer: "PrivateAnswer", shown: int) -> str:
-    """Return a sentence for an answer of which only the `shown` highest items are displayed.
+def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
+    """Return a sentence for an answer of which only the `displayed_count` highest items are displayed.
 
     The sentence says that the confidence of the intervals holds on average over all items, displayed or not. Returns ""
     if all items are displayed, if they have no intervals, or if the answer has statistics.
     """
     total = len(answer.items)
-    if answer.statistics or total <= shown or answer.items[0].interval is None:
+    if answer.statistics or total <= displayed_count or answer.items[0].interval is None:
         return ""
-    return f"That average is over all {total:,} items, not over the {shown:,} shown."
+    return f"That average is over all {total:,} items, not over the {displayed_count:,} shown."
 
 
-def measured(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
+def measure_text(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
     """Return a text that says what the query's answer measures: users, rows or a sum, with one user's bounds.
 
     The intervals of the answer refer to this bounded number, not to an unbounded count. `from_text` are text columns
@@ -348,7 +366,7 @@ def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:
     together: dict[Statistic, list[Statistic]] = {}
     for statistic in statistics:
         together.setdefault(statistic.alike(), []).append(statistic)
-    return [alike[0].described(alike, where) for alike in together.values()]
+    return [alike[0].description(alike, where) for alike in together.values()]
 
 
 _PASSED = "every item whose noisy count passed the threshold; rarer ones stay hidden"
@@ -370,7 +388,10 @@ def ending(query: Query, item_count: int, complete: bool) -> str:
         return "the limit was reached"
     if item_count == 0:
         return "no item passed the threshold"
-    return "the threshold was reached before k" if query.k else _PASSED
+    if query.k is None:
+        return _PASSED
+    passed = "1 item" if item_count == 1 else f"{item_count:,} items"
+    return f"only {passed} of the {query.k:,} asked for passed the threshold; rarer ones stay hidden"
 
 
 _LONGEST = 160
@@ -402,16 +423,16 @@ def _describe_query(query: Mapping[str, Any]) -> str:
             most = query.get("per_user", 1)
             return "Number of users" if most == 1 else f"Number of events, at most {most} of a user"
         case {"kind": str() as kind, "value": value} if kind in STATISTICS:
-            return _capitalized(STATISTICS[kind].asked_in_words(value, query, _by(query)))
+            return _capitalize(STATISTICS[kind].asked_in_words(value, query, _by(query)))
         case {"kind": "query", "statistics": [*statistics]}:
             named = (STATISTICS[each["statistic"]].asked_in_words(each.get("column"), each, "") for each in statistics)
             most = f"top {query['k']}{_by(query, ' of ')}: " if "k" in query else ""
-            return _capitalized(most + ", ".join(named) + ("" if most else _by(query)))
+            return _capitalize(most + ", ".join(named) + ("" if most else _by(query)))
         case _:
             return "A question of another kind"
 
 
-def _capitalized(words: str) -> str:
+def _capitalize(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 

@@ -28,7 +28,7 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class NamedExpression:
-    """A column of a derived table: its `name`, and the row expression that computes its value from one row."""
+    """A column of a derived table: its `name`, and the expression that computes its value from one row."""
 
     name: str
     expression: RowExpression
@@ -62,21 +62,21 @@ class UserAggregate:
 
 @dataclass(frozen=True, slots=True)
 class AddColumns:
-    """A derivation step that keeps all columns and adds the computed `columns`."""
+    """A derivation step (an operation on the rows of each user) that adds the computed `columns` to all others."""
 
     columns: tuple[NamedExpression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KeepRows:
-    """A derivation step that keeps the rows for which `condition` is true."""
+    """A derivation step (an operation on the rows of each user) that keeps the rows for which `condition` is true."""
 
     condition: RowExpression
 
 
 @dataclass(frozen=True, slots=True)
 class SelectColumns:
-    """A derivation step that keeps only the given `columns`, computed or unchanged.
+    """A derivation step (an operation on the rows of each user) that keeps only `columns`, computed or unchanged.
 
     The user column `user` must be among `columns`, unchanged.
     """
@@ -89,7 +89,8 @@ class SelectColumns:
 class GroupByUser:
     """A derivation step that aggregates: one row for each user, or for each user and combination of values of `keys`.
 
-    `user` is the user column. The new row has the user, the keys and the `aggregates` over the user's rows.
+    A derivation step is an operation on the rows of each user. `user` is the user column. The new row has the user, the
+    keys and the `aggregates` over the user's rows.
     """
 
     user: str
@@ -162,12 +163,13 @@ class UserWindow:
 class AddWindows:
     """A derivation step that adds columns computed by the window functions `windows` over the rows of one user.
 
-    `user` is the user column. Rows that are equal in the ORDER BY of a window (ties) are sorted further, by the values
-    of all columns that this step, a later step or the question reads, in alphabetical order of their names. So the
-    result depends only on the content of the user's rows. Without this rule it would depend on the order in which an
-    engine happens to sort ties, and so on the rows of other users. Columns by which ties are not sorted are dropped.
-    `ties` are the names, in lower case, of all columns that the statement names; after SELECT *, ties are sorted only
-    by columns with these names. A name that the table lacks is ignored.
+    A derivation step is an operation on the rows of each user. `user` is the user column. Rows that are equal in the
+    ORDER BY of a window (ties) are sorted further, by the values of all columns that this step, a later step or the
+    question reads, in alphabetical order of their names. So the result depends only on the content of the user's rows.
+    Without this rule it would depend on the order in which an engine happens to sort ties, and so on the rows of other
+    users. Columns by which ties are not sorted are dropped. `ties` are the names, in lower case, of all columns that
+    the statement names; after SELECT *, ties are sorted only by columns with these names. A name that the table lacks
+    is ignored.
     """
 
     user: str
@@ -195,9 +197,9 @@ class JoinedValue:
 class JoinUserRows:
     """A derivation step that joins each row with rows of the same user in another derived table.
 
-    `rows` derives that table from the same source, and `user` is the user column. Two rows match if their users are
-    equal and all `keys` are equal; a null equals nothing. With `keeps_all`, rows without a match are kept, with nulls
-    in `columns`.
+    A derivation step is an operation on the rows of each user. `rows` derives that table from the same source, and
+    `user` is the user column. Two rows match if their users are equal and all `keys` are equal; a null equals nothing.
+    With `keeps_all`, rows without a match are kept, with nulls in `columns`.
     """
 
     user: str
@@ -222,7 +224,8 @@ Step: TypeAlias = AddColumns | KeepRows | SelectColumns | GroupByUser | AddWindo
 class Derivation:
     """The steps, in order, that make a derived table from a private table, such as filters and aggregates per user.
 
-    Without steps the derived table is the private table itself.
+    Each step computes the rows of a user from rows of the same user. Without steps the derived table is the private
+    table itself.
     """
 
     steps: tuple[Step, ...] = ()
@@ -231,10 +234,12 @@ class Derivation:
         return bool(self.steps)
 
     def then(self, *steps: Step) -> "Derivation":
-        """Return a new derivation: the steps of this one, followed by `steps`.
+        """Return a new derivation: the steps of this derivation, followed by `steps`.
 
-        Raises: `InvalidParameter` if the result has more than `MOST_STEPS` steps, including those of tables that it
-        joins.
+        A step is an operation on the rows of each user, such as a filter.
+
+        Raises: `InvalidParameter` if the result has more than `MOST_STEPS` steps, including the steps of the tables
+        that it joins.
         """
         longer = Derivation((*self.steps, *steps))
         if longer.size > MOST_STEPS:
@@ -253,7 +258,8 @@ class Derivation:
     def rows_joined(self) -> int:
         """How many rows of the source one row of the derived table can be joined from; 1 without joins.
 
-        Rows that are grouped by the user alone count as 0 where they are joined, because each user has one of them.
+        The source is the private table before all steps. Rows that are grouped by the user alone count as 0 where they
+        are joined, because each user has one of them.
         """
         number = 1
         for step in self.steps:
@@ -274,13 +280,14 @@ class Derivation:
 
     @property
     def size(self) -> int:
-        """The number of steps, including the steps of the derived tables that they join."""
+        """The number of steps (such as filters), including the steps of the derived tables that they join."""
         return sum(1 + (step.rows.size if isinstance(step, JoinUserRows) else 0) for step in self.steps)
 
     def after(self, prefix: "Derivation") -> "Derivation":
-        """Return a new derivation that first takes the steps of `prefix`, and then those of this one.
+        """Return a new derivation that first takes the steps of `prefix`, and then the steps of this derivation.
 
-        The derived tables that this one joins begin with the steps of `prefix` as well.
+        A step is an operation on the rows of each user, such as a filter. The derived tables that this derivation joins
+        begin with the steps of `prefix` as well.
         """
         if not prefix:
             return self
@@ -292,12 +299,12 @@ class Derivation:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether the source is read more than once, because a step joins rows that are derived from it."""
+        """Whether the private table is read more than once, because a step joins rows that are derived from it."""
         return any(isinstance(step, JoinUserRows) for step in self.steps)
 
     @property
     def released(self) -> frozenset[int]:
-        """The indexes of the scalar subqueries whose released numbers the steps refer to (`ReleasedValue.place`)."""
+        """The indexes of the scalar subqueries whose released (noisy) numbers the steps use (`ReleasedValue.place`)."""
         return frozenset(place for step in self.steps for part in _expressions(step) for place in released_places(part))
 
     @property
@@ -306,7 +313,7 @@ class Derivation:
         return frozenset(name for step in self.steps for part in _expressions(step) for name in columns_of(part))
 
     def with_released(self, values: Mapping[int, float | None]) -> "Derivation":
-        """Return the derivation with each `ReleasedValue` (a number that an earlier SELECT released) as a constant.
+        """Return these steps with each `ReleasedValue` (a noisy number that an earlier SELECT released) as a constant.
 
         `values` maps the index of each scalar subquery to its released number, or to None for null.
         """
@@ -321,7 +328,7 @@ NOT_DERIVED = Derivation()
 
 
 def _expressions(step: Step) -> Iterator[RowExpression]:
-    """Yield every row expression that a derivation step evaluates: its condition, columns, keys or user column."""
+    """Yield every expression that `step`, such as a filter, computes from rows: condition, columns, keys or user."""
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
             yield from (column.expression for column in columns)
@@ -344,7 +351,7 @@ def _expressions(step: Step) -> Iterator[RowExpression]:
 
 
 def window_expressions(window: UserWindow) -> Iterator[RowExpression]:
-    """Yield the row expressions of a window function: its argument, its keys and its sort keys."""
+    """Yield the expressions that a window function computes from rows: its argument, its keys and its sort keys."""
     if window.argument is not None:
         yield window.argument
     yield from window.keys
@@ -352,7 +359,7 @@ def window_expressions(window: UserWindow) -> Iterator[RowExpression]:
 
 
 def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
-    """Return the derivation step `step` with each `ReleasedValue` (a number released before) as a constant.
+    """Return `step`, such as a filter, with each `ReleasedValue` (a noisy number released before) as a constant.
 
     `values` maps the index of each scalar subquery to its released number, or to None for null.
     """
@@ -360,7 +367,8 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
     def named(columns: tuple[NamedExpression, ...]) -> tuple[NamedExpression, ...]:
         """Return the named expressions `columns` with each `ReleasedValue` in them replaced by its constant.
 
-        The constants are those in `values` of the enclosing call.
+        A `ReleasedValue` stands for a noisy number that an earlier SELECT released. The constants are in `values` of
+        the enclosing call.
         """
         return tuple(NamedExpression(each.name, with_released(each.expression, values)) for each in columns)
 
@@ -405,7 +413,7 @@ def _window_with_released(window: UserWindow, values: Mapping[int, float | None]
 
 
 def _step_text(step: Step) -> str:
-    """Return a step of a derivation as text; different steps have different texts.
+    """Return `step`, such as a filter on private rows, as text; different steps have different texts.
 
     The text becomes a part of the text by which a charged query is recognised when it is asked again.
     """
@@ -439,7 +447,10 @@ def _step_text(step: Step) -> str:
 
 
 def _window_text(window: UserWindow) -> str:
-    """Return a window function as text; different window functions have different texts (see `_step_text`)."""
+    """Return a window function as text; different window functions have different texts.
+
+    The text becomes a part of the text by which a charged query is recognised when it is asked again.
+    """
     argument = "*" if window.argument is None else written(window.argument)
     keys = ", ".join(map(written, window.keys))
     order = ", ".join(
@@ -472,7 +483,7 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 
 
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
-    """Yield (expression, flag) for each expression of a derivation step.
+    """Yield (expression, flag) for each expression of `step`, an operation on the rows of each user such as a filter.
 
     The flag is True if the value of the expression is used as a number: as the argument of an aggregate, or as the
     value of a computed column. It is False for conditions and keys, and for a column that is only renamed. Columns that
@@ -525,6 +536,24 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
         yield expression.name, number
     for child in children(expression):
         yield from _computed_with(child, is_number=number)
+
+
+def names_added(step: Step) -> Iterator[str]:
+    """Yield the names of the columns that `step`, an operation on the rows of each user, adds to a table or selects."""
+    match step:
+        case AddColumns(columns) | SelectColumns(columns=columns):
+            yield from (column.name for column in columns)
+        case JoinUserRows(columns=joined):
+            yield from (column.name for column in joined)
+        case AddWindows(windows=windows):
+            yield from (window.name for window in windows)
+        case GroupByUser(keys=keys, aggregates=aggregates):
+            yield from (key.name for key in keys)
+            yield from (aggregate.name for aggregate in aggregates)
+        case KeepRows():
+            return
+        case _:
+            assert_never(step)
 
 
 def check_names(names: list[str]) -> None:

@@ -18,14 +18,14 @@ Constant: TypeAlias = str | bool | int | float | date | datetime
 
 @dataclass(frozen=True, slots=True)
 class ColumnValue:
-    """The row expression that is the value of the column `name`."""
+    """The row expression (a value computed from each row) that is the value of the column `name`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantValue:
-    """The row expression that is the constant `value`, the same for every row.
+    """The row expression (a value computed from each row) that is the constant `value`, the same for every row.
 
     Text that is compared with a date or time column is read as a date or time.
     """
@@ -35,7 +35,7 @@ class ConstantValue:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
-    """The row expression that is a number released (with noise) by an earlier SELECT of the same SQL statement.
+    """A number that an earlier SELECT of the same SQL statement released (with noise), as a value in every row.
 
     `place` is the index of that SELECT among the statement's scalar subqueries. `with_released` puts a constant in its
     place before an engine sees the expression.
@@ -45,7 +45,7 @@ class ReleasedValue:
 
 
 class ArithmeticOperator(StrEnum):
-    """The arithmetic operators of row expressions: +, -, *, / and %."""
+    """The arithmetic operators of row expressions (values computed from each row): +, -, *, / and %."""
 
     PLUS = "+"
     MINUS = "-"
@@ -90,7 +90,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """The condition that the value of a row expression is null."""
+    """The condition that the value of a row expression (computed from each row) is null."""
 
     value: "RowExpression"
 
@@ -136,9 +136,10 @@ class Case:
 
 
 class Function(StrEnum):
-    """The scalar functions of row expressions, such as COALESCE.
+    """The scalar functions, such as COALESCE, of row expressions (values computed from each row).
 
-    engines/row_sql.py decides which kinds of arguments each function takes.
+    engines/row_sql.py decides which kinds of arguments each function takes. FROM_UNIX is the time, in UTC, that an
+    integer column states as a number of units since 1970; its second argument is the number of units in a second.
     """
 
     COALESCE = "COALESCE"
@@ -160,18 +161,19 @@ class Function(StrEnum):
     TO_FLOAT = "TO_FLOAT"
     TO_DATE = "TO_DATE"
     TO_TEXT = "TO_TEXT"
+    FROM_UNIX = "FROM_UNIX"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a scalar function, such as ROUND, in a row expression; the arguments are row expressions."""
+    """A call of a scalar function, such as ROUND, whose arguments are values computed from each row."""
 
     function: Function
     arguments: tuple["RowExpression", ...]
 
 
 class TimeField(StrEnum):
-    """The parts of a date or time, such as the year, that a row expression can extract as numbers.
+    """The parts of a date or time, such as the year, that can be computed as numbers from each row.
 
     WEEKDAY counts from Monday as 1, SUNDAY_0 from Sunday as 0, and SUNDAY_1 from Sunday as 1. EPOCH is the number of
     seconds since 1970 began in UTC, as a float; all others are integers.
@@ -204,7 +206,7 @@ class TimePart:
 
 
 class TimeWord(StrEnum):
-    """The parts of a date or time that a row expression can write as text, such as 07 or July.
+    """The parts of a date or time that can be computed as text from each row, such as 07 or July.
 
     Numbers have leading zeros: four digits for the year, three for the day of the year, and two for the others. HOUR_12
     counts from 01 to 12, and HALF is AM or PM. Names are English.
@@ -229,7 +231,10 @@ class TimeWord(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimeText:
-    """The part `word` of the date or time `moment` as text, such as 07 or July for the month."""
+    """A part of the date or time `moment` as text; `word` says which part and how it is written.
+
+    Examples are the month as two digits (07) and the month as its English name (July).
+    """
 
     word: TimeWord
     moment: "RowExpression"
@@ -328,7 +333,7 @@ RowExpression: TypeAlias = (
 
 
 def children(expression: RowExpression) -> Iterator[RowExpression]:
-    """Yield the row expressions that `expression` is directly made of, such as the two sides of a comparison."""
+    """Yield the expressions of which `expression` is directly made, such as the two sides of a comparison."""
     for field in fields(expression):
         value: Any = getattr(expression, field.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -340,7 +345,7 @@ def children(expression: RowExpression) -> Iterator[RowExpression]:
 
 
 def columns_of(expression: RowExpression) -> Iterator[str]:
-    """Yield the names of the columns that the row expression `expression` reads, each as often as it occurs."""
+    """Yield the names of the columns from which `expression` is computed in each row, as often as they occur."""
     if isinstance(expression, ColumnValue):
         yield expression.name
     elif isinstance(expression, UnitKey):
@@ -350,7 +355,7 @@ def columns_of(expression: RowExpression) -> Iterator[str]:
 
 
 def released_places(expression: RowExpression) -> Iterator[int]:
-    """Yield the index of each scalar subquery whose released number (`ReleasedValue`) `expression` refers to."""
+    """Yield the index of each scalar subquery whose released (noisy) number `expression` refers to."""
     if isinstance(expression, ReleasedValue):
         yield expression.place
     for child in children(expression):
@@ -382,7 +387,7 @@ def with_released(expression: RowExpression, values: Mapping[int, float | None])
 
 
 def written(expression: RowExpression) -> str:
-    """Return the row expression as text, so that two expressions have the same text if and only if they are equal."""
+    """Return `expression`, a value computed from each row, as text; two texts are equal only if the expressions are."""
     match expression:
         case ColumnValue(name):
             return '"' + name.replace('"', '""') + '"'

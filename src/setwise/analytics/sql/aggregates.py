@@ -150,6 +150,8 @@ class AggregateReader:
         self._declared = declared
         self.cataloged: list[Statistic] = []
         """The statistics whose bounds the catalog declares."""
+        self.has_one_row = False
+        """Whether every user has at most one row in each group, so that no bound on rows is declared or searched."""
 
     def statistics(self, node: exp.Expr, alias: str | None = None) -> list[tuple[str, Statistic]]:
         """Return the statistics of the aggregate call `node`, as pairs (suffix, statistic).
@@ -204,9 +206,9 @@ class AggregateReader:
             raise unsupported(f"DISTINCT in {function}", "leave it out")
         if function in _SHARES:
             return self._share(function, arguments, named, condition, alias)
-        return self._measured(function, arguments, named, condition, alias)
+        return self._column_statistic(function, arguments, named, condition, alias)
 
-    def _measured(
+    def _column_statistic(
         self,
         function: str,
         arguments: Sequence[exp.Expr],
@@ -237,6 +239,8 @@ class AggregateReader:
             raise InvalidParameter(f"{ROWS} is given twice in {function}: give it once")
         if rows:
             words["per_user"] = number_of(rows[0].args["expression"], ROWS)
+        elif written.takes_rows and self.has_one_row:
+            words["per_user"] = 1
         elif written.takes_rows and self._declared.rows_per_user is not None:
             words["per_user"] = self._declared.rows_per_user
         if written.share is not None:
@@ -247,7 +251,7 @@ class AggregateReader:
         return statistic
 
     def _is_condition(self, expression: RowExpression) -> bool:
-        """Return whether `expression` is a condition or a column of truth values; SUM and AVG read it as 1 or 0."""
+        """Return whether `expression` is a condition or a column of truth values, which SUM and AVG read as 1 or 0."""
         if not isinstance(expression, ColumnValue):
             return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
         known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]
@@ -274,7 +278,7 @@ class AggregateReader:
         if len(arguments) != 2:
             raise InvalidParameter(f"{function} takes a column and a share, as in {function}(x, 0.5)")
         share = number_of(arguments[1], f"the share of {function}")
-        return self._measured("PERCENTILE_CONT", arguments[:1], named, condition, alias, at=share)
+        return self._column_statistic("PERCENTILE_CONT", arguments[:1], named, condition, alias, at=share)
 
     def _within_group(self, node: exp.Expr, alias: str | None) -> Statistic:
         check_parts(node, "this", "expression")
@@ -288,7 +292,7 @@ class AggregateReader:
         share = number_of(call.expressions[0], f"the share of {function}")
         if ordered.args.get("desc"):
             share = 1 - Fraction(str(share))  # type: ignore[assignment]
-        return self._measured("PERCENTILE_CONT", [ordered.this], [], None, alias, at=share)
+        return self._column_statistic("PERCENTILE_CONT", [ordered.this], [], None, alias, at=share)
 
     def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
         """Return (n, make) for `node`, the call APPROX_QUANTILES(x, n).
@@ -308,7 +312,9 @@ class AggregateReader:
         most = MOST_PARTS if not isinstance(node.parent, exp.Bracket) else 1000
         if not isinstance(parts, int) or not 2 <= parts <= most:
             raise InvalidParameter(f"the number of APPROX_QUANTILES must be 2 to {most}, not {parts}")
-        return parts, lambda share: self._measured("PERCENTILE_CONT", arguments[:1], named, None, None, at=share)
+        return parts, lambda share: self._column_statistic(
+            "PERCENTILE_CONT", arguments[:1], named, None, None, at=share
+        )
 
     def _element(self, node: exp.Expr) -> Statistic:
         """Return the quantile that `node`, such as APPROX_QUANTILES(x, 100)[OFFSET(50)] (the median), stands for.
@@ -375,7 +381,7 @@ class AggregateReader:
             words = self._bounds(named, written, GROUP_BOUNDS)
             if words.get("low", 0) != 0 or words.get("bounds") == AUTO:
                 raise InvalidParameter(f"the bounds of {written} are (0, the most distinct values of one user)")
-            kept = words.get("high") or self._declared.rows_per_user
+            kept = words.get("high") or (1 if self.has_one_row else self._declared.rows_per_user)
             column = self._column(values[0], condition, alias)
             return Distinct(column=column) if kept is None else Distinct(column=column, per_user=kept)
         if named:
@@ -401,6 +407,8 @@ class AggregateReader:
     def _row_count(self, column: str | None, named: Sequence[exp.Expr], function: str) -> Statistic:
         words = self._bounds(named, function, GROUP_BOUNDS)
         if words.get("bounds") == AUTO or not words:
+            if self.has_one_row:
+                return Count(most=1, column=column)
             most = self._declared.rows_per_user
             if most is None:
                 return Count(bounds=AUTO, column=column)

@@ -1,92 +1,28 @@
-"""Parsing of the clauses of a SELECT over private rows: FROM, JOIN, WHERE, and bins in GROUP BY.
+"""Parsing of the clauses of a SELECT over private rows: WHERE, and bins in GROUP BY.
 
 Only syntax nodes with a known meaning are converted. Every other node is refused, so that nothing is silently ignored.
-HAVING, ORDER BY and LIMIT are parsed in releasing.py.
+FROM and JOIN are parsed in from_clause/; HAVING, ORDER BY and LIMIT in core_builder.py.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sqlglot import exp
 
 from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, TimeUnit, Width
-from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
 from setwise.analytics.sql.row_values import TRUNCATIONS, is_time_cast, time_column, truncation_parts
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell
 
-_CLAUSES = {"sample": ("TABLESAMPLE", "ask the whole table"), "laterals": ("LATERAL", "ask the table itself")}
-
 WRITTEN = "written"
 """The key of a column node's metadata that holds the column's name without its table, which names it in the result."""
 
 MOST_NODES = 2_000
 """The most syntax nodes of an expression after aliases in it are replaced; a chain of aliases could double it often."""
-
-_ON = "JOIN takes ON a.x = b.y, or USING (x)"
-
-
-def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
-    """Return the tables that a SELECT reads and the joins between them.
-
-    The tables are a mapping from each table's alias (its name if it has no alias) to its name, in the order of FROM.
-    Raises: `InvalidParameter` if FROM is missing or a join is not supported.
-    """
-    source = select.args.get("from_")
-    if source is None:
-        raise InvalidParameter("the SELECT names no table: write FROM and its name")
-    check_parts(source, "this")
-    alias, name = _table(source.this)
-    tables, joins = {alias: name}, []
-    for join in select.args.get("joins") or ():
-        alias, name = _table(join.this)
-        if alias in tables:
-            raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
-        joins.append(_join(join, name, alias, tables))
-        tables[alias] = name
-        if joins[-1].keeps_all:
-            check_left_keys(select, alias, [key.joined for key in joins[-1].keys if key.column == key.joined])
-    return tables, tuple(joins)
-
-
-def check_left_keys(select: exp.Expr, alias: str, keys: Collection[str]) -> None:
-    """Raise `InvalidParameter` if `select` reads a key of a LEFT JOIN from the joined table, outside the ON clause.
-
-    `alias` is the alias of the joined table, and `keys` are its key columns that have the same name as the column that
-    they are compared with. SQL makes such a key null in rows without a match. The rows of the join have the key once,
-    with the value of the earlier table, so a reader would find a match in every row.
-    """
-    names = {key.lower() for key in keys}
-    for node in own_nodes(select):
-        table = node.args.get("table") if type(node) is exp.Column else None
-        if table is None or table.name.lower() != alias.lower() or node.name.lower() not in names:
-            continue
-        if node.find_ancestor(exp.Join) is None:
-            raise InvalidParameter(
-                f"{alias}.{node.name} would be null in rows for which LEFT JOIN finds no row of {alias}, but such keys "
-                f"cannot be read here: test another column of {alias} that is never empty, as in "
-                f"COUNT(DISTINCT CASE WHEN {alias}.OTHER IS NOT NULL THEN USER END)"
-            )
-
-
-def private_first(select: exp.Expr, place: int) -> None:
-    """Swap the public table in FROM of `select` with the private table of a JOIN, in place, so that FROM names it.
-
-    `place` is the number of that JOIN, counted from 1. The swap keeps the rows of the SELECT, because all joins up to
-    that JOIN are inner joins.
-    Raises: `InvalidParameter` if one of these joins is a LEFT JOIN.
-    """
-    joins = select.args["joins"]
-    if any(join.args.get("side") for join in joins[:place]):
-        raise unsupported("LEFT JOIN from a public table", "begin FROM with the private table")
-    source = select.args["from_"]
-    first, private = source.this, joins[place - 1].this
-    joins[place - 1].set("this", first)
-    source.set("this", private)
 
 
 def with_earlier_aliases(node: exp.Expr, earlier: Mapping[str, exp.Expr], columns: Sequence[str] | None) -> exp.Expr:
@@ -118,6 +54,47 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from own_nodes(child)
 
 
+def subqueries_of(select: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the subqueries in the expressions of a SELECT: EXISTS, IN with a subquery, and scalar subqueries.
+
+    Tables in FROM and JOIN, and subqueries inside subqueries, are left out.
+    """
+    for name, value in select.args.items():
+        if name in ("from_", "joins", "with_"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, exp.Expr):
+                yield from _subqueries(child)
+
+
+def _subqueries(node: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(node, exp.Exists | exp.Subquery) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+        yield node
+    elif not isinstance(node, exp.Select):
+        for child in node.iter_expressions():
+            yield from _subqueries(child)
+
+
+def conjunction(where: exp.Expr | None) -> list[exp.Expr]:
+    """Return the conditions that the WHERE clause `where` joins with AND; an empty list if `where` is None."""
+    if where is None:
+        return []
+    condition = where.this.unnest()
+    return list(condition.flatten()) if type(condition) is exp.And else [condition]
+
+
+_PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.Case, exp.Filter, exp.Alias)
+
+
+def check_not_negated(node: exp.Expr) -> None:
+    """Raise `InvalidParameter` if the IN `node` is negated, because nulls in the subquery would change the result."""
+    parent = node.parent
+    while parent is not None and not isinstance(parent, exp.Select):
+        if not isinstance(parent, (*_PASSES_UNKNOWN_AS_FALSE, exp.Anonymous)):
+            raise unsupported("NOT IN with a subquery", "write NOT EXISTS, which nulls do not change")
+        parent = parent.parent
+
+
 def inline_windows(select: exp.Expr) -> None:
     """Replace every OVER w in a SELECT by the definition of w in its WINDOW clause, in place.
 
@@ -134,142 +111,6 @@ def inline_windows(select: exp.Expr) -> None:
             if value and not node.args.get(name):
                 node.set(name, [each.copy() for each in value] if isinstance(value, list) else value.copy())
     select.set("windows", None)
-
-
-def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
-    """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined tables, in place.
-
-    `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known.
-    If several tables have a column x, `columns` calls these columns TABLE.x, and a reference must be qualified. A name
-    that differs only in case from exactly one column means that column, as in DuckDB and PostgreSQL. A name in double
-    quotes that no column has is a text constant if it is compared with a column, as in GoogleSQL.
-    Raises: `InvalidParameter` for an unqualified x that several tables have, or a qualifier that is not an alias.
-    """
-    for node in list(own_nodes(select)):
-        if type(node) is not exp.Column:
-            continue
-        table, schema = node.args.get("table"), node.args.get("db")
-        if node.args.get("catalog") is not None or type(node.this) is not exp.Identifier:
-            continue  # refused later, when the expression is converted
-        if table is not None:
-            alias = table.name if schema is None else f"{schema.name}.{table.name}"
-            qualified = f"{_known(alias, tables)}.{node.name}"
-            node.set("db", None)
-            node.meta[WRITTEN] = node.name
-            if columns is not None and _column_of(qualified, columns) is not None:
-                node.set("this", exp.to_identifier(_column_of(qualified, columns), quoted=True))
-            node.set("table", None)
-        if columns is None or node.name in columns:
-            continue
-        several = [f"{name}.{node.name}" for name in tables.values() if f"{name}.{node.name}" in columns]
-        if several and table is None:
-            raise InvalidParameter(f"several tables have the column {node.name!r}: write {' or '.join(several)}")
-        column = _column_of(node.name, columns)
-        if column is not None:
-            node.meta.setdefault(WRITTEN, column)
-            node.set("this", exp.to_identifier(column, quoted=True))
-        elif node.this.quoted and table is None and _beside_column(node, columns):
-            node.replace(exp.Literal.string(node.name))
-
-
-def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
-    """Return whether the quoted name `node` is compared with one of `columns`; it may then be a text constant."""
-    parent = node.parent
-    if isinstance(parent, exp.In):
-        other = parent.this
-    elif isinstance(parent, exp.Binary):
-        other = parent.args["expression"] if parent.this is node else parent.this
-    else:
-        return False
-    return other is not node and type(other) is exp.Column and _column_of(other.name, columns) is not None
-
-
-def _column_of(name: str, columns: Sequence[str]) -> str | None:
-    """Return the name in `columns` that equals `name`, or that differs from it only in upper and lower case.
-
-    None if there is no such name, or if several names differ from `name` only in case and no name equals it.
-    """
-    if name in columns:
-        return name
-    matching = [column for column in columns if column.lower() == name.lower()]
-    return matching[0] if len(matching) == 1 else None
-
-
-def _table(table: exp.Expr) -> tuple[str, str]:
-    """Return (alias, name) of a table in FROM or JOIN; without an alias both are the table's name.
-
-    Raises: `InvalidParameter` for anything but a plain table.
-    """
-    if type(table) is not exp.Table:
-        raise unsupported(f"{construct_of(table)} in FROM", "name one table")
-    for name, (construct, instead) in _CLAUSES.items():
-        if table.args.get(name):
-            raise unsupported(construct, instead)
-    check_parts(table, "this", "db", "catalog", "alias")
-    if not all(type(part) is exp.Identifier for part in table.parts):
-        raise unsupported(f"{construct_of(table.this)} in FROM", "name one table")
-    alias = table.args.get("alias")
-    if alias is not None:
-        check_parts(alias, "this")
-    name = ".".join(part.name for part in table.parts)
-    return (name if alias is None else str(alias.name)), name
-
-
-def _join(join: exp.Expr, name: str, alias: str, earlier: dict[str, str]) -> Join:
-    side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
-    method = str(join.args.get("method") or "").upper()
-    if method or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
-        words = " ".join(word for word in (method, side, kind, "JOIN") if word)
-        raise unsupported(words, "write JOIN or LEFT JOIN, with USING or ON")
-    check_parts(join, "this", "side", "kind", "on", "using")
-    using, condition = join.args.get("using") or (), join.args.get("on")
-    if using:
-        keys = [Key(column=_name(each), joined=_name(each)) for each in using]
-    elif condition is not None:
-        equals = list(condition.flatten()) if type(condition) is exp.And else [condition]
-        keys = [_equal(each.unnest(), alias, earlier) for each in equals]
-    else:
-        raise InvalidParameter(f"the table {name!r} has nothing to be joined by: {_ON}")
-    return Join(table=name, keys=tuple(keys), keeps_all=side == "LEFT")
-
-
-def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key:
-    """Return the pair of columns (a `Key`) that `node`, an equality in ON, compares; either column may come first.
-
-    One column belongs to the joined table with the alias `alias`, the other to a table before it in FROM; `earlier`
-    maps the aliases of these earlier tables to their names.
-    Raises: `InvalidParameter` for any other condition.
-    """
-    if type(node) is not exp.EQ:
-        raise unsupported(f"{construct_of(node)} in ON", _ON)
-    sides = [node.this, node.args["expression"]]
-    if not all(type(side) is exp.Column and side.args.get("table") is not None for side in sides):
-        raise unsupported(f"{construct_of(node)} without the tables of both columns", _ON)
-    for side in sides:
-        check_parts(side, "this", "table")
-    mine = [side for side in sides if side.args["table"].name == alias]
-    others = [side for side in sides if side.args["table"].name != alias]
-    if len(mine) != 1:
-        raise unsupported("ON with columns of other tables", f"compare a column of {alias} with an earlier one")
-    return Key(column=others[0].name, joined=mine[0].name, earlier=_known(others[0].args["table"].name, earlier))
-
-
-def _name(node: exp.Expr) -> str:
-    if type(node) is exp.Column:
-        check_parts(node, "this")
-    elif type(node) is not exp.Identifier:
-        raise unsupported(f"{construct_of(node)} in USING", "write the names of columns")
-    return str(node.name)
-
-
-def _known(alias: str, tables: dict[str, str]) -> str:
-    """Return the name of the table that is called `alias` in a statement; `tables` maps aliases to names.
-
-    Raises: `InvalidParameter` if no table has that alias.
-    """
-    if alias not in tables:
-        raise InvalidParameter(f"no table is called {alias!r} here: write one of {', '.join(map(repr, tables))}")
-    return tables[alias]
 
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -298,21 +139,21 @@ def filter_text(node: exp.Expr) -> str:
             return filter_text(node.this)
         case exp.And | exp.Or:
             check_parts(node, "this", "expression")
-            return f" {node.key.upper()} ".join(_parenthesized(each, type(node)) for each in node.flatten())
+            return f" {node.key.upper()} ".join(_parenthesize(each, type(node)) for each in node.flatten())
         case exp.Not:
             check_parts(node, "this")
-            return _negated(node.this.unnest())
+            return _negate(node.this.unnest())
         case _:
             return _comparison(node, negated=False)
 
 
-def _parenthesized(node: exp.Expr, outer: type[exp.Expr]) -> str:
+def _parenthesize(node: exp.Expr, outer: type[exp.Expr]) -> str:
     inner = node.unnest()
     written = filter_text(inner)
     return f"({written})" if type(inner) in (exp.And, exp.Or) and type(inner) is not outer else written
 
 
-def _negated(node: exp.Expr) -> str:
+def _negate(node: exp.Expr) -> str:
     match type(node):
         case exp.In | exp.Between | exp.Like | exp.Is:
             return _comparison(node, negated=True)

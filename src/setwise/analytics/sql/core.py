@@ -7,13 +7,16 @@ from datetime import date
 
 from sqlglot import exp
 
+from setwise.analytics.bins import ConsecutiveTime, parse_group
 from setwise.analytics.engines.joins import Join
+from setwise.analytics.filter.expression import Operator
 from setwise.analytics.query import AUTO, Contributions, Query, Statistic
 from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.rows.expression import AllOf, ColumnValue, Compared, ConstantValue, RowExpression
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds
 from setwise.analytics.sql.result import StatedBounds
-from setwise.errors import InvalidParameter, UnknownColumn
+from setwise.errors import BadRequest, InvalidParameter, UnknownColumn
 from setwise.mechanisms.labels import NULL_TEXT, Label
 
 
@@ -23,7 +26,8 @@ class SelectSource:
 
     `joins` says which tables are joined, and by which columns. The derivation is a list of steps that keep some of the
     rows or compute columns. `schema` describes the resulting columns, and `columns` are their names; each is None if it
-    is not known.
+    is not known. `unique_by` are columns of which no two rows of one user have the same values: the empty set means
+    that every user has at most one row, and None that nothing is known.
     """
 
     table: str
@@ -31,6 +35,7 @@ class SelectSource:
     derivation: Derivation = field(default_factory=Derivation)
     schema: Schema | None = None
     columns: tuple[str, ...] | None = None
+    unique_by: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +44,9 @@ class Core:
 
     - `name` is the name of the table of released rows: the noisy answer of the query, over which the remaining part of
       the statement runs.
-    - `says_nothing_of_contributions` is True if neither the statement nor the catalog states a contribution bound (the
-      largest number of groups in which one user is counted). If one of them does, `contributions_source` says which:
-      "statement" or "catalog".
+    - `says_nothing_of_contributions` is True if neither the statement nor the catalog (the data holder's file of
+      declared tables) states a contribution bound (the largest number of groups in which one user is counted). If one
+      of them does, `contributions_source` says which: "statement" or "catalog".
     - `cataloged` are the statistics whose clipping bounds come from the catalog.
     - `advice` has sentences about what the numbers leave out, how ratios can mislead, and what to ask instead.
     - `has_null_groups` is True if rows in which a group column is null form groups whose key there is NULL, as in SQL.
@@ -62,12 +67,21 @@ class Core:
     times: tuple[bool, ...] = ()
 
     @property
-    def has_numbers(self) -> bool:
-        """Whether sums, means, quantiles and variances read only columns of numbers; True if no schema is known."""
+    def fits_kinds(self) -> bool:
+        """Whether the columns have the kinds that the query needs; True if their kinds are not known.
+
+        Sums, means, quantiles and variances need numbers, and periods need times.
+        """
         schema = self.source.schema
         names = {each.column for each in self.query.statistics if each.kind not in ("count", "distinct")}
         read = [] if schema is None else [each for each in schema.columns if each.name in names]
-        return all(each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL) for each in read)
+        periods = {
+            group.column for group in map(parse_group, self.query.groups) if isinstance(group.bin, ConsecutiveTime)
+        }
+        times = [] if schema is None else [each for each in schema.columns if each.name in periods]
+        return all(each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL) for each in read) and all(
+            each.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT) for each in times
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,6 +95,27 @@ class Core:
         return (*groups, *statistics)
 
 
+def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
+    """Return the columns that tell the rows of one user apart, after `condition` has chosen some of the rows.
+
+    `unique_by` are these columns before; None if they are not known. A condition such as place = 1 gives a column the
+    same value in all rows that it keeps, so that the other columns suffice.
+    """
+    if unique_by is None:
+        return None
+    parts = condition.conditions if isinstance(condition, AllOf) else (condition,)
+    fixed = set()
+    for part in parts:
+        if isinstance(part, Compared) and part.operator is Operator.EQUAL:
+            sides = (part.left, part.right)
+            if any(isinstance(side, ConstantValue) for side in sides):
+                fixed |= {side.name for side in sides if isinstance(side, ColumnValue)}
+    return unique_by - fixed
+
+
+CORE_PREFIX = "core_"
+"""The beginning of the names of tables of released rows; underscores are added if the statement uses such a name."""
+
 ENDS = ("", "_lower", "_upper", "_unreliable")
 """The suffixes of a statistic's four columns: its value, the lower and the upper end of its interval, and whether noise
 may dominate the value."""
@@ -88,9 +123,19 @@ may dominate the value."""
 
 @dataclass(slots=True)
 class Problems:
-    """The errors in a statement, collected so that one refusal can name them all; `found` has the error messages."""
+    """The errors in a statement, collected so that one refusal can name them all; `found` has the error messages.
+
+    `needed_types` has the types that the statement needs text columns to have, from the errors that say so.
+    """
 
     found: list[str] = field(default_factory=list)
+    needed_types: dict[str, str] = field(default_factory=dict)
+
+    def add(self, error: BadRequest) -> None:
+        """Record `error`, once."""
+        if str(error) not in self.found:
+            self.found.append(str(error))
+        self.needed_types.update(error.needed_types)
 
     @contextmanager
     def collect(self, node: exp.Expr | None = None) -> Iterator[None]:
@@ -101,8 +146,7 @@ class Problems:
         try:
             yield
         except (InvalidParameter, UnknownColumn) as error:
-            if str(error) not in self.found:
-                self.found.append(str(error))
+            self.add(error)
             if node is not None:
                 node.meta.setdefault("refused", True)
 
@@ -111,10 +155,11 @@ class Problems:
 class StatementSettings:
     """Facts that the SQL text of a statement may leave out.
 
-    `user` is the user column. `contributions` is the contribution bound, None if none is stated; `contributions_source`
-    says where it comes from: "statement" (the SQL, or an argument given with it) or "catalog". `domain` are the public
-    group keys that are given with the statement, None if none are given. `domains` maps a column to the public group
-    keys that the catalog declares. `declared` has the catalog's clipping bounds. `today` is the value of CURRENT_DATE.
+    `user` is the user column. `contributions` is the contribution bound (the largest number of groups in which one user
+    counts), None if none is stated; `contributions_source` says where it comes from: "statement" (the SQL, or an
+    argument given with it) or "catalog". `domain` are the public group keys that are given with the statement, None if
+    none are given. `domains` maps a column to the public group keys that the catalog declares. `declared` has the
+    catalog's clipping bounds. `today` is the value of CURRENT_DATE.
     """
 
     user: str
@@ -129,8 +174,8 @@ class StatementSettings:
 def with_contributions(query: Query) -> Query:
     """Return the query, with `contributions="auto"` if its groups are private and it states no contribution bound.
 
-    With "auto", a private search finds the bound. A top k that only counts or sums needs no bound and is returned
-    unchanged.
+    The contribution bound is the largest number of groups in which one user counts. With "auto", a private search finds
+    it. A top k that only counts or sums needs no bound and is returned unchanged.
     """
     if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
         return query
@@ -150,8 +195,8 @@ def with_null_groups(query: Query) -> Query:
 def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
     """Return the bounds with which `core`, a SELECT over private rows, was answered: of statistics and contributions.
 
-    Each entry says where its bounds came from: the statement, the catalog, or a private search. `found_bounds` has the
-    bounds that a search found, as in `PrivateAnswer.found`.
+    Each entry says where its bounds came from: the statement, the catalog (the data holder's file of declared bounds),
+    or a private search. `found_bounds` maps names to the bounds that a search found.
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:

@@ -41,7 +41,7 @@ class GroupedSelects:
     def united(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
         """Return the UNION ALL of `nodes`, sorted and cut, with only the columns of the result.
 
-        `nodes` are the SELECTs over the released rows of `selects`, one for each.
+        `nodes` has, for each of `selects`, the SELECT over its released (noisy) rows.
         """
         united = nodes[0]
         for node in nodes[1:]:
@@ -91,7 +91,7 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
         for name in ("order", "limit", "offset", "with_"):
             single.set(name, None)
         single.set("group", exp.Group(expressions=[each.copy() for each in members]) if members else None)
-        shown = [_named(each, _in_set(each.copy(), columns, absent)) for each in select.expressions]
+        shown = [_with_name(each, _in_set(each.copy(), columns, absent)) for each in select.expressions]
         hidden = [
             exp.alias_(_in_set(sort_key.copy(), columns, absent), f"order {place}", quoted=True)
             for place, sort_key in enumerate(sorting)
@@ -106,7 +106,7 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
     )
 
 
-def _named(written: exp.Expr, node: exp.Expr) -> exp.Expr:
+def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
     """Return `node` with an alias, so that its result column has the same name as the result column `written`.
 
     `written` is a column of the SELECT as the statement has it, and `node` the same column rewritten for one grouping
@@ -218,7 +218,9 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
     """Return the expression that `node`, an entry of the GROUP BY of `select`, refers to.
 
-    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself.
+    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself. In
+    COALESCE(x, 'all') AS x .. GROUP BY ROLLUP (x), the entry is the column x, so that subtotals, where x is null, are
+    called 'all'.
     """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
@@ -227,8 +229,20 @@ def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
         for selected in select.expressions:
             if isinstance(selected, exp.Alias) and selected.alias.lower() == node.name.lower():
                 expression: exp.Expr = selected.this
-                return expression
+                return node if _names_subtotals(expression, node.name) else expression
     return node
+
+
+def _names_subtotals(node: exp.Expr, name: str) -> bool:
+    """Return whether `node` gives a text to the null of subtotals, as COALESCE(x, 'all') does; `name` is the column x.
+
+    A subtotal is a row over all values of x, in which x is null. IFNULL and NVL do the same, and so does a CASE or IF
+    that tests for GROUPING(x) or for null.
+    """
+    if not any(column.name.lower() == name.lower() for column in node.find_all(exp.Column)):
+        return False
+    names = {str(call.this).upper() for call in node.find_all(exp.Anonymous)}
+    return not names.isdisjoint(("COALESCE", "IFNULL", "NVL", *_GROUPING)) or node.find(exp.Is) is not None
 
 
 def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
@@ -240,12 +254,12 @@ def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 
 
 def _in_set(node: exp.Expr, columns: Sequence[exp.Expr], absent: Sequence[exp.Expr]) -> exp.Expr:
-    """Return `node`, an expression of a SELECT, as it is computed for one grouping set; `node` is changed in place.
+    """Return `node`, an expression of a SELECT, rewritten for one grouping set; `node` is changed in place.
 
-    `columns` are all group columns of the GROUP BY, and `absent` those that this set leaves out. NULL replaces absent
-    columns, except inside aggregates. A number replaces each GROUPING(..): it has one bit for each argument, 1 if the
-    argument is absent and 0 if not, and the last argument has the lowest bit.
-    Raises: `InvalidParameter` if an argument of GROUPING is not a group column.
+    `columns` are all group columns of the GROUP BY, and `absent` the group columns that this set leaves out. NULL
+    replaces absent columns, except inside aggregates. A number replaces each GROUPING(..): it has one bit for each
+    argument, 1 if the argument is absent and 0 if not, and the last argument has the lowest bit. Raises:
+    `InvalidParameter` if an argument of GROUPING is not a group column.
     """
     if any(_same(node, column) for column in absent):
         return exp.null()

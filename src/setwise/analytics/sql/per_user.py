@@ -28,7 +28,7 @@ from setwise.analytics.rows.derivation import (
 from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
 from setwise.analytics.sql.clauses import WRITTEN
-from setwise.analytics.sql.core import Problems, SelectSource, StatementSettings
+from setwise.analytics.sql.core import Problems, SelectSource, StatementSettings, unique_after
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
 from setwise.errors import InvalidParameter
@@ -70,6 +70,7 @@ class PerUserReader:
         self._aggregates: list[UserAggregate] = []
         self._keys: list[NamedExpression] = []
         self._key_nodes: list[exp.Expr] = []
+        self._open_aliases: list[str] = []
         self._aliases = {each.alias: each.this for each in select.expressions if type(each) is exp.Alias}
         self._ties = ties
         self._windows: list[UserWindow] = []
@@ -105,16 +106,41 @@ class PerUserReader:
                 steps.append(KeepRows(self._rows.read(where.this)))
         grouped = select.args.get("group") is not None or bool(select.args.get("distinct"))
         if grouped or any(has_aggregate(each) for each in select.expressions):
-            steps += self._grouped()
+            steps += self._group_steps()
         else:
-            steps += self._projected()
+            steps += self._projection_steps()
         columns = self._names(steps)
         return SelectSource(
             table=self._source.table,
             joins=self._source.joins,
             derivation=self._source.derivation.then(*steps),
             columns=columns,
+            unique_by=self._unique_by(steps),
         )
+
+    def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
+        """Return the columns of the result of which no two rows of one user have the same values; None if not known.
+
+        `steps` are the operations on private rows that compute the result. GROUP BY user, a, b and SELECT DISTINCT
+        user, a, b give the columns a and b, and ROW_NUMBER() OVER (PARTITION BY user, a ORDER BY ..) AS place gives a
+        and place. A SELECT without aggregates keeps the columns that its rows had before, if it shows them all.
+        """
+        unique = self._source.unique_by
+        for step in steps:
+            if isinstance(step, GroupByUser):
+                unique = frozenset(key.name for key in step.keys)
+            elif isinstance(step, AddWindows) and unique is None:
+                unique = _numbered_by(step)
+            elif isinstance(step, KeepRows):
+                unique = unique_after(unique, step.condition)
+            elif isinstance(step, AddColumns | SelectColumns) and unique is not None:
+                shown = {
+                    each.expression.name: each.name for each in step.columns if isinstance(each.expression, ColumnValue)
+                }
+                if isinstance(step, AddColumns):
+                    shown = {name: name for name in unique} | shown
+                unique = frozenset(shown[name] for name in unique) if unique <= set(shown) else None
+        return unique
 
     def _names(self, steps: Sequence[Step]) -> tuple[str, ...] | None:
         last = steps[-1] if steps else None
@@ -125,8 +151,11 @@ class PerUserReader:
             return (*known, *(each.name for each in last.columns))
         return known
 
-    def _projected(self) -> list[Step]:
-        """Return the steps that compute the rows of a SELECT without aggregates, such as SELECT a, b AS c."""
+    def _projection_steps(self) -> list[Step]:
+        """Return the steps that compute the rows of a SELECT without aggregates, such as SELECT a, b AS c.
+
+        A step is an operation that an engine applies to private rows, such as keeping some rows or adding a column.
+        """
         user = self._settings.user
         stars = [each for each in self._select.expressions if _is_star(each)]
         named = []
@@ -134,7 +163,7 @@ class PerUserReader:
             if selected in stars:
                 continue
             with self._problems.collect(selected):
-                named.append(self._named(selected, self._over_rows))
+                named.append(self._name_expression(selected, self._over_rows))
         steps = self._window_steps(self._over_rows)
         with self._problems.collect():
             check_names([each.name for each in named])
@@ -145,13 +174,17 @@ class PerUserReader:
         return steps
 
     def _over_rows(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression for `node`, part of a SELECT without GROUP BY; it may contain window functions."""
+        """Return the row expression (a value computed from each row) for `node`, part of a SELECT without GROUP BY.
+
+        `node` may contain window functions.
+        """
         return self._rows.read(self._windows_replaced(node.copy(), self._rows.read))
 
     def _windows_replaced(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> exp.Expr:
         """Return the node with each window function in it replaced by the column that holds the function's value.
 
-        `read` converts the arguments of the window functions into row expressions. The node is changed in place.
+        `read` converts the arguments of the window functions into row expressions (values computed from each row). The
+        node is changed in place.
         """
         if isinstance(node, exp.Window):
             return exp.column(self._window(node, read), quoted=True)
@@ -165,7 +198,8 @@ class PerUserReader:
         """Return the name of the column of the derived table that will hold the value of the window function `node`.
 
         An equal window function of this SELECT shares its column; a new one is added to the columns to be computed
-        (`_window_steps`). `read` converts the function's arguments into row expressions.
+        (`_window_steps`). `read` converts the function's arguments into row expressions (values computed from each
+        row).
         """
         name = f"window_{len(self._source.derivation.steps)}_{len(self._windows)}"
         window = _read_window(node, name, self._settings.user, self._definitions, read)
@@ -178,8 +212,9 @@ class PerUserReader:
     def _window_steps(self, read: Callable[[exp.Expr], RowExpression]) -> list[Step]:
         """Return the steps that compute the window functions of the SELECT and keep the rows that satisfy its QUALIFY.
 
-        The columns of the SELECT must have been converted before, because that collects the window functions. `read`
-        converts the condition of QUALIFY into a row expression; the condition may name columns of the result.
+        A step is an operation that an engine applies to private rows. The columns of the SELECT must have been
+        converted before, because that collects the window functions. `read` converts the condition of QUALIFY into a
+        row expression (a value computed from each row); the condition may name columns of the result.
         """
         qualify = self._select.args.get("qualify")
         condition = None
@@ -218,10 +253,11 @@ class PerUserReader:
                 raise InvalidParameter(f"the user column {user!r} keeps its name in subqueries: leave out its alias")
         return (NamedExpression(user, ColumnValue(user)), *kept)
 
-    def _grouped(self) -> list[Step]:
+    def _group_steps(self) -> list[Step]:
         """Return the steps that compute the rows of SELECT .. GROUP BY user, ..
 
-        They compute the groups of each user, HAVING, the window functions, and the columns, in this order.
+        A step is an operation that an engine applies to private rows. The steps compute the groups of each user,
+        HAVING, the window functions, and the columns, in this order.
         """
         user = self._settings.user
         self._read_keys()
@@ -230,7 +266,7 @@ class PerUserReader:
             with self._problems.collect(selected):
                 if _is_star(selected):
                     raise unsupported("* with GROUP BY", "name the columns")
-                outputs.append(self._named(selected, self._over_groups))
+                outputs.append(self._name_expression(selected, self._over_groups))
         having = self._select.args.get("having")
         condition = None
         if having is not None:
@@ -254,7 +290,7 @@ class PerUserReader:
         else:
             with self._problems.collect():
                 check_parts(group, "expressions")
-            nodes = [self._meant(each, selected) for each in group.expressions]
+            nodes = [self._resolve_group(each, selected) for each in group.expressions]
         for node in nodes:
             with self._problems.collect(node):
                 expression = self._rows.read(node)
@@ -262,7 +298,7 @@ class PerUserReader:
                     self._keys.append(NamedExpression(f"key_{len(self._keys)}", expression))
                     self._key_nodes.append(node)
 
-    def _meant(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
+    def _resolve_group(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
         if type(node) is exp.Literal and not node.is_string:
             place = number_of(node, "GROUP BY")
             if isinstance(place, int) and 1 <= place <= len(selected):
@@ -274,7 +310,7 @@ class PerUserReader:
             return self._aliases[node.name]
         return node
 
-    def _named(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> NamedExpression:
+    def _name_expression(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> NamedExpression:
         inner, alias = (node.this, node.alias) if type(node) is exp.Alias else (node, None)
         expression = read(inner)
         if alias is None:
@@ -286,13 +322,14 @@ class PerUserReader:
         return NamedExpression(alias, expression)
 
     def _over_groups(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression for `node`, part of the SELECT list or HAVING of a SELECT with GROUP BY user.
+        """Return the row expression for `node`, which is in the SELECT list or HAVING of a SELECT with GROUP BY user.
 
-        It is computed from the rows after grouping, each of which has the keys and aggregates of one group of one user.
+        A row expression is a value computed from each row. It is computed from the rows after grouping, each of which
+        has the keys and aggregates of one group of one user.
         """
-        return self._rows.read(self._replaced(node.copy()))
+        return self._rows.read(self._rewrite_node(node.copy()))
 
-    def _replaced(self, node: exp.Expr) -> exp.Expr:
+    def _rewrite_node(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Window):
             return exp.column(self._window(node, self._over_groups), quoted=True)
         if node in self._key_nodes:
@@ -300,13 +337,18 @@ class PerUserReader:
         if type(node) is exp.Column:
             if node.name == self._settings.user:
                 return node
+            if node.name in self._open_aliases:
+                raise InvalidParameter(f"the alias {node.name!r} is defined by itself: give it another name")
             if node.name in self._aliases:
-                return self._replaced(self._aliases[node.name].copy())
+                self._open_aliases.append(node.name)
+                replaced = self._rewrite_node(self._aliases[node.name].copy())
+                self._open_aliases.pop()
+                return replaced
             raise InvalidParameter(f"the column {node.name!r} is not grouped: add it to GROUP BY, or aggregate it")
         if is_aggregate(node):
             return exp.column(self._aggregate(node), quoted=True)
         for child in list(node.iter_expressions()):
-            child.replace(self._replaced(child))
+            child.replace(self._rewrite_node(child))
         return node
 
     def _aggregate(self, node: exp.Expr) -> str:
@@ -359,6 +401,18 @@ _FUNCTIONS = {
 _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 
 
+def _numbered_by(step: AddWindows) -> frozenset[str] | None:
+    """Return the columns of the first ROW_NUMBER of `step` that tell rows of one user apart; None if there is none.
+
+    They are the columns of its PARTITION BY, and the column with the row number.
+    """
+    for window in step.windows:
+        keys = [key.name for key in window.keys if isinstance(key, ColumnValue)]
+        if window.function is WindowFunction.ROW_NUMBER and len(keys) == len(window.keys):
+            return frozenset((*keys, window.name))
+    return None
+
+
 def _is_star(node: exp.Expr) -> bool:
     return type(node) is exp.Star or (type(node) is exp.Column and type(node.this) is exp.Star)
 
@@ -378,7 +432,8 @@ def _read_window(
     """Return the window function that `node` states, as a column called `name`.
 
     `user` is the user column, which PARTITION BY must name. `definitions` are the windows of the WINDOW clause by name,
-    in lower case, and `read` converts a syntax node over the rows of the window into a row expression.
+    in lower case, and `read` converts a syntax node over the rows of the window into a row expression (a value computed
+    from each row).
     Raises: `InvalidParameter` for a window over the rows of several users, and for unsupported functions and frames.
     """
     check_parts(node, "this", "partition_by", "order", "spec", "alias", "over")
@@ -463,7 +518,8 @@ def _with_arguments(
 ) -> UserWindow:
     """Return `window` with the arguments of the function call `call`, restricted to rows that satisfy `condition`.
 
-    `condition` is that of FILTER (WHERE ..), or None. `read` converts a syntax node into a row expression.
+    `condition` is that of FILTER (WHERE ..), or None. `read` converts a syntax node into a row expression (a value
+    computed from each row).
     Raises: `InvalidParameter` for the wrong number or kind of arguments.
     """
     function, arguments = window.function, call.expressions

@@ -18,11 +18,11 @@ def ratio_advice(
 ) -> list[str]:
     """Return sentences for the analyst about each ratio of two aggregate calls in `node`, a result column.
 
-    If bounds limit what one user adds to both numbers of a ratio, the sentences say that the ratio can be far from the
-    exact ratio in the table. They suggest an AVG instead if the ratio is a mean or a share of rows. `alias` is the name
-    of the result column, or None, and `user` the user column. `statistic_of` takes an aggregate call and a name, and
-    returns the call's statistic; if the call's argument is an expression such as x * y, the name is given to the column
-    that holds its values.
+    Numerator and denominator may each be bounded: what one user adds to them is clipped. If both are bounded, a
+    sentence warns that the ratio can be far from the exact ratio in the table. If the ratio is a mean or a share of
+    rows, a sentence suggests an AVG instead. `alias` is the name of the result column, or None, and `user` the user
+    column. `statistic_of(call, name)` returns the statistic that the aggregate `call` asks for. Here `name` is a column
+    name for the values of the call's argument, if the argument is an expression such as x * y.
     """
     advice = []
     for part, whole in _ratios(node):

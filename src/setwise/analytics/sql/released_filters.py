@@ -48,9 +48,9 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
     """Move each join with released groups, and each condition x IN (released groups), to HAVING of `select`, in place.
 
-    `released_names` takes a syntax node and returns its columns if it stands for released rows, or else None. A join or
-    condition is moved only if `select` groups by the columns that are compared, and reads no other columns of the
-    joined rows.
+    Released groups and rows are noisy results of a private query. `released_names` takes a syntax node and returns its
+    columns if it stands for released rows, or else None. A join or condition is moved only if `select` groups by the
+    columns that are compared, and reads no other columns of the joined rows.
     """
     group = select.args.get("group")
     if group is None:
@@ -66,7 +66,8 @@ def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) ->
 def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
     """Remove the conditions of WHERE that compare group columns with released rows, in place, and return them.
 
-    `groups` are the group columns of `select`. `released_names` is as in `move_released_conditions`.
+    `groups` are the group columns of `select`. Released rows are noisy results of a private query. `released_names`
+    takes a syntax node and returns its columns if it stands for released rows, or else None.
     """
     where = select.args.get("where")
     if where is None:
@@ -83,8 +84,8 @@ def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: Re
 def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> bool:
     """Return whether the condition `node` is x IN (SELECT ..), or NOT IN, where the SELECT reads released rows.
 
-    x must be one of the group columns `groups`, or a tuple of them. `released_names` is as in
-    `move_released_conditions`.
+    x must be one of the group columns `groups`, or a tuple of them. Released rows are noisy results of a private query.
+    `released_names` takes a syntax node and returns its columns if it stands for released rows, or else None.
     """
     inner = node.unnest()
     if type(inner) is exp.Not:
@@ -98,8 +99,9 @@ def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names:
 def _from_joins(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
     """Remove the inner joins of group columns with released rows, in place, and return each as a condition x IN (..).
 
-    `groups` are the group columns of `select`. `released_names` is as in `move_released_conditions`. A join stays if a
-    private row could match several released rows, because the row would then count several times.
+    `groups` are the group columns of `select`. Released rows are noisy results of a private query. `released_names`
+    takes a syntax node and returns its columns if it stands for released rows, or else None. A join stays if a private
+    row could match several released rows, because the row would then count several times.
     """
     conditions: list[exp.Expr] = []
     for join in list(select.args.get("joins") or ()):
@@ -137,8 +139,8 @@ def _is_column(node: exp.Expr, column: exp.Expr) -> bool:
 def _join_keys(join: exp.Expr, names: Sequence[str]) -> list[tuple[exp.Expr, str]]:
     """Return the pairs of columns that a join compares: a column of private rows, and the name of a released column.
 
-    `names` are the columns of the released rows. The list is empty if the join has another condition than equalities,
-    each between a column of private rows and a column of released rows.
+    `names` are the columns of the released (noisy) rows. The list is empty if the join has another condition than
+    equalities, each between a column of private rows and a column of released rows.
     """
     known = {name.lower(): name for name in names}
     using = join.args.get("using")

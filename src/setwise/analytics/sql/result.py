@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from setwise.analytics.answer import Exportable, PrivateAnswer
+from setwise.analytics.answer import UNRELIABLE_MARK, Exportable, PrivateAnswer
 from setwise.analytics.bins import period_start
 from setwise.mechanisms.labels import Cell, shown_cell
-from setwise.mechanisms.release import Item
+from setwise.mechanisms.release import UNRELIABLE, Item
 
 if TYPE_CHECKING:
     from setwise.analytics.present.plot import Chart, Picture
@@ -52,9 +52,9 @@ class Estimated(TypedDict):
 class StatedBounds(TypedDict):
     """The clipping bounds of a statistic, or the contribution bound of a query, and where they came from.
 
-    `of` is the name of a statistic, and `low` and `high` are its clipping bounds; or `of` is "contributions", and a
-    user counts in `low` (1) to `high` groups. `source` is "statement", "catalog", or "found" for bounds that a private
-    search found.
+    If `of` is the name of a statistic, `low` and `high` are its clipping bounds. If `of` is "contributions", `high` is
+    the contribution bound (the most groups in which one user counts), and `low` is 1. `source` is "statement",
+    "catalog" (the data holder's file of declared bounds), or "found" for bounds that a private search found.
     """
 
     of: str
@@ -74,9 +74,9 @@ class SqlAnswer(Exportable):
     `outputs` are the columns. `computed` are the rows if they were computed from released (noisy) rows; None if they
     are the released rows themselves. `problem` says why rows could not be computed; the answer then has the released
     rows, because they were paid for. `bounds` lists the bounds of every statistic with their source: the statement, the
-    catalog, or a private search, which costs a tenth of epsilon. `notes` are sentences about computed rows: how sure
-    the intervals of a ratio are, and what the mark `unreliable` means. `advice` says how ratios can mislead, and what
-    to ask instead; "" if the statement has no such ratios.
+    catalog (the data holder's file of declared bounds), or a private search, which costs a tenth of epsilon. `notes`
+    are sentences about computed rows: how sure the intervals of a ratio are, and what the mark `unreliable` means.
+    `advice` says how ratios can mislead, and what to ask instead; "" if the statement has no such ratios.
     """
 
     answer: PrivateAnswer
@@ -139,7 +139,13 @@ class SqlAnswer(Exportable):
         number = cell["value"] if isinstance(cell, dict) else cell
         return number if isinstance(number, int | float) else self.answer.value
 
-    def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
+    @property
+    def summary(self) -> str:
+        """A few sentences about the numbers in the rows, and what the mark "unreliable" means if a cell has it."""
+        explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
+        return " ".join(filter(None, (self.answer.number_sentences(), "" if explained else UNRELIABLE, *self.notes)))
+
+    def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
         labels = [each.name for each in self.outputs if each.is_label]
         return self.by_column(), labels, self.answer.measure
 
@@ -180,7 +186,8 @@ class SqlAnswer(Exportable):
 
         def bar(cells: tuple[str, ...], cell: RowCell, name: str) -> Bar:
             value, interval = _number_of(cell)
-            return Bar(cells=cells or (name,), value=value, interval=interval)
+            unreliable = isinstance(cell, dict) and cell.get("unreliable", False)
+            return Bar(cells=cells or (name,), value=value, interval=interval, unreliable=unreliable)
 
         lines = list(zip(texts, rows, strict=True))
         if over_time:
@@ -226,7 +233,7 @@ class SqlAnswer(Exportable):
         from setwise.analytics.present.html import columns_html
 
         keys = [output.name for output in self.outputs if output.is_label]
-        return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys)
+        return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys, self.notes)
 
     def __str__(self) -> str:
         if self.computed is None:
@@ -266,7 +273,7 @@ def _cell_text(cell: RowCell) -> str:
     if not isinstance(cell, dict):
         return str(cell)
     interval = cell.get("interval")
-    mark = " (unreliable)" if cell.get("unreliable") else ""
+    mark = UNRELIABLE_MARK if cell.get("unreliable") else ""
     return f"{cell['value']}" + ("" if interval is None else f" in [{interval[0]}, {interval[1]}]") + mark
 
 
@@ -287,6 +294,6 @@ def _cell(output: Output, item: Item) -> RowCell:
         key = shown_cell(item.label, output.group)
         return str(period_start(key)) if output.time and isinstance(key, str) else key
     if not item.estimates:
-        return estimated(item.count, item.interval)
+        return estimated(item.count, item.interval, unreliable=item.unreliable)
     estimate = item.estimates[output.statistic or 0]
     return estimated(estimate.value, estimate.interval, unreliable=estimate.unreliable)

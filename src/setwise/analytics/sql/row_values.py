@@ -42,11 +42,13 @@ from setwise.analytics.sql.time_units import (
     FIELDS,
     FORMATS,
     STARTS,
+    UNIX_UNITS,
     format_parts,
     formatted,
     interval_of,
     shift_of,
     unit_name,
+    unix_time,
 )
 from setwise.errors import InvalidParameter
 
@@ -77,28 +79,24 @@ _ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
 
 _FUNCTIONS = {
     "COALESCE": (Function.COALESCE, 2, 50),
-    "IFNULL": (Function.COALESCE, 2, 2),
-    "NVL": (Function.COALESCE, 2, 2),
+    **dict.fromkeys(("IFNULL", "NVL"), (Function.COALESCE, 2, 2)),
     "NULLIF": (Function.NULLIF, 2, 2),
     "LEAST": (Function.LEAST, 2, 10),
     "GREATEST": (Function.GREATEST, 2, 10),
     "ABS": (Function.ABS, 1, 1),
     "FLOOR": (Function.FLOOR, 1, 1),
-    "CEIL": (Function.CEIL, 1, 1),
-    "CEILING": (Function.CEIL, 1, 1),
+    **dict.fromkeys(("CEIL", "CEILING"), (Function.CEIL, 1, 1)),
     "ROUND": (Function.ROUND, 1, 2),
     "SIGN": (Function.SIGN, 1, 1),
     "LOWER": (Function.LOWER, 1, 1),
     "UPPER": (Function.UPPER, 1, 1),
     "TRIM": (Function.TRIM, 1, 1),
-    "SUBSTR": (Function.SUBSTR, 2, 3),
-    "SUBSTRING": (Function.SUBSTR, 2, 3),
+    **dict.fromkeys(("SUBSTR", "SUBSTRING"), (Function.SUBSTR, 2, 3)),
     "LENGTH": (Function.LENGTH, 1, 1),
     "CHAR_LENGTH": (Function.LENGTH, 1, 1),
     "LEN": (Function.LENGTH, 1, 1),
     "CONCAT": (Function.CONCAT, 2, 10),
-    "DATE": (Function.TO_DATE, 1, 1),
-    "TO_DATE": (Function.TO_DATE, 1, 1),
+    **dict.fromkeys(("DATE", "TO_DATE"), (Function.TO_DATE, 1, 1)),
 }
 """The supported functions by name, each with the fewest and the most arguments that it takes."""
 
@@ -126,7 +124,7 @@ class RowReader:
         self._depth = 0
 
     def read(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression for a SQL syntax node.
+        """Return the row expression (a value that engines compute from each private row) for a SQL syntax node.
 
         Raises: `InvalidParameter` if the node is not supported, or nests more than `DEEPEST` levels deep.
         """
@@ -221,23 +219,23 @@ class RowReader:
                 now = str(node.this).upper()
                 return self._today if now == "CURRENT_DATE" else datetime.combine(self._today, datetime.min.time())
             case exp.Anonymous() if str(node.this).upper() in _SHIFTS and len(node.expressions) == 2:
-                return self._shifted(node.expressions[0], node.expressions[1], _SHIFTS[str(node.this).upper()])
+                return self._shift_constant(node.expressions[0], node.expressions[1], _SHIFTS[str(node.this).upper()])
             case exp.Anonymous() if str(node.this).upper() == "DATEADD" and len(node.expressions) == 3:
                 unit, number, start = node.expressions
                 if type(number) in (exp.Literal, exp.Neg):
                     amount = exp.Literal.string(str(number_of(number, "DATEADD")))
-                    return self._shifted(start, exp.Interval(this=amount, unit=exp.var(unit.name)), 1)
+                    return self._shift_constant(start, exp.Interval(this=amount, unit=exp.var(unit.name)), 1)
                 return None
             case exp.Anonymous() if str(node.this).upper() in _READ_TIMES:
                 return _read_time(node)
             case exp.Add() | exp.Sub() if type(node.args["expression"]) is exp.Interval:
-                return self._shifted(node.this, node.args["expression"], 1 if type(node) is exp.Add else -1)
+                return self._shift_constant(node.this, node.args["expression"], 1 if type(node) is exp.Add else -1)
             case exp.Cast() if type(node.this) is exp.Literal and node.this.is_string:
                 return _literal_time(node)
             case _:
                 return None
 
-    def _shifted(self, start: exp.Expr, interval: exp.Expr, sign: int) -> date | datetime | None:
+    def _shift_constant(self, start: exp.Expr, interval: exp.Expr, sign: int) -> date | datetime | None:
         moment = self.constant_time(start)
         if moment is None or type(interval) is not exp.Interval:
             return None
@@ -363,7 +361,7 @@ class RowReader:
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
-        """Return the row expression for the part `name`, such as YEAR, of a date, a time, or a difference of times."""
+        """Return the part `name`, such as YEAR, of the date, time or difference `argument`, as a value of each row."""
         field = FIELDS.get(name.upper())
         if field is None:
             raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(FIELDS)}")
@@ -373,7 +371,7 @@ class RowReader:
         return TimePart(field, self._moment(argument))
 
     def _interval_part(self, field: TimeField, node: exp.Expr) -> RowExpression:
-        """Return the row expression for a part of `node`, the difference of two times.
+        """Return the row expression (a value computed from each row) for a part of `node`, the difference of two times.
 
         `field` is EPOCH (the difference in seconds) or DAY (in complete days); other fields are refused.
         """
@@ -386,7 +384,7 @@ class RowReader:
         raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
 
     def _moment(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression for the date or time `node`; AT TIME ZONE 'UTC' and casts to TIMESTAMP are removed.
+        """Return the date or time `node` as a value of each row, without AT TIME ZONE 'UTC' and casts to TIMESTAMP.
 
         Raises: `InvalidParameter` for a time zone other than UTC.
         """
@@ -395,13 +393,13 @@ class RowReader:
             check_parts(inner, "this", "zone")
             check_zone(inner.args["zone"])
             return self._moment(inner.this)
-        is_cast = type(inner) is exp.Anonymous and str(inner.this).upper() in ("TIMESTAMP", "DATETIME", "TO_TIMESTAMP")
+        is_cast = type(inner) is exp.Anonymous and str(inner.this).upper() in ("TIMESTAMP", "DATETIME")
         if is_cast and len(inner.expressions) == 1 and self.constant_time(inner) is None:
             return self._moment(inner.expressions[0])
         return self.read(inner)
 
     def _moved_time(self, node: exp.Expr) -> RowExpression | None:
-        """Return the row expression of `node` if it is a time plus or minus an INTERVAL; None for other sums."""
+        """Return `node`, a time plus or minus an INTERVAL, as a value computed from each row; None for other sums."""
         if type(node) not in (exp.Add, exp.Sub):
             return None
         moment, interval = node.this, node.args["expression"]
@@ -414,12 +412,14 @@ class RowReader:
         return TimeShift(self._moment(moment), sign * shift[0], sign * shift[1])
 
     def _time_call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression | None:
-        """Return the row expression for a call of `function` with `arguments`; None if it is no function of times."""
+        """Return `function(arguments)` as a value computed from each row; None if it is no function of times."""
         count = len(arguments)
         if function in FIELDS and count == 1:
             return self._named_part(function, arguments[0])
         if function in ("DATE_PART", "DATEPART") and count == 2:
             return self._named_part(arguments[0].name, arguments[1])
+        if function in UNIX_UNITS and count == 1:
+            return unix_time(function, self.read(arguments[0]))
         if function in TRUNCATIONS:
             return self._truncation(function, arguments)
         if function in FORMATS:
@@ -438,7 +438,7 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression for a call of `function`, such as DATEDIFF: the number of periods between times.
+        """Return a call of `function`, such as DATEDIFF, as a value of each row: the number of periods between times.
 
         `arguments` are (unit, start, end), as in DuckDB and Snowflake, or (end, start, unit), as in GoogleSQL, or (end,
         start) of DATEDIFF, as in MySQL; the unit is then a day. TIMESTAMPDIFF and TIMESTAMP_DIFF count complete
@@ -465,7 +465,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression for a call that moves a date or time, such as DATE_ADD(x, INTERVAL 1 DAY)."""
+        """Return `function(arguments)`, such as DATE_ADD, which moves a date or time, as a value of each row."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])

@@ -6,6 +6,7 @@ So a spelling is refused whenever its plain form is refused.
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from sqlglot import exp
 
@@ -19,6 +20,9 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _UNIT_SECONDS = {"s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 _TRUNCATED = {3600: "hour", 86_400: "day"}
 _CALENDAR = ("week", "month", "quarter", "year")
+_WEEK = 7 * 86_400
+_BUCKET_START = 946_857_600
+"""2000-01-03 in seconds since 1970, a Monday, at which a bin of TIME_BUCKET begins in DuckDB and TimescaleDB."""
 _WIDTH = re.compile(r"(\d+)(?:\.0+)?\s*([A-Za-z]+?)s?")
 
 
@@ -31,6 +35,7 @@ def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
     for select in list(tree.find_all(exp.Select)):
         _join_by_where(select)
         _order_by_all(select)
+        _first_of_groups(select)
         for column in list(select.expressions):
             written = column.copy()
             changed = _rewritten(column)
@@ -76,7 +81,7 @@ def _integer(node: exp.Expr) -> int | None:
     return int(str(inner.this).partition(".")[0])
 
 
-def _whole(number: int) -> exp.Expr:
+def _integer_node(number: int) -> exp.Expr:
     literal = exp.Literal.number(abs(number))
     return exp.Neg(this=literal) if number < 0 else literal
 
@@ -145,35 +150,76 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return DATE_TRUNC('hour', x) if `node` is TIME_BUCKET('1 hour', x) or DATE_BIN('1 hour', x, start at midnight).
+    """Return the plain form of `node`, TIME_BUCKET(width, x) or DATE_BIN(width, x, start): the start of the bin of x.
 
-    A width of one day becomes DATE_TRUNC('day', x); TIME_BUCKET may also be one week, month, quarter or year wide.
-    Calls with any other width, such as 2 hours, are returned unchanged, because group keys have no bins of that width.
+    Bins of one hour, day, week, month, quarter or year become DATE_TRUNC. Bins of any other number of seconds, such as
+    6 hours, become TO_TIMESTAMP of the rounded number of seconds since 1970. Other calls are returned unchanged.
+    TIMESTAMP_BUCKET(x, width) and TIME_SLICE(x, 6, 'HOUR') are the same in BigQuery and Snowflake.
     """
-    arguments = node.expressions
-    is_bin = _name(node) == "DATE_BIN"
-    if len(arguments) != (3 if is_bin else 2) or (is_bin and not _is_midnight(arguments[2])):
+    name, arguments = _name(node), list(node.expressions)
+    start = _BUCKET_START
+    if name == "TIME_SLICE" and len(arguments) == 3:
+        value, width, start = arguments[0], f"{arguments[1].name} {arguments[2].name}", 0
+    elif name == "DATE_BIN" and len(arguments) == 3:
+        width, value = _width_text(arguments[0]), arguments[1]
+        given = _seconds(arguments[2])
+        if given is None:
+            return node
+        start = given
+    elif name in ("TIME_BUCKET", "TIMESTAMP_BUCKET") and len(arguments) == 2:
+        value, bin_width = arguments if name == "TIMESTAMP_BUCKET" else reversed(arguments)
+        width = _width_text(bin_width)
+    else:
         return node
-    width = arguments[0]
-    text = width.this.name if isinstance(width, exp.Interval) and width.this is not None else width.name
-    if isinstance(width, exp.Interval) and width.args.get("unit") is not None:
-        text = f"{text} {width.args['unit'].name}"
-    found = _WIDTH.fullmatch(text.strip())
+    found = _WIDTH.fullmatch(width.strip().lower())
     if found is None:
         return node
-    unit = found[2].lower()
-    seconds = int(found[1]) * _UNIT_SECONDS.get(unit, 0)
-    unit = _TRUNCATED.get(seconds, unit if found[1] == "1" and unit in _CALENDAR and not is_bin else "")
-    return _call("DATE_TRUNC", exp.Literal.string(unit), arguments[1]) if unit else node
+    number, unit = int(found[1]), found[2]
+    months = {("1", "month"): "month", ("3", "month"): "quarter", ("12", "month"): "year"}.get((found[1], unit))
+    if name != "DATE_BIN" and (months or (number == 1 and unit in _CALENDAR)):
+        return _call("DATE_TRUNC", exp.Literal.string(months or unit), value)
+    seconds = number * {**_UNIT_SECONDS, "w": _WEEK, "week": _WEEK}.get(unit, 0)
+    if seconds in _TRUNCATED and start % seconds == 0:
+        return _call("DATE_TRUNC", exp.Literal.string(_TRUNCATED[seconds]), value)
+    return node if seconds == 0 else _call("TO_TIMESTAMP", _bin_of_seconds(value, seconds, start % seconds))
 
 
-def _is_midnight(node: exp.Expr) -> bool:
-    written = node.this if isinstance(node, exp.Cast) else node
-    return (
-        type(written) is exp.Literal
-        and written.is_string
-        and re.fullmatch(r"\d{4}-\d{2}-\d{2}([T ]00:00(:00(\.0+)?)?Z?)?", str(written.this)) is not None
+def _bin_of_seconds(value: exp.Expr, width: int, start: int) -> exp.Expr:
+    """Return a syntax node for the start of the bin of the time `value`, in seconds since 1970.
+
+    Bins have a `width` in seconds, and one of them begins at `start`.
+    """
+    epoch: exp.Expr = exp.Extract(this=exp.var("EPOCH"), expression=value.copy())
+    if start == 0:
+        return exp.Mul(
+            this=exp.Floor(this=exp.Div(this=epoch, expression=_integer_node(width))), expression=_integer_node(width)
+        )
+    moved = exp.Div(
+        this=exp.paren(exp.Sub(this=epoch, expression=_integer_node(start))), expression=_integer_node(width)
     )
+    rounded = exp.Mul(this=exp.Floor(this=moved), expression=_integer_node(width))
+    return exp.Add(this=exp.paren(rounded), expression=_integer_node(start))
+
+
+def _width_text(node: exp.Expr) -> str:
+    """Return the width of a bin as text, such as "6 HOUR" for INTERVAL 6 HOUR and "6 hours" for '6 hours'."""
+    if isinstance(node, exp.Cast):
+        return _width_text(node.this)
+    text = node.this.name if isinstance(node, exp.Interval) and node.this is not None else node.name
+    unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
+    return text if unit is None else f"{text} {unit.name}"
+
+
+def _seconds(node: exp.Expr) -> int | None:
+    """Return the seconds since 1970, in UTC, of the date or time that `node` states as text; None for other nodes."""
+    written = node.this if isinstance(node, exp.Cast) else node
+    if type(written) is not exp.Literal or not written.is_string:
+        return None
+    try:
+        moment = datetime.fromisoformat(str(written.this))
+    except ValueError:
+        return None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
 def _months_since_zero(node: exp.Expr) -> exp.Expr:
@@ -197,6 +243,8 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "DIV": _div,
     "WIDTH_BUCKET": _width_bucket,
     "TIME_BUCKET": _time_bucket,
+    "TIMESTAMP_BUCKET": _time_bucket,
+    "TIME_SLICE": _time_bucket,
     "DATE_BIN": _time_bucket,
     "DATEADD": _months_since_zero,
 }
@@ -226,10 +274,10 @@ def _bins(node: exp.Expr) -> exp.Expr:
     elif start != 0:
         return node
     if start != 0:
-        value = _binary(exp.Sub, value, _whole(start))
-    floored = exp.Floor(this=exp.Div(this=value.copy(), expression=_whole(width)))
-    binned = exp.Mul(this=floored, expression=_whole(width))
-    return binned if start == 0 else exp.Add(this=exp.paren(binned), expression=_whole(start))
+        value = _binary(exp.Sub, value, _integer_node(start))
+    floored = exp.Floor(this=exp.Div(this=value.copy(), expression=_integer_node(width)))
+    binned = exp.Mul(this=floored, expression=_integer_node(width))
+    return binned if start == 0 else exp.Add(this=exp.paren(binned), expression=_integer_node(start))
 
 
 def _compared_times(node: exp.Expr) -> exp.Expr:
@@ -263,6 +311,72 @@ def _order_by_all(select: exp.Expr) -> None:
         numbered.set("this", exp.Literal.number(place))
         terms.append(numbered)
     order.set("expressions", terms)
+
+
+def _first_of_groups(select: exp.Expr) -> None:
+    """Change SELECT DISTINCT ON (a) .. GROUP BY .. ORDER BY a, n DESC to a QUALIFY in `select`, in place.
+
+    The plain form keeps the rows with ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, n DESC) = 1: the first row of each
+    a. A SELECT without GROUP BY is not changed, because its DISTINCT ON would choose among the rows of users.
+    """
+    distinct = select.args.get("distinct")
+    keys = distinct.args.get("on") if isinstance(distinct, exp.Distinct) else None
+    if keys is None or select.args.get("group") is None or select.args.get("qualify") is not None:
+        return
+    order = select.args.get("order")
+    terms = [] if order is None else [term.copy() for term in order.expressions]
+    for term in terms:
+        place = _integer(term.this)
+        if place is not None and 1 <= place <= len(select.expressions):
+            term.set("this", select.expressions[place - 1].unalias().copy())
+    number = exp.Window(
+        this=_call("ROW_NUMBER"),
+        partition_by=[key.copy() for key in (keys.expressions if isinstance(keys, exp.Tuple) else [keys.unnest()])],
+        order=exp.Order(expressions=terms) if terms else None,
+    )
+    select.set("distinct", None)
+    select.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=_integer_node(1))))
+
+
+def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
+    """Return the statement `tree` with set operations of users replaced by conditions on users.
+
+    `user` is the user column. SELECT user FROM a INTERSECT SELECT user FROM b becomes SELECT DISTINCT user FROM a WHERE
+    user IN (SELECT user FROM b); EXCEPT becomes NOT IN. A UNION of two selections of one table becomes SELECT DISTINCT
+    with both conditions joined by OR. Other set operations stay.
+    """
+    return tree.transform(_user_set, user)
+
+
+def _user_set(node: exp.Expr, user: str) -> exp.Expr:
+    """Return the SELECT that replaces the set operation `node`; `node` itself if it stays, or is no set operation."""
+    if not isinstance(node, exp.SetOperation):
+        return node
+    sides = [_user_set(node.args[side].unnest(), user) for side in ("this", "expression")]
+    left, right = sides
+    clauses = ("order", "limit", "offset", "with_", "by_name")
+    if not all(type(side) is exp.Select for side in sides) or any(node.args.get(clause) for clause in clauses):
+        return node
+    if not node.args.get("distinct") or any(side.args.get(clause) for side in sides for clause in clauses):
+        return node
+    chosen = left.copy()
+    chosen.set("distinct", chosen.args.get("distinct") or (None if chosen.args.get("group") else exp.Distinct()))
+    where = [side.args["where"].this.copy() for side in sides if side.args.get("where") is not None]
+    if type(node) is exp.Union:
+        same = [{**side.args, "where": None, "distinct": None} for side in sides]
+        if same[0] != same[1] or any(side.args.get("group") for side in sides):
+            return node
+        chosen.set("where", exp.Where(this=exp.or_(*where)) if len(where) == 2 else None)
+        return chosen
+    if not all(len(side.expressions) == 1 and side.expressions[0].unalias().name == user for side in sides):
+        return node
+    column = chosen.expressions[0].unalias().copy()
+    member: exp.Expr = exp.In(this=column, query=exp.Subquery(this=right.copy()))
+    conditions = [*([] if left.args.get("where") is None else [left.args["where"].this.copy()]), member]
+    if type(node) is exp.Except:
+        conditions[-1] = exp.Not(this=member)
+    chosen.set("where", exp.Where(this=exp.and_(*conditions)))
+    return chosen
 
 
 def _join_by_where(select: exp.Expr) -> None:

@@ -15,10 +15,11 @@ from setwise.analytics.budget import DEFAULT_DELTA, BudgetWords
 from setwise.analytics.engines.duckdb.free_sql import ReleasedTable, ShellResult, run_shell
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Count, Query, statistic_name
+from setwise.analytics.result_texts import describe_parts, with_chosen_rows
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, stated_bounds, with_contributions, with_null_groups
-from setwise.analytics.sql.free import Shell, ShellColumn
+from setwise.analytics.sql.free.shell import Shell, ShellColumn
 from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
 from setwise.analytics.sql.syntax import SPENDING
 from setwise.errors import InvalidParameter
@@ -110,9 +111,9 @@ class Statement:
         """Return the statement with defaults in its queries: a label for null keys, and contribution bounds.
 
         A query with NULL groups gets the label that stands for NULL. A query with private groups and no contribution
-        bound gets `contributions="auto"`, so that a private search finds the bound; a top k that only counts needs no
-        bound and gets none. Contribution bounds stay as they are if `finds_bounds` is False: registered uses of an
-        account then pay, which leave nothing for a search.
+        bound (the largest number of groups in which one user counts) gets `contributions="auto"`, so that a private
+        search finds the bound; a top k that only counts needs no bound and gets none. Contribution bounds stay as they
+        are if `finds_bounds` is False: registered uses of an account then pay, which leave nothing for a search.
         """
         cores = []
         for core in self.cores:
@@ -180,10 +181,12 @@ class Statement:
         cores = zip(self.cores, answers, strict=False)
         bounds = tuple(each for core, part in cores for each in stated_bounds(core, part.found))
         rows = self._rows(answer, answers, public)
-        return replace(rows, bounds=bounds, notes=(*rows.notes, *self._null_notes()), advice=self.advice)
+        described = describe_parts(rows.answer, [core.query.groups for core in self.cores])
+        notes = (*rows.notes, *self._null_notes())
+        return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _null_notes(self) -> list[str]:
-        """Return a sentence that names the group columns whose null rows are in no group; [] if there are none."""
+        """Return a list of one sentence, which names the group columns whose nulls are in no group; [] if none are."""
         columns = list(dict.fromkeys(column for core in self.cores for column in core.nulls_left_out))
         if not columns:
             return []
@@ -201,14 +204,14 @@ class Statement:
             result = run_shell(self.shell.sql, self._tables(answers), public)
         except InvalidParameter as error:
             return SqlAnswer(answer=answer, outputs=_released_outputs(self.cores[-1].query), problem=str(error))
-        return _computed(answer, self.shell, result)
+        return _computed_answer(answer, self.shell, result)
 
     def _tables(self, answers: Sequence[PrivateAnswer]) -> dict[str, ReleasedTable]:
-        return {core.name: _released(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
+        return {core.name: _released_table(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
 
 
 def _types(core: Core, schema: Schema | None) -> dict[str, type]:
-    """Return the Python type of each column, by name, of the table of released rows of `core`.
+    """Return the Python type of each column, by name, of the table of released (noisy) rows of `core`.
 
     `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes the private rows that
     `core` reads; if it is None, group keys count as text.
@@ -225,7 +228,10 @@ def _types(core: Core, schema: Schema | None) -> dict[str, type]:
 
 
 def _is_time(core: Core, place: int) -> bool:
-    """Return whether the keys of the group column of `core` with the index `place` are periods of time."""
+    """Return whether the keys of the group column of `core` with the index `place` are periods of time.
+
+    `core` is one of the statement's SELECTs that aggregate private rows.
+    """
     return place < len(core.times) and core.times[place]
 
 
@@ -238,7 +244,7 @@ def _time_type(group: str) -> type:
     return datetime if isinstance(bin_of, ConsecutiveTime) and bin_of.unit is TimeUnit.HOUR else date
 
 
-def _released(core: Core, answer: PrivateAnswer) -> ReleasedTable:
+def _released_table(core: Core, answer: PrivateAnswer) -> ReleasedTable:
     """Return the items of `answer` as a table of released (noisy) rows, over which the remaining SQL runs.
 
     `core` is the SELECT over private rows that `answer` answers. Group keys that are periods, such as "2026-01", become
@@ -252,7 +258,7 @@ def _released(core: Core, answer: PrivateAnswer) -> ReleasedTable:
             for estimate in item.estimates:
                 numbers += [estimate.value, *(estimate.interval or (None, None)), estimate.unreliable]
         else:
-            numbers += [item.count, *(item.interval or (None, None)), False]
+            numbers += [item.count, *(item.interval or (None, None)), item.unreliable]
         rows.append([*labels, *numbers])
     kinds: dict[str, type] = {}
     for place, name in enumerate(core.columns):
@@ -276,7 +282,7 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
     return (*groups, *statistics)
 
 
-def _computed(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
+def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
     """Return the result of a statement from `result`, the rows that DuckDB computed with the SQL of `shell`.
 
     That SQL reads the released rows of `answer`. In a column that has intervals, or in which noise may dominate at
@@ -297,20 +303,14 @@ def _computed(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAn
                 cells[column.name] = value
     outputs = tuple(computed_output(column) for column in columns)
     notes = _notes(answer, columns, rows)
-    if shell.chooses_rows and len(rows) < len(answer.items) and any(column.lower is not None for column in columns):
-        notes = (*notes, CHOSEN_BY_NOISE)
+    released = sum(len(part.items) for part in answer.parts or (answer,))
+    if shell.chooses_rows and len(rows) < released and any(column.lower is not None for column in columns):
+        answer = with_chosen_rows(answer)
     return SqlAnswer(answer=answer, outputs=outputs, computed=tuple(rows), notes=notes)
 
 
-CHOSEN_BY_NOISE = (
-    "Where the statement chose rows by their noisy numbers, as HAVING, QUALIFY and LIMIT do, the intervals of these "
-    "rows hold less often than stated."
-)
-"""The note of a result that leaves out released rows: high noise favours a row, so the rows shown have high noise."""
-
-
 def computed_output(column: ShellColumn) -> Output:
-    """Return the result column that shows `column`, a column of the SQL over released rows."""
+    """Return the result column that shows `column`, a column of the SQL over released (noisy) rows."""
     return Output(name=column.name, interval=column.lower is not None, is_key=column.is_key)
 
 
@@ -333,7 +333,7 @@ def _notes(
     If some of the result's `columns` are computed from several released numbers, a sentence states the probability that
     all intervals of these numbers hold, which is lower than the confidence of one interval. If a cell of `rows` is
     marked unreliable (noise may dominate it), another sentence explains the mark, unless the interval note of `answer`
-    does so.
+    does so. A last sentence names columns of numbers without intervals.
     """
     notes = []
     for sources in sorted({column.sources for column in columns if column.sources > 1}):
@@ -345,7 +345,19 @@ def _notes(
             f"intervals of {sources} released numbers, which all hold with probability {sure:.0%} or more."
         )
     marked = any(isinstance(cell, dict) and cell.get("unreliable") for row in rows for cell in row.values())
-    return (*notes, *([UNRELIABLE] if marked and UNRELIABLE not in answer.interval_note else []))
+    if marked and UNRELIABLE not in answer.interval_note:
+        notes.append(UNRELIABLE)
+    names = [column.name for column in columns if column.lower is None and not column.is_key]
+    bare = [name for name in names if any(_is_number(row[name]) for row in rows)]
+    if bare:
+        one = len(bare) == 1
+        notes.append(f"The number{'' if one else 's'} in {' and '.join(bare)} come{'s' * one} without an interval.")
+    return tuple(notes)
+
+
+def _is_number(cell: RowCell) -> bool:
+    value = cell["value"] if isinstance(cell, dict) else cell
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -34,6 +34,7 @@ class SqlDialect(BigQuery):
     without a word means UNION DISTINCT, as in standard SQL.
     """
 
+    UNNEST_COLUMN_ONLY = False
     SET_OP_DISTINCT_BY_DEFAULT: dict[Any, bool | None] = dict.fromkeys((exp.Except, exp.Intersect, exp.Union), True)
 
     class Tokenizer(BigQuery.Tokenizer):  # noqa: D106 - what sqlglot looks for
@@ -72,7 +73,7 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     except ParseError as error:
         problem = error.errors[0] if error.errors else {}
         near = f" near {problem['highlight']!r}, line {problem['line']}" if problem.get("highlight") else ""
-        raise InvalidParameter(f"the SQL cannot be read{near}: {_described(problem.get('description'))}") from None
+        raise InvalidParameter(f"the SQL cannot be read{near}: {_describe_error(problem.get('description'))}") from None
     except InvalidParameter:
         raise
     except ValueError:  # sqlglot raises it for a named argument whose name is empty
@@ -97,7 +98,7 @@ def table_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name.lower() not in common))
 
 
-def _described(error: str | None) -> str:
+def _describe_error(error: str | None) -> str:
     """Return a text for people about a syntax error; `error` is sqlglot's description, or None if it gives none.
 
     The text does not mention names of sqlglot's classes, which say nothing to an analyst.

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from setwise.analytics.rows.expression import (
+    Arithmetic,
+    ArithmeticOperator,
     Call,
     ConstantValue,
     Function,
@@ -256,9 +258,10 @@ def format_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr
 
 
 def formatted(function: str, written: str, moment: RowExpression) -> RowExpression:
-    """Return the row expression that writes the date or time `moment` as text in the format `written`.
+    """Return the row expression (a value computed from each row) that writes the date or time `moment` as text.
 
-    `function` says how to read the format: TO_CHAR has patterns such as YYYY, and STRFTIME such as %Y.
+    `written` is the format. `function` says how to read the format: TO_CHAR has patterns such as YYYY, and STRFTIME
+    such as %Y.
     Raises: `InvalidParameter` for a pattern that is not supported.
     """
     if function == "TO_CHAR":
@@ -273,14 +276,18 @@ def formatted(function: str, written: str, moment: RowExpression) -> RowExpressi
 
 
 def _part(word: TimeWord | TimeField, moment: RowExpression) -> RowExpression:
-    """Return the row expression of the part `word` of the date or time `moment`: text for a `TimeWord`, or a number."""
+    """Return the part `word` of the date or time `moment` as a value computed from each row.
+
+    It is text for a `TimeWord`, such as the name of a month, and otherwise a number.
+    """
     return TimeText(word, moment) if isinstance(word, TimeWord) else TimePart(word, moment)
 
 
 def _percent_parts(function: str, written: str, moment: RowExpression) -> list[RowExpression]:
     """Return row expressions for the successive parts of `written`, a format with patterns such as %Y.
 
-    Joined, they are the text of the date or time `moment`. `function` says which pattern letters are known.
+    A row expression is a value computed from each row. Joined, they are the text of the date or time `moment`.
+    `function` says which pattern letters are known.
     """
     is_mysql = function == "DATE_FORMAT"
     letters = _MYSQL if is_mysql else _PERCENT
@@ -302,8 +309,9 @@ def _percent_parts(function: str, written: str, moment: RowExpression) -> list[R
 def _char_parts(written: str, moment: RowExpression) -> list[RowExpression]:
     """Return row expressions for the successive parts of `written`, a format of TO_CHAR such as YYYY-MM.
 
-    Joined, they are the text of the date or time `moment`. Names of months and days are not padded with spaces;
-    PostgreSQL pads them, unless FM stands before them. Text in double quotes stands for itself.
+    A row expression is a value computed from each row. Joined, they are the text of the date or time `moment`. Names of
+    months and days are not padded with spaces; PostgreSQL pads them, unless FM stands before them. Text in double
+    quotes stands for itself.
     """
     patterns = sorted(_TO_CHAR, key=len, reverse=True)
     parts: list[RowExpression] = []
@@ -330,7 +338,8 @@ def _char_parts(written: str, moment: RowExpression) -> list[RowExpression]:
 def _java_parts(written: str, moment: RowExpression) -> list[RowExpression]:
     """Return row expressions for the successive parts of `written`, a format of Spark's DATE_FORMAT such as yyyy-MM.
 
-    Joined, they are the text of the date or time `moment`. Text in single quotes stands for itself.
+    A row expression is a value computed from each row. Joined, they are the text of the date or time `moment`. Text in
+    single quotes stands for itself.
     """
     parts: list[RowExpression] = []
     for match in re.finditer(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+|'", written):
@@ -368,7 +377,7 @@ _STRFTIME = {
 
 
 def format_released(function: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
-    """Return DuckDB's expression for a call such as TO_CHAR(x, 'YYYY-MM') over released rows.
+    """Return DuckDB's expression for a call such as TO_CHAR(x, 'YYYY-MM') over released (noisy) rows.
 
     `arguments` are the arguments of the call of `function`. The call accepts the same formats, and gives the same text,
     as over private rows. A value that is no date or time gives null.
@@ -385,7 +394,7 @@ def format_released(function: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _released_part(part: RowExpression, moment: exp.Expr) -> exp.Expr:
-    """Return DuckDB's expression for `part`, one part of a format; `moment` is the date or time, from released rows."""
+    """Return DuckDB's expression for `part` of a format; `moment` is a date or time of released (noisy) rows."""
     time = exp.TryCast(this=moment.copy(), to=exp.DataType.build("TIMESTAMP", dialect="duckdb"))
     match part:
         case ConstantValue():
@@ -402,23 +411,59 @@ def _released_part(part: RowExpression, moment: exp.Expr) -> exp.Expr:
             return exp.TryCast(this=quarter, to=exp.DataType.build("VARCHAR", dialect="duckdb"))
 
 
-_EPOCH_FUNCTIONS = ("TO_TIMESTAMP", "FROM_UNIXTIME", "TIMESTAMP_SECONDS")
+EPOCH_FUNCTIONS = ("TO_TIMESTAMP", "FROM_UNIXTIME", "TIMESTAMP_SECONDS")
 """Functions that convert a number of seconds since 1970 to a time."""
 
 
-def check_epochs(tree: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the statement `tree` converts a column of seconds since 1970 to a time.
+def seconds_of(node: exp.Expr) -> exp.Expr:
+    """Return x if `node` is TO_TIMESTAMP(x), a time given in seconds since 1970; any other node itself.
 
-    This is not supported. The message says how to group and compare such a column as a number instead.
+    Different seconds are different times, so that a GROUP BY of one has the same groups as a GROUP BY of the other.
+    """
+    call = node.unnest()
+    if type(call) is not exp.Anonymous or str(call.this).upper() not in EPOCH_FUNCTIONS or len(call.expressions) != 1:
+        return node
+    seconds: exp.Expr = call.expressions[0].unnest()
+    return seconds
+
+
+UNIX_UNITS = {
+    **dict.fromkeys((*EPOCH_FUNCTIONS, "TO_TIMESTAMP_NTZ"), 1),
+    **dict.fromkeys(("TIMESTAMP_MILLIS", "EPOCH_MS"), 1_000),
+    "TIMESTAMP_MICROS": 1_000_000,
+}
+"""Functions that convert a number since 1970 to a time, each with the number of units in a second."""
+
+
+def unix_time(function: str, number: RowExpression) -> RowExpression:
+    """Return the time that `function`, one of `UNIX_UNITS`, makes of the column `number`, as a value of each row.
+
+    A column divided by 1000 or by 1000000, which programs write for milliseconds and microseconds, is read in these.
+    """
+    per_second = UNIX_UNITS[function]
+    match number:
+        case Arithmetic(ArithmeticOperator.DIVIDED_BY, column, ConstantValue(int(divisor) | float(divisor))):
+            if divisor in (1_000, 1_000_000) and per_second * divisor <= 1_000_000:
+                return Call(Function.FROM_UNIX, (column, ConstantValue(per_second * int(divisor))))
+        case _:
+            pass
+    return Call(Function.FROM_UNIX, (number, ConstantValue(per_second)))
+
+
+def check_epochs(tree: exp.Expr) -> None:
+    """Raise `InvalidParameter` if the statement `tree` groups by or selects a time made of seconds since 1970 itself.
+
+    Every second would be a group of its own. The message names a period to group by instead.
     """
     for node in tree.find_all(exp.Anonymous):
-        if str(node.this).upper() not in _EPOCH_FUNCTIONS or not node.expressions:
+        if str(node.this).upper() not in UNIX_UNITS or not node.expressions:
             continue
-        column = node.expressions[0].unnest()
-        if type(column) is exp.Column:
-            name = column.name
+        column, parent = node.expressions[0].unnest(), node.parent
+        while isinstance(parent, exp.Paren | exp.Alias):
+            parent = parent.parent
+        if type(column) is exp.Column and isinstance(parent, exp.Select | exp.Group):
+            call = node.sql("duckdb")
             raise InvalidParameter(
-                f"{str(node.this).upper()}({name}) is not supported: group by FLOOR({name} / 86400) for days since "
-                f"1970-01-01 ({name} in seconds; 604800 for weeks), and compare {name} itself with a number of "
-                f"seconds, as in {name} >= 1767225600 for 2026-01-01"
+                f"{call} has a group for every second: group by a period of it, as in DATE_TRUNC('week', {call}), or "
+                f"compare it, as in {call} >= '2026-01-01'"
             )

@@ -6,16 +6,26 @@ one row per user (and per further key), to which the rows of the outer SELECT ar
 row still belongs to one user.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from setwise.analytics.rows.derivation import JoinedValue, JoinUserRows, KeyPair
-from setwise.analytics.rows.expression import ColumnValue, RowExpression
+from setwise.analytics.rows.derivation import (
+    AddColumns,
+    Derivation,
+    JoinedValue,
+    JoinUserRows,
+    KeepRows,
+    KeyPair,
+    NamedExpression,
+)
+from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
-from setwise.analytics.sql.clauses import WRITTEN, check_left_keys, own_nodes, unqualify
+from setwise.analytics.sql.clauses import check_not_negated, conjunction
 from setwise.analytics.sql.core import SelectSource
+from setwise.analytics.sql.from_clause.names import LeftKey, Scope
+from setwise.analytics.sql.from_clause.tables import without_qualifiers
 from setwise.analytics.sql.syntax import check_parts, construct_of, unsupported
 from setwise.errors import InvalidParameter
 
@@ -23,59 +33,6 @@ _VALUE, _LOWEST, _HIGHEST = "subquery value", "subquery lowest", "subquery highe
 _COUNTS = ("COUNT", "COUNTIF", "COUNT_IF")
 _INEQUALITIES = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ)
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
-
-
-@dataclass(slots=True)
-class Scope:
-    """The names of tables and columns that the expressions of a SELECT over private rows may use.
-
-    `tables` maps the alias of each table to its name. `columns` are the columns of the rows, or None if they are not
-    known. `joined` maps (alias, column) of a joined per-user subquery, in lower case, to the column's name in the rows.
-    `ambiguous` has the names, in lower case, of columns that both the rows and a joined subquery have.
-    """
-
-    tables: dict[str, str]
-    columns: tuple[str, ...] | None
-    joined: dict[tuple[str, str], str] = field(default_factory=dict)
-    ambiguous: set[str] = field(default_factory=set)
-
-    @property
-    def aliases(self) -> set[str]:
-        """The aliases of all tables and subqueries, in lower case."""
-        return {alias.lower() for alias in self.tables} | {alias for alias, _ in self.joined}
-
-    def resolve(self, select: exp.Expr) -> None:
-        """Replace every column reference in a SELECT or another syntax node by the column's name in the rows, in place.
-
-        Raises: `InvalidParameter` if several tables have a column, or if a qualifier is not an alias.
-        """
-        results = {each.alias_or_name.lower(): each for each in select.expressions}
-        for node in list(own_nodes(select)):
-            if type(node) is not exp.Column:
-                continue
-            result = results.get(node.name.lower())
-            if result is not None and not node.table and node.find_ancestor(exp.Order, exp.Group, exp.Having):
-                if type(result) is exp.Alias:
-                    continue  # the alias of a result column, which is no column of the tables
-                node.set("table", result.args.get("table"))
-            if node.args.get("table") is None:
-                if node.name.lower() in self.ambiguous and WRITTEN not in node.meta:
-                    raise InvalidParameter(
-                        f"several tables have the column {node.name!r}: write the name of one before it"
-                    )
-                continue
-            name = self.joined.get((node.args["table"].name.lower(), node.name.lower()))
-            if name is not None:
-                node.meta[WRITTEN] = node.name
-                node.set("this", exp.to_identifier(name, quoted=True))
-                node.set("table", None)
-        unqualify(select, self.tables, self.columns)
-
-    def resolved(self, node: exp.Expr) -> exp.Expr:
-        """Return a copy of a syntax node with every column reference replaced by the column's name in the rows."""
-        holder = exp.Paren(this=node.copy())
-        self.resolve(holder)
-        return exp.Paren(this=holder.this)
 
 
 def join_rows(
@@ -90,8 +47,8 @@ def join_rows(
     """Return the rows of `source`, each joined with the rows of the same user among `rows`.
 
     `join` is the syntax node of the join in the SELECT `select`, `user` the user column, and `read` converts a node
-    into a row expression. Conditions of an inner join that are not equalities are moved to the WHERE clause of
-    `select`. The names of the joined columns are added to `scope`.
+    into a row expression (a value computed from each row). Conditions of an inner join that are not equalities are
+    moved to the WHERE clause of `select`. The names of the joined columns are added to `scope`.
     Raises: `InvalidParameter` if the join is not on the user column, or is of another kind than JOIN and LEFT JOIN.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -107,16 +64,18 @@ def join_rows(
         raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
     columns = rows.columns if rows.columns is not None else source.columns if not rows.derivation else None
     pairs, others = _join_conditions(join, alias, scope, columns, user)
-    if others and side == "LEFT":
-        raise unsupported(
-            f"{construct_of(others[0])} in ON of a LEFT JOIN of the rows of users",
-            "compare columns for equality, and put other conditions into the subquery",
-        )
+    keys = [KeyPair(read(scope.resolved(left)), read(without_qualifiers(right))) for left, right in pairs]
+    derivation = rows.derivation
     if side == "LEFT":
-        check_left_keys(select, alias, [user])
-    keys = tuple(KeyPair(read(scope.resolved(left)), read(_unqualified(right))) for left, right in pairs)
+        derivation, more = _left_conditions(
+            others, derivation, lambda node: _is_joined(node, alias, scope, columns), scope, read
+        )
+        keys += more
+        others = []
+        found = f"{alias} found"
+        derivation = derivation.then(AddColumns((NamedExpression(found, ConstantValue(1)),)))
     names_in_use = {name.lower() for name in (*(source.columns or ()), *scope.joined.values())}
-    added = []
+    added = [JoinedValue(found, found)] if side == "LEFT" else []
     merged = {each.name.lower() for each in join.args.get("using") or ()}
     for name in _used_columns(select, others, alias, columns):
         if name.lower() == user.lower():
@@ -129,14 +88,47 @@ def join_rows(
             scope.ambiguous.add(name.lower())
         added.append(JoinedValue(new, name))
     scope.joined[alias.lower(), user.lower()] = user
-    step = JoinUserRows(user, rows.derivation, keys, tuple(added), keeps_all=side == "LEFT")
+    if side == "LEFT":
+        scope.left_keys[alias.lower(), user.lower()] = LeftKey(user, found)
+    step = JoinUserRows(user, derivation, tuple(keys), tuple(added), keeps_all=side == "LEFT")
     if source.columns is not None:
         scope.columns = (*source.columns, *(each.name for each in added))
     if others:
         where = select.args.get("where")
         conditions = [*others, *([] if where is None else [exp.paren(where.this, copy=False)])]
         select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
-    return replace(source, derivation=source.derivation.then(step), schema=None, columns=scope.columns)
+    joined = replace(source, derivation=source.derivation.then(step), schema=None, columns=scope.columns)
+    return joined if rows.unique_by == frozenset() else replace(joined, unique_by=None)
+
+
+def _left_conditions(
+    conditions: Sequence[exp.Expr],
+    rows: Derivation,
+    is_joined: Callable[[exp.Expr], bool | None],
+    scope: Scope,
+    read: Callable[[exp.Expr], RowExpression],
+) -> tuple[Derivation, list[KeyPair]]:
+    """Return the rows that a LEFT JOIN joins, and further keys, for `conditions` of its ON that are not equalities.
+
+    A condition over the joined rows alone chooses among `rows`. A condition over the earlier rows alone becomes a key:
+    1 if the condition holds and null otherwise, compared with 1. `is_joined` says whether a column belongs to the
+    joined rows, `scope` has the names of the earlier rows, and `read` converts a node into a row expression (a value
+    computed from each row).
+    Raises: `InvalidParameter` for a condition over both.
+    """
+    keys = []
+    for part in conditions:
+        belongs = {is_joined(column) for column in part.find_all(exp.Column)}
+        if belongs <= {True}:
+            rows = rows.then(KeepRows(read(without_qualifiers(part))))
+        elif belongs == {False}:
+            keys.append(KeyPair(Case((Branch(read(scope.resolved(part)), ConstantValue(1)),)), ConstantValue(1)))
+        else:
+            raise unsupported(
+                f"{construct_of(part.unnest())} of columns of both tables in ON of a LEFT JOIN of the rows of users",
+                "compare columns for equality, and put other conditions into the subquery",
+            )
+    return rows, keys
 
 
 def check_same_source(rows: SelectSource, source: SelectSource) -> None:
@@ -146,7 +138,7 @@ def check_same_source(rows: SelectSource, source: SelectSource) -> None:
             f"a subquery over {rows.table} beside rows of {source.table}",
             f"join the table itself with JOIN {rows.table}, and compute in the SELECT around it",
         )
-    if rows.joins != source.joins:
+    if rows.joins != tuple(join for join in source.joins if not join.once or join in rows.joins):
         raise unsupported(
             "a subquery that joins other tables than the SELECT around it",
             "join the same tables in both, or in a common table expression that both read",
@@ -175,8 +167,10 @@ def _join_conditions(
                 others.append(part)
             else:
                 pairs_of_columns.append(pair)
-    pairs = [pair for pair in pairs_of_columns if not all(_is_user(each, user) for each in pair)]
-    if len(pairs) == len(pairs_of_columns):
+    by_user = [pair for pair in pairs_of_columns if all(_is_user(each, user) for each in pair)]
+    pairs = [pair for pair in pairs_of_columns if pair not in by_user]
+    others += [_is_present(left) for left, _ in by_user if scope.left_key(left) is not None]
+    if not by_user:
         raise InvalidParameter(
             f"{alias!r} holds rows of single users, so it is joined on the user column, USING ({user}): on other "
             "columns alone a row would belong to two users"
@@ -221,14 +215,6 @@ def _is_user(node: exp.Expr, user: str) -> bool:
     return type(inner) is exp.Column and inner.name.lower() == user.lower()
 
 
-def _unqualified(node: exp.Expr) -> exp.Expr:
-    """Return a copy of a syntax node whose columns have no qualifiers."""
-    copy = exp.Paren(this=node.copy())
-    for column in list(copy.find_all(exp.Column)):
-        column.set("table", None)
-    return copy
-
-
 def _used_columns(
     select: exp.Expr, conditions: Sequence[exp.Expr], alias: str, columns: Sequence[str] | None
 ) -> list[str]:
@@ -265,27 +251,6 @@ class UserSubquery:
     replacement: Callable[[Mapping[str, str]], exp.Expr]
 
 
-def subqueries_of(select: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the subqueries in the expressions of a SELECT: EXISTS, IN with a subquery, and scalar subqueries.
-
-    Tables in FROM and JOIN, and subqueries inside subqueries, are left out.
-    """
-    for name, value in select.args.items():
-        if name in ("from_", "joins", "with_"):
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, exp.Expr):
-                yield from _subqueries(child)
-
-
-def _subqueries(node: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(node, exp.Exists | exp.Subquery) or (isinstance(node, exp.In) and node.args.get("query") is not None):
-        yield node
-    elif not isinstance(node, exp.Select):
-        for child in node.iter_expressions():
-            yield from _subqueries(child)
-
-
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
     """Return the subquery `node` in rewritten form if it is about the user of each row; None if it is not.
 
@@ -303,6 +268,7 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
         table = column.args.get("table")
         return table is None or table.name.lower() not in outer
 
+    _check_left_keys(inner, scope)
     correlated = any(not is_inner(column) for column in inner.find_all(exp.Column))
     compared = _in_pairs(node, inner) if isinstance(node, exp.In) else []
     if not correlated and not any(_is_user(left, user) and _is_user(right, user) for left, right in compared):
@@ -317,7 +283,7 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
     pairs: list[tuple[exp.Expr, exp.Expr]] = []
     where = inner.args.get("where")
     kept = []
-    for part in _conjunction(where):
+    for part in conjunction(where):
         plain = part.unnest()
         if all(is_inner(column) for column in plain.find_all(exp.Column)):
             kept.append(part)
@@ -354,22 +320,28 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
         return _scalar(inner, keys, user)
     matched = [pair for pair in compared if not all(_is_user(each, user) for each in pair)]
     if matched:
-        _check_not_negated(node)
+        check_not_negated(node)
     return _existence(inner, keys, matched, inequality, user)
+
+
+def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
+    """Raise `InvalidParameter` if the subquery `inner` reads a key of an outer LEFT JOIN from the joined table.
+
+    `scope` has the names of tables and columns of the outer SELECT. Such a key is null in rows without a match.
+    """
+    for column in inner.find_all(exp.Column):
+        key = scope.left_key(column)
+        if key is not None:
+            raise InvalidParameter(
+                f"{column.sql()} is null in rows for which LEFT JOIN finds no match, so a subquery cannot be compared "
+                f"with it: compare the column {key.column} of the table before LEFT JOIN"
+            )
 
 
 def _own_aliases(select: exp.Expr) -> set[str]:
     """Return the names, in lower case, of a SELECT's own tables, as they may stand before a column."""
     tables = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
     return {(table.alias or table.name).lower() for table in tables}
-
-
-def _conjunction(where: exp.Expr | None) -> list[exp.Expr]:
-    """Return the conditions that the WHERE clause `where` joins with AND; an empty list if `where` is None."""
-    if where is None:
-        return []
-    condition = where.this.unnest()
-    return list(condition.flatten()) if type(condition) is exp.And else [condition]
 
 
 def _in_pairs(node: exp.Expr, inner: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
@@ -386,18 +358,6 @@ def _in_pairs(node: exp.Expr, inner: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]
     return list(zip(sides, selected, strict=True))
 
 
-_PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.Case, exp.Filter, exp.Alias)
-
-
-def _check_not_negated(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the IN `node` is negated, because nulls in the subquery would change the result."""
-    parent = node.parent
-    while parent is not None and not isinstance(parent, exp.Select):
-        if not isinstance(parent, (*_PASSES_UNKNOWN_AS_FALSE, exp.Anonymous)):
-            raise unsupported("NOT IN with a subquery", "write NOT EXISTS, which nulls do not change")
-        parent = parent.parent
-
-
 def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> exp.Group:
     """Return the GROUP BY clause of the subquery `inner`, with the user column and the inner sides of `keys` added.
 
@@ -409,7 +369,7 @@ def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], use
     return exp.Group(expressions=[*known, *(each for each in added if each not in known)])
 
 
-def _keyed(keys: Sequence[tuple[exp.Expr, exp.Expr]]) -> list[exp.Expr]:
+def _key_selections(keys: Sequence[tuple[exp.Expr, exp.Expr]]) -> list[exp.Expr]:
     """Return columns for the SELECT list of a subquery: the inner side of each of `keys`, named by `_key_name`.
 
     A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal.
@@ -436,7 +396,7 @@ def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: st
     grouped = inner.args.get("group") is not None
     limit = inner.args.get("limit")
     is_count = is_aggregate(value) and _is_count(value) and not grouped
-    columns = [exp.column(user, quoted=True), *_keyed(keys), exp.alias_(value.copy(), _VALUE, quoted=True)]
+    columns = [exp.column(user, quoted=True), *_key_selections(keys), exp.alias_(value.copy(), _VALUE, quoted=True)]
     if has_aggregate(value):
         if not is_count and any(_is_count(each) for each in value.find_all(exp.Anonymous)) and not grouped:
             raise unsupported("COUNT inside an expression of a correlated subquery", "write COUNT alone there")
@@ -499,7 +459,7 @@ def _existence(
     elif inner.args.get("having") is not None:
         raise unsupported("HAVING without GROUP BY in a subquery", f"add GROUP BY {user}")
     all_keys = [*keys, *matched]
-    columns = [exp.column(user, quoted=True), *_keyed(all_keys)]
+    columns = [exp.column(user, quoted=True), *_key_selections(all_keys)]
     if inequality is not None:
         columns.append(exp.alias_(inequality[2].copy(), _VALUE, quoted=True))
     inner.set("expressions", columns)
@@ -553,7 +513,7 @@ def with_subquery(
     The subquery is about the user of each row, and the syntax node is the subquery's value in that row. `rows` are the
     rows of `subquery.select`, which are joined on the column `user` and the subquery's keys. `scope` has the names of
     the outer SELECT; the names of the new columns are added to it. `number` tells the subqueries of a statement apart,
-    and `read` converts a syntax node into a row expression.
+    and `read` converts a syntax node into a row expression (a value computed from each row).
     """
     check_same_source(rows, source)
     names = {column: f"{column} {number}" for column in subquery.columns}

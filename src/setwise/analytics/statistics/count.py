@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.statistics.parameters import check_column, shown
+from setwise.analytics.statistics.parameters import check_column, value_text
 from setwise.analytics.statistics.statistic import AUTO, Statistic, bounded_reach
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import positive_integer
@@ -41,7 +41,7 @@ class Count(Statistic):
 
     def __post_init__(self) -> None:
         if self.bounds is not None and self.bounds != AUTO:
-            raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {shown(self.bounds)}")
+            raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {value_text(self.bounds)}")
         if self.bounds is not None and self.most is not None:
             raise InvalidParameter("with auto for bounds, the most rows of a user are found: leave most out")
         if self.most is not None:
@@ -146,9 +146,9 @@ class Count(Statistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in users or rows, of the 95% interval that this count is planned to have.
 
-        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. None
-        for a plain number of users: the mechanism that finds the groups releases it, with noise that `release` does not
-        know.
+        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. The
+        result is None if this count is a plain number of users. Such a number has no mechanism of its own, because the
+        mechanism that finds the groups counts their users.
         """
         return total_radius(release, Fraction(1))
 
@@ -159,7 +159,7 @@ class Count(Statistic):
         """
         return f"counts within ±{float(radii[0]):,g}"
 
-    def described(self, together: Sequence[Statistic], where: str) -> str:
+    def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: what this count counts, and how many rows of one user count at most.
 
         `where` is " per item" if the query has groups, else ""; `together` is not used.
@@ -177,7 +177,7 @@ class Count(Statistic):
         `words` are the parameters of the count as in JSON; `by`, the text that names the groups, is not used.
         """
         del by
-        counted = "users" if words.get("most", 1) == 1 else "events"
+        counted = "users" if words.get("most", 1) == 1 and words.get("bounds") != AUTO else "events"
         return counted if column is None else f"{counted} with {column}"
 
     @property
@@ -207,9 +207,10 @@ def noisy_total(measure: Measure) -> "StatisticRelease":
 def total_radius(release: "StatisticRelease", step: Fraction) -> Fraction | None:
     """Return the half-width, in units of the column, of the 95% interval that a noisy sum is planned to have.
 
-    `release` is the mechanism of the sum. The planner chose its noise scale, which is in rounding steps; `step` is the
-    size of a rounding step in units of the column. None if `release` is not the mechanism of a noisy sum: a plain
-    number of users is released by the mechanism that finds the groups.
+    `release` is the mechanism that releases the statistic. If it is a noisy sum, its noise scale is in rounding steps,
+    and `step` is the size of a rounding step in units of the column. The result is None for every other mechanism. For
+    example, a plain number of users has no sum of its own, because the mechanism that finds the groups counts their
+    users.
     """
     from setwise.mechanisms.intervals import CONFIDENCE
     from setwise.mechanisms.statistics import NoisyTotal

@@ -46,9 +46,9 @@ class Distinct(Statistic):
         return f"distinct_{self.column}"
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a distinct count: a set of at most `per_user` distinct values of each user in a group.
+        """Return the measure (what a user adds to a group) of a distinct count: at most `per_user` distinct values.
 
-        The engine counts the values that are in the set of at least one user.
+        The engine counts the values that at least one user adds.
         """
         return (Measure(column=self.column, distinct=self.per_user, in_cells=True),)
 
@@ -64,12 +64,17 @@ class Distinct(Statistic):
         return NoisyTotal(reach=bounded_reach(self.per_user), noise=LaplaceCounts(scale=Fraction(1)))
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate`, a noisy number of distinct values, with a value or interval end below 0 raised to 0."""
+        """Return `estimate`, a noisy number of distinct values, with a value or lower end below 0 raised to 0.
+
+        The upper end stays as far above the value as it was, as for counts. An upper end cut at 0 would state that the
+        exact number is 0, although it is only known to be small.
+        """
         from setwise.mechanisms.release import Estimate
 
         assert estimate.interval is not None
-        lower, upper = (max(0, end) for end in estimate.interval)
-        return Estimate(value=max(0, estimate.value), interval=(lower, upper))
+        lower, upper = estimate.interval
+        value = max(0, estimate.value)
+        return Estimate(value=value, interval=(max(0, lower), upper + value - estimate.value))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in distinct values, of the 95% interval that this count is planned to have.
@@ -86,7 +91,7 @@ class Distinct(Statistic):
         """
         return f"distinct values of {self.column} within ±{float(radii[0]):,g}"
 
-    def described(self, together: Sequence[Statistic], where: str) -> str:
+    def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: which distinct values are counted, and how many of them one user keeps at most.
 
         `where` is " per item" if the query has groups, else ""; `together` is not used.

@@ -145,7 +145,7 @@ class Mean(BoundedStatistic):
         over = f"{SOME_USERS:,} {'users' if self.per_user is None else 'rows'}"
         return f"a mean of {self.column} over {over} within ±{float(radii[0]):.3g}"
 
-    def described(self, together: Sequence[Statistic], where: str) -> str:
+    def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: whether the mean is over users or rows, and to which bounds values are clipped.
 
         `where` is " per item" if the query has groups, else ""; `together` is not used.
@@ -164,12 +164,18 @@ class Mean(BoundedStatistic):
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may dominate the mean: its interval is at least half as wide as the range of the bounds.
+        """Return whether noise may be as large as the mean, or as half of the range of its bounds.
 
-        `estimate` is in units of the column; `release` and `users` are not used.
+        If the bounds lie on both sides of 0, only their range decides: a mean delay of 0.1 minutes between -60 and 60
+        is precise although its interval is wider than 0.2. `estimate` is in units of the column; `release` and `users`
+        are not used.
         """
+        from setwise.mechanisms.release import noise_may_dominate
+
         del release, users
-        return covers_half(estimate, self.clipped.low, self.clipped.high)
+        low, high = self.clipped.low, self.clipped.high
+        is_amount = low >= 0 or high <= 0
+        return covers_half(estimate, low, high) or (is_amount and noise_may_dominate(estimate.value, estimate.interval))
 
     @property
     def clipped_values(self) -> str:
@@ -187,7 +193,7 @@ class Mean(BoundedStatistic):
             return ""
         return (
             f"AVG is the mean over users of each user's own mean; for the mean over rows ask SUM({self.column}) / "
-            f"COUNT({self.column})"
+            f"COUNT({self.column}) with wide bounds stated for both"
         )
 
     @property

@@ -18,7 +18,7 @@ _Record = TypeVar("_Record")
 
 
 def set_fields(record: object, **values: object) -> None:
-    """Set the fields of `record`, a frozen dataclass, to `values`.
+    """Set the fields of `record`, a frozen dataclass, to `values`, the keyword arguments.
 
     It is for constructors written by hand, whose parameters differ from the fields.
     """
@@ -93,7 +93,7 @@ def exact_number(name: str, value: object) -> Fraction:
     Fraction(1, 10)
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
-        raise InvalidParameter(f"{name} must be a number, not {shown(value)}")
+        raise InvalidParameter(f"{name} must be a number, not {value_text(value)}")
     if not isinstance(value, Fraction) and not math.isfinite(value):
         raise InvalidParameter(f"{name} must be finite, not {value!r}")
     return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
@@ -105,11 +105,11 @@ def check_column(name: str, value: object) -> str:
     `name` is the parameter's name in the message.
     """
     if not isinstance(value, str) or not value:
-        raise InvalidParameter(f"{name} must be the name of a column, not {shown(value)}")
+        raise InvalidParameter(f"{name} must be the name of a column, not {value_text(value)}")
     return value
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as an error message may show it.
 
     Text and numbers are shown. For other values only the type is shown, because a frame or column that was passed by

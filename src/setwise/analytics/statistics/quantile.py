@@ -134,9 +134,10 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a quantile: each user adds `WEIGHT` units, divided among the grid values of their rows.
+        """Return the measure (what a user adds) of a quantile: `WEIGHT` units, divided among the user's grid values.
 
-        The engine adds up the units at each value of the grid.
+        A grid value is the value of a row, moved to the nearest point of the grid. The engine adds up the units at each
+        value of the grid.
         """
         from setwise.mechanisms.quantile import WEIGHT
 
@@ -210,11 +211,11 @@ class Quantile(BoundedStatistic):
     def alike(self) -> Statistic:
         """Return a key for grouping quantiles: the median of the same column on the same grid.
 
-        An answer describes all quantiles with equal keys in one text (`described`).
+        An answer describes all quantiles with equal keys in one text (`description`).
         """
         return changed(self, at=Fraction(1, 2))
 
-    def described(self, together: Sequence[Statistic], where: str) -> str:
+    def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: which quantiles, the bounds of the clipping, and that each user has one vote.
 
         `together` are the quantiles that the text describes; `where` is " per item" if the query has groups, else "".
@@ -237,8 +238,11 @@ class Quantile(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence that says that the rows of a user share one vote in the quantile."""
-        return f"In quantiles of {self.column} all rows of a user together have one vote"
+        """A sentence that says that the rows of a user share one vote in the quantile, and how to count rows alike."""
+        return (
+            f"In quantiles of {self.column} all rows of a user together have one vote; to count rows alike, ask "
+            f"COUNT(*) by bins, GROUP BY FLOOR({self.column} / 10)"
+        )
 
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the two measures (numbers of each user) from which a search finds the clipping bounds.

@@ -21,7 +21,7 @@ from setwise.analytics.statistics.parameters import (
     number_text,
     parameters_of,
     plain,
-    shown,
+    value_text,
     whole_or_float,
 )
 from setwise.errors import InvalidParameter
@@ -203,8 +203,8 @@ class Statistic(ABC):
 
         It is computed from `release`, the mechanism with the noise scale that the planner chose, without reading rows.
         For a mean a group of `SOME_USERS` users or rows is assumed, and for a quantile the result is the number of
-        users by which its rank may be off. None for a plain number of users, which the mechanism that finds the groups
-        releases.
+        users by which its rank may be off. None for a plain number of users, which has no mechanism of its own: the
+        mechanism that finds the groups counts users.
         """
 
     def planned_together(self) -> object:
@@ -222,14 +222,14 @@ class Statistic(ABC):
         """
 
     def alike(self) -> "Statistic":
-        """Return a key for grouping statistics: an answer has one text (`described`) for all with equal keys.
+        """Return a key for grouping statistics: an answer has one text (`description`) for all with equal keys.
 
         By default the key is the statistic itself, which then has a text of its own.
         """
         return self
 
     @abstractmethod
-    def described(self, together: "Sequence[Statistic]", where: str) -> str:
+    def description(self, together: "Sequence[Statistic]", where: str) -> str:
         """Return a text for headings: what the statistic is, and how one user's part in it is bounded.
 
         `together` are the statistics that the text describes, those with an equal key (`alike`). `where` is " per item"
@@ -272,13 +272,16 @@ class Statistic(ABC):
         return ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may dominate `estimate`, which is in units of the column.
+        """Return whether noise may be as large as `estimate`, which is in units of the column.
 
-        `release` is the mechanism with its noise scale, and `users` the released number of users in the group; None if
-        that number is not released.
+        By default the interval of the estimate decides. A subclass whose estimates have no interval, or whose zero is
+        arbitrary, overrides this method: `release` is the mechanism with its noise scale, and `users` the released
+        number of users in the group; None if that number is not released.
         """
-        del estimate, release, users
-        return False
+        from setwise.mechanisms.release import noise_may_dominate
+
+        del release, users
+        return noise_may_dominate(estimate.value, estimate.interval)
 
     @property
     def kept_of_user(self) -> str:
@@ -378,7 +381,7 @@ def read_bounds(
             raise InvalidParameter("with auto for bounds, low, high and step are found: leave them out")
         return None
     if bounds not in (None, FOUND):
-        raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {shown(bounds)}")
+        raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {value_text(bounds)}")
     if low is None or high is None:
         raise InvalidParameter("say between which values one user counts: give low and high, or auto for bounds")
     least, most = _bounded_number("low", low), _bounded_number("high", high)

@@ -117,8 +117,8 @@ class Sum(BoundedStatistic):
         if clip.step is not None:
             return self
         if schema.column(self.column).kind is Kind.INTEGER:
-            whole = clip.low == 0 and clip.high.denominator == 1
-            return self if whole else self.with_clip(replace(clip, step=Fraction(1)))
+            ranks_groups = clip.low == 0 and clip.high.denominator == 1
+            return self if ranks_groups else self.with_clip(replace(clip, step=Fraction(1)))
         return self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def measures(self) -> tuple[Measure, ...]:
@@ -157,7 +157,7 @@ class Sum(BoundedStatistic):
         """
         return f"sums of {self.column} within ±{float(radii[0]):,g}"
 
-    def described(self, together: Sequence[Statistic], where: str) -> str:
+    def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: the column that is added up, and the bounds of a user's own sum.
 
         `where` is " per item" if the query has groups, else ""; `together` is not used.

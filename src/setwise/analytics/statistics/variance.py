@@ -135,9 +135,9 @@ class Variance(BoundedStatistic):
 
         The given estimate is a variance divided by the largest variance that the bounds allow.
         """
-        return self._converted(estimate, lambda share: share * float(self._half) ** 2)
+        return self._convert_estimate(estimate, lambda share: share * float(self._half) ** 2)
 
-    def _converted(self, estimate: "Estimate", convert: Callable[[float], float]) -> "Estimate":
+    def _convert_estimate(self, estimate: "Estimate", convert: Callable[[float], float]) -> "Estimate":
         """Return the estimate with `convert` applied to its value and to both ends of its interval.
 
         The numbers of the given estimate are variances divided by the largest variance that the bounds allow.
@@ -175,7 +175,7 @@ class Variance(BoundedStatistic):
         over = f"{SOME_USERS:,} rows spread evenly between the bounds"
         return f"a {self.noun} of {self.column} over {over} within ±{float(radii[0]):.3g}"
 
-    def described(self, together: Sequence[Statistic], where: str) -> str:
+    def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: the statistic, the bounds of the clipping, and how many rows of a user count.
 
         `where` is " per item" if the query has groups, else ""; `together` is not used.
@@ -197,19 +197,17 @@ class Variance(BoundedStatistic):
         return " over events"
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may dominate `estimate`: whether its interval is too wide.
+        """Return whether noise may be as large as `estimate`, or as half of the range of its possible values.
 
-        The interval is too wide if its width is at least twice the value, or at least half the range of possible
-        values, which ends at the largest variance (or standard deviation) that the bounds allow. `release` and `users`
-        are not used.
+        The range ends at the largest variance (or standard deviation) that the bounds allow. `release` and `users` are
+        not used.
         """
-        from setwise.mechanisms.release import Estimate
+        from setwise.mechanisms.release import Estimate, noise_may_dominate
 
         del release, users
         largest = self.in_units(Estimate(value=1.0, interval=(0.0, 1.0))).value
-        low, high = (0.0, 0.0) if estimate.interval is None else estimate.interval
-        exceeds_value = high > low and high - low >= 2 * estimate.value
-        return exceeds_value or covers_half(estimate, Fraction(0), Fraction(largest))
+        covers = covers_half(estimate, Fraction(0), Fraction(largest))
+        return covers or noise_may_dominate(estimate.value, estimate.interval)
 
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the two measures (numbers of each user) from which a search finds the clipping bounds.
@@ -246,4 +244,4 @@ class StandardDeviation(Variance):
         `estimate` is a variance divided by the largest variance that the bounds allow; the square root is taken of its
         value and of both ends of its interval, so that the confidence stays the same.
         """
-        return self._converted(estimate, lambda share: math.sqrt(share) * float(self._half))
+        return self._convert_estimate(estimate, lambda share: math.sqrt(share) * float(self._half))

@@ -84,9 +84,9 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
         return replace(declared, separator=None if separator == usual else separator)
     if compressed_as_named and separator not in CSV_SEPARATORS.values():
         return replace(declared, separator=separator)
-    written = "tsv" if separator == "\t" else "csv"
+    format_name = "tsv" if separator == "\t" else "csv"
     needed = None if separator in CSV_SEPARATORS.values() else separator
-    return replace(declared, separator=needed, format=written + ending)
+    return replace(declared, separator=needed, format=format_name + ending)
 
 
 def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
@@ -144,8 +144,9 @@ def _separator(text: str) -> str:
     def agreement(separator: str) -> tuple[float, int]:
         """Return (share, length), a score of how well `separator` splits the `lines` of the enclosing call into cells.
 
-        The share is that of the lines with the most frequent number of cells, or 0 if that number is one. The length is
-        that of the separator, in characters; of separators with equal shares the longest is preferred.
+        Each line is split into cells at `separator`. The share is the fraction of lines that have the most frequent
+        number of cells, or 0 if this number is 1. The length is the number of characters of `separator`, because of two
+        separators with equal shares the longer is preferred.
         """
         widths = Counter(len(row) for row, _ in _rows(lines, separator))
         cells, share = widths.most_common(1)[0] if widths else (1, 0)
@@ -182,12 +183,12 @@ def _compression(file: TableFile) -> str:
 
 def _sample(file: TableFile, form: CsvFormat) -> str:
     """Return the first whole lines of a file as text, at most about 1 MiB; `form` has its compression and encoding."""
-    with form.opened(_open(file), file.name) as opened:
+    with form.open_converted(_open(file), file.name) as opened:
         start = b""
         while len(start) < _SAMPLE_BYTES and (read := opened.read(_SAMPLE_BYTES)):
             start += read
-    whole = start if len(start) < _SAMPLE_BYTES else start[: start.rfind(b"\n") + 1] or start
-    return whole.decode("utf-8-sig", "replace")
+    lines = start if len(start) < _SAMPLE_BYTES else start[: start.rfind(b"\n") + 1] or start
+    return lines.decode("utf-8-sig", "replace")
 
 
 def _encoding(file: TableFile, form: CsvFormat) -> str:
@@ -197,7 +198,7 @@ def _encoding(file: TableFile, form: CsvFormat) -> str:
     encoding is cp1252 if more than half of the lines with non-ASCII bytes are not valid UTF-8.
     """
     right = wrong = 0
-    with form.decompressed(_open(file), file.name) as opened:
+    with form.decompress(_open(file), file.name) as opened:
         block = opened.read(_BLOCK)
         if block[:2] in MARKS:
             return "utf-16"
@@ -237,10 +238,10 @@ class TableCheck:
     `source` is the path that was checked. `csv` are the options that read the text, and None for Parquet files and
     databases. `found` has the exact counts of rows and cells. `lost_lines` is the number of lines of text that belong
     to no well-formed record, so that queries skip them. `types` are the kinds of text columns that are to be read as
-    another kind, by name. The other fields are doubts for the data holder to decide: `other_dates` are date formats
-    that read as many cells as the chosen format, `thousands` the columns of numbers in which a point may stand between
-    thousands, and `doubtful` the words, by text column, that may stand for empty cells or for values, such as NA.
-    `remarks` are further sentences: about numbers with signs beside them, and about a last line with a total.
+    another kind, by name. The other fields are doubts for the data holder to decide. `other_dates` are date formats
+    that read as many cells as the chosen format. `thousands` are the columns of numbers in which a point may stand
+    between thousands. `doubtful` has, by text column, the words that may stand for empty cells or for values, such as
+    NA. `remarks` are further sentences: about numbers with signs beside them, and about a last line with a total.
     """
 
     source: str
@@ -298,7 +299,7 @@ class TableCheck:
         return words
 
     def words(self) -> dict[str, Any]:
-        """Return the keyword arguments, also valid in a catalog, with which `setwise.open` reads the checked table.
+        """Return the keyword arguments with which `setwise.open`, or a catalog file, reads the checked table.
 
         Options that have their default value are left out.
         """
@@ -322,8 +323,15 @@ class TableCheck:
         """Write a description file (column types and CSV options) beside the table's first file, and return its path.
 
         Later queries read the description, so that they need no options.
-        Raises: `InvalidParameter` if the table is in an object store, or the file cannot be written.
+        Raises: `InvalidParameter` if the cells do not tell days from months, the table is in an object store, or the
+        file cannot be written.
         """
+        if self.other_dates and self.csv is not None:
+            choices = " or ".join(f"--date-format '{each}'" for each in (self.csv.date_format, *self.other_dates))
+            raise InvalidParameter(
+                f"the dates can be read in {1 + len(self.other_dates)} ways, and the cells do not tell which: save it "
+                f"again with {choices}, as the source of the file writes them"
+            )
         file = files_of(self.source.partition("::")[0])[0]
         if not isinstance(file, Path):
             raise InvalidParameter("nothing is written to an object store: give the options where the table is opened")
@@ -455,7 +463,7 @@ def total_line_note(file: TableFile, options: CsvOptions) -> str:
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""
-    with form.opened(_open(file), file.name) as opened:
+    with form.open_converted(_open(file), file.name) as opened:
         while block := opened.read(_BLOCK):
             tail = (tail + block)[-_TAIL:]
     lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
@@ -481,7 +489,7 @@ def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:
 def _lines(file: TableFile, form: CsvFormat) -> int:
     """Return the number of lines of a file, including a last line without a line feed; `form` has its compression."""
     lines, last = 0, b""
-    with form.opened(file.open("rb"), file.name) as opened:
+    with form.open_converted(file.open("rb"), file.name) as opened:
         while block := opened.read(_BLOCK):
             lines, last = lines + block.count(b"\n"), block[-1:]
     return lines + (last not in (b"", b"\n"))

@@ -23,7 +23,8 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
     `source` is a list of labels or a path: of a text file with one label per line, or of a CSV or Parquet file. The
     path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``; a file of one column
     needs no name. Blank lines and cells are left out. The file must be public, because its labels may be shown and
-    reading it costs no budget. So the files of the table at `private`, and prepared datasets, are refused.
+    reading it costs no budget. So the files of the table at `private`, and prepared datasets (users' groups, ranked and
+    stored in advance), are refused.
 
     Raises: `InvalidParameter` if the file does not exist, cannot be read, is private or holds no labels.
 
@@ -53,9 +54,9 @@ def column_domain(engine: Engine, column: str) -> tuple[Label, ...]:
 
 
 def labels_of(source: Source, column: str, *, engine: str = "duckdb", table: str | None = None) -> tuple[Label, ...]:
-    """Return the distinct values of `column` of a public table, sorted and without nulls, as the domain of a question.
+    """Return the distinct values of `column` of a public table, sorted and without nulls, for `domain=` of a question.
 
-    `source`, `engine` and `table` say where the public table is, as in `setwise.open`.
+    `source`, `engine` and `table` say where the public table is, like the arguments of `setwise.open`.
 
     >>> import pyarrow as pa
     >>> labels_of(pa.table({"city": ["Oslo", "Bergen", "Oslo", None]}), "city")
@@ -116,15 +117,18 @@ def _fitted_cell(cell: Cell, column: Column, but: str = "but the domain has") ->
 
 def _path_and_column(source: str) -> tuple[Path, str | None]:
     """Return (path, column) of a source such as ``cities.csv:name``; the column is None if the source names none."""
-    whole = Path(source)
+    whole_path = Path(source)
     before, colon, after = source.rpartition(":")
-    if whole.exists() or not colon or not before or not after:
-        return whole, None
+    if whole_path.exists() or not colon or not before or not after:
+        return whole_path, None
     return Path(before), after
 
 
 def _check_public(path: Path, private: Location) -> None:
-    """Raise `InvalidParameter` if the file at `path` is part of the table at `private` or of a prepared dataset."""
+    """Raise `InvalidParameter` if the file at `path` is part of the table at `private` or of a prepared dataset.
+
+    A prepared dataset has users' groups, ranked and stored in advance, and is as private as its table.
+    """
     if private.holds(path):
         raise InvalidParameter(
             f"the domain file {str(path)!r} is the private table itself, or part of it: labels are public only when "

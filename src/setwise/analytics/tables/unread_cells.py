@@ -1,20 +1,24 @@
-"""A scan of files before a query is asked: exact counts of the lines and cells that the query will not read.
+"""A scan of tables before a query is asked: exact counts of the lines and cells that the query will not read.
 
-The counts have no noise, so only the data holder, who owns the files, may see them: the command line prints them on
-standard error. They never become part of an answer, and neither the service nor an agent calls this module.
+The counts have no noise, so only the data holder, who owns the tables, may see them: the command line prints them on
+standard error, and a Python session on a local table warns of them. They never become part of an answer, and neither
+the service nor an agent calls this module.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from shlex import join
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.cells import CellGrammar
 from setwise.analytics.engines.files import CsvOptions, apply_description, files_of, magic_of, open_csv
 from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.prepared import read_prepared
+from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.check import sniff, total_line_note
+from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
+from setwise.analytics.tables.user_cells import missing_users
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
     DASHES,
@@ -31,97 +35,205 @@ from setwise.analytics.tables.writing import (
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import CellCount
+    from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
 _BLOCK = 2**22
 """Bytes that are read at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScanNote:
-    """A sentence (`text`) for the data holder about lines or cells that a query skips, or reads in another meaning.
-
-    `mostly_unreadable` is True if no line of the file can be read, or if at least half of a column's cells are not read
-    as they are meant. The query is then better refused, because its answer would be about other rows than it asks for.
-    """
-
-    text: str
-    mostly_unreadable: bool = False
+def named_columns(names: Sequence[str], question: str) -> list[str]:
+    """Return those of the column `names` that occur as whole words in `question`, the text of a query."""
+    return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question)]
 
 
-def unread_cells(
-    source: str, table: str | None, csv: CsvOptions, types: Mapping[str, Kind], question: str
-) -> list[ScanNote]:
-    """Return notes about lines and cells of a file that a query will skip or misread, each with a remedy.
+def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
+    """Return notes about lines and cells of a table that a query will skip or misread, each with a remedy.
 
     Lines are skipped if they are not well-formed CSV records with a cell for each column. Cells are skipped if they
-    cannot be read as their column's kind or are not UTF-8. Words such as NULL are misread if they count as values, and
-    numbers and dates if the query compares them as text. `source` is the file, `table` the table in a database file, or
-    None; `csv` and `types` say how the file is read. `question` is the text of the query; only columns whose names
-    occur in it are checked. The list is empty for files whose columns have types, such as Parquet.
+    cannot be read as their column's kind or are not UTF-8, and rows if they have no user. Words such as NULL are
+    misread if they count as values, and numbers and dates if the query compares them as text. `question` is the text of
+    the query; only the user column and columns whose names occur in `question` are checked. A dataset that
+    `setwise prepare` stored is not scanned, because its source was.
     """
-    from setwise.analytics.engines.duckdb.cell_counts import count_cells, text_samples
+    from setwise.analytics.engines.duckdb.cell_counts import text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
 
-    types, csv = apply_description(source, types, csv)
-    files = files_of(source.partition("::")[0])
-    is_text = bool(files) and magic_of(files[0]) is None
-    if not is_text and not types:
+    source, write = table.source, table.write
+    types, csv = apply_description(source, table.types, table.csv)
+    is_path = isinstance(source, str | Path)
+    if is_path and Path(source).is_dir() and read_prepared(Path(source)) is not None:
         return []
-    lines = _lost_lines(files, csv) if is_text else []
+    files = files_of(str(source).partition("::")[0]) if is_path else ()
+    is_text = bool(files) and magic_of(files[0]) is None
+    lines = _lost_lines(files, csv, write) if is_text else []
     if is_text and (total := total_line_note(files[-1], csv)):
         lines.append(ScanNote(total))
-    raw = untyped_table(source, table, csv)
+    raw = untyped_table(source, table.table_name, csv)
+    objects = [] if is_path else _skipped_objects(source, f"{table.user or ''} {question}")
+    users = [] if table.user is None else missing_users(raw, table.user, csv.cells, write, is_csv=is_text)
+    if not is_text and not types and is_path:
+        return users
     samples = text_samples(raw)
-    names = [name for name in samples if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question)]
+    names = named_columns([*samples], f"{table.user or ''} {question}")
     if not names:
-        return lines
-    kinds = {name: kind for name, kind in types.items() if name in names}
-    counts = count_cells(raw, kinds, None, csv.cells, names).columns
-    notes = [
-        ScanNote(
-            _unconverted(column, samples[column.name], csv, files),
-            mostly_unreadable=2 * column.readable <= column.filled,
-        )
-        for column in counts
-        if column.filled > column.readable
-    ]
-    compared = [name for name in names if name not in kinds and _is_ordered(name, question)]
-    notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv))]
-    separator = csv.format_of(csv.suffix_of(files[0])).separator if is_text else ""
-    numbers = [name for name, kind in kinds.items() if kind in (Kind.INTEGER, Kind.FLOAT)]
-    sentences = [thousands_note(name) for name in numbers if may_be_thousands(samples[name], separator, csv.cells)]
-    texts = {cell.strip() for name in names for cell in samples[name] if name not in kinds}
-    sentences += [sentence for name in names if name not in kinds and (sentence := _blanks_note(name, samples[name]))]
-    words = sorted((texts & (CERTAIN_NULL_WORDS | DASHES)) - set(csv.null))
-    if words:
-        remaining = count_cells(raw, kinds, None, replace(csv.cells, null=(*csv.null, *words)), names).columns
-        sentences += [
-            f"{column.filled - other.filled:,} cells of {column.name!r} are {' or '.join(map(repr, words))} and count "
-            f"as a value: {join(grammar_words(replace(csv.cells, null=tuple(words))))} takes them for empty"
-            for column, other in zip(counts, remaining, strict=True)
-            if column.filled > other.filled and column.name not in kinds
-        ]
+        return [*lines, *users, *objects]
+    scan = _ColumnScan(raw, replace(table, types=types, csv=csv), files, {name: samples[name] for name in names})
+    notes = scan.unconverted_notes()
+    compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]
+    notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
     if is_text and csv.encoding == "utf-8" and not all(_is_utf8(file, csv) for file in files):
-        whole = untyped_table(source, table, replace(csv, encoding="latin-1"))
-        decoded = count_cells(whole, {}, None, columns=names).columns
-        plain = count_cells(raw, {}, None, columns=names).columns
-        notes += [
+        notes += scan.undecoded_notes()
+    return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(is_text))]
+
+
+class _ColumnScan:
+    """Counts of the cells of the columns that a query names, and sentences about those that are skipped or misread.
+
+    `raw` is the table with its cells as they are written, and `table` says how they are to be read. `files` are the
+    files of the table, and `samples` has some cells of each column that the query names.
+    """
+
+    def __init__(
+        self,
+        raw: "DuckDBTable",
+        table: TableToScan,
+        files: Sequence[TableFile],
+        samples: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._raw = raw
+        self._table = table
+        self._files = files
+        self._samples = samples
+        self._names = [*samples]
+        self.kinds = {name: kind for name, kind in table.types.items() if name in samples}
+        self._counts = self._count(self.kinds, table.csv.cells)
+
+    def _count(self, kinds: Mapping[str, Kind], grammar: CellGrammar) -> "tuple[CellCount, ...]":
+        """Return the exact counts of filled and readable cells of each column, read as `kinds` and `grammar` say."""
+        from setwise.analytics.engines.duckdb.cell_counts import count_cells
+
+        return count_cells(self._raw, kinds, None, grammar, self._names).columns
+
+    def unconverted_notes(self) -> list[ScanNote]:
+        """Return a note for each column with cells that cannot be read as its kind, such as a number."""
+        return [
+            ScanNote(self._unconverted_note(column), mostly_unreadable=2 * column.readable <= column.filled)
+            for column in self._counts
+            if column.filled > column.readable
+        ]
+
+    def _unconverted_note(self, count: "CellCount") -> str:
+        """Return a sentence: how many cells of a column cannot be read as its kind, and what the data holder can do.
+
+        `count` has the numbers of cells. The sentence names the options that read the most of these cells, guessed from
+        a sample, and how many of the cells they read. If no option reads any because of signs such as $, it has a
+        command that removes the signs from the first file of the table.
+        """
+        name, csv, lost = count.name, self._table.csv, count.filled - count.readable
+        text = f"{lost:,} of {count.filled:,} cells of {name!r} are not {KIND_WORDS[count.kind]} and will be skipped"
+        if name == self._table.user:
+            text += ", so that their rows are left out of every answer"
+        cells = [cell for cell in self._samples[name] if cell.strip() and cell.strip() not in csv.null]
+        guess = guess_grammar({name: cells}, CellGrammar())
+        guessed = replace(guess.grammar, null=(*csv.null, *guess.grammar.null))
+        kinds = (Kind.INTEGER, Kind.FLOAT) if count.kind is Kind.INTEGER else (count.kind,)
+        remedies = [(kind, grammar) for grammar in (csv.cells, guessed) for kind in kinds]
+
+        def unread(remedy: tuple[Kind, CellGrammar]) -> int:
+            """Return how many sampled cells are neither readable nor words for an empty cell with `remedy`."""
+            kind, grammar = remedy
+            return sum(not is_readable(cell, kind, grammar) and cell.strip() not in grammar.null for cell in cells)
+
+        kind, grammar = min(remedies, key=unread)
+        if unread((kind, grammar)) < unread(remedies[0]):
+            words = [] if kind is count.kind else ["--type", f"{name}={kind}"]
+            words += grammar_words(guess.grammar) if grammar is guessed else []
+            (after,) = (column for column in self._count({**self.kinds, name: kind}, grammar) if column.name == name)
+            still_lost = after.filled - after.readable
+            number = "" if still_lost == 0 else f"{lost - still_lost:,} of "
+            return f"{text}: {self._table.write(words)} reads {number}them{_other_dates(guess)}"
+        signs = signs_note(name, self._samples[name], self._files[0], csv.encoding) if self._files else ""
+        if signs:
+            return f"{text}: {signs}"
+        return f"{text}; setwise check shows how the file is written" if self._files else text
+
+    def undecoded_notes(self) -> list[ScanNote]:
+        """Return a note for each column of which cells are not UTF-8, the encoding as which the files are read."""
+        from setwise.analytics.engines.duckdb.cell_counts import count_cells
+        from setwise.analytics.engines.duckdb.opening import untyped_table
+
+        table = self._table
+        whole = untyped_table(table.source, table.table_name, replace(table.csv, encoding="latin-1"))
+        decoded = count_cells(whole, {}, None, columns=self._names).columns
+        plain = count_cells(self._raw, {}, None, columns=self._names).columns
+        windows, older = (table.write(["--encoding", encoding]) for encoding in ("cp1252", "latin-1"))
+        return [
             ScanNote(
                 f"{column.filled - other.filled:,} of {column.filled:,} cells of {column.name!r} are not UTF-8 and "
-                "will be skipped: --encoding cp1252 reads them if the file is from Windows, --encoding latin-1 if it "
-                "is older",
+                f"will be skipped: {windows} reads them if the file is from Windows, {older} if it is older",
                 mostly_unreadable=2 * other.filled <= column.filled,
             )
             for column, other in zip(decoded, plain, strict=True)
             if column.filled > other.filled
         ]
-    return [*lines, *notes, *map(ScanNote, sentences)]
+
+    def doubts(self, is_text: bool) -> list[str]:
+        """Return sentences about cells that may be misread: thousands, blanks, and words for empty cells.
+
+        `is_text` says whether the table is a CSV file.
+        """
+        csv, write, texts = self._table.csv, self._table.write, [name for name in self._names if name not in self.kinds]
+        separator = csv.format_of(csv.suffix_of(self._files[0])).separator if is_text else ""
+        numbers = [name for name, kind in self.kinds.items() if kind in (Kind.INTEGER, Kind.FLOAT)]
+        doubtful = [name for name in numbers if may_be_thousands(self._samples[name], separator, csv.cells)]
+        sentences = [thousands_note(name, write) for name in doubtful]
+        items = [name for name in texts if name != self._table.user]
+        sentences += [sentence for name in items if (sentence := _blanks_note(name, self._samples[name]))]
+        if self._table.user in texts and any(cell != cell.strip() for cell in self._samples[self._table.user]):
+            user = self._table.user
+            sentences.append(
+                f"cells of {user!r} begin or end with blanks, and 'x' and 'x ' count as two users, so that a person is "
+                f"protected less than promised: {write(['--type', f'{user}=integer'])} ignores blanks around numbers, "
+                "and others have to be taken out of the file"
+            )
+        present = {cell.strip() for name in items for cell in self._samples[name]}
+        words = sorted((present & (CERTAIN_NULL_WORDS | DASHES)) - set(csv.null))
+        if words:
+            options = write(grammar_words(CellGrammar(null=tuple(words))))
+            remaining = self._count(self.kinds, replace(csv.cells, null=(*csv.null, *words)))
+            sentences += [
+                f"{column.filled - other.filled:,} cells of {column.name!r} are {' or '.join(map(repr, words))} and "
+                f"count as a value: {options} takes them for empty"
+                for column, other in zip(self._counts, remaining, strict=True)
+                if column.filled > other.filled and column.name in items
+            ]
+        return sentences
 
 
-def _lost_lines(files: Sequence[TableFile], csv: CsvOptions) -> list[ScanNote]:
+def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
+    """Return a note for each column of a table in memory that `question` names and of which objects are read as null.
+
+    A pandas column of Python objects is read as text, so that floats and datetimes in it are skipped.
+    """
+    from setwise.analytics.engines.duckdb.arrow_cells import count_skipped_objects
+
+    counts = count_skipped_objects(frame)
+    return [
+        ScanNote(
+            f"{skipped:,} of {filled:,} cells of {name!r} are objects such as floats or datetimes among texts and will "
+            f"be skipped: convert the column to one type first, as in frame[{name!r}].astype(str)",
+            mostly_unreadable=2 * skipped >= filled,
+        )
+        for name, (skipped, filled) in counts.items()
+        if skipped and named_columns([name], question)
+    ]
+
+
+def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter) -> list[ScanNote]:
     """Return a list of at most one note: how many lines of CSV files are left out as they are not well-formed records.
 
-    Blank lines are not counted. The list is empty if all lines can be read. `csv` says how the files are written.
+    Blank lines are not counted. The list is empty if all lines can be read. `csv` says how the files are written,
+    and `write` writes the options that the note suggests.
     """
     opened = open_csv(files, csv.format_of(csv.suffix_of(files[0])))
     counts = [file.count_lines() for file in opened]
@@ -137,35 +249,39 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions) -> list[ScanNote]:
     guess = sniff(files[0], csv) if csv.columns is None else csv
     if guess is not csv and guess.columns is not None and guess.separator == csv.separator:
         names = opened[0].names[: len(guess.columns)] + guess.columns[width:]
-        columns = join(["--skip-lines", str(csv.skip_lines + 1), "--no-header", "--columns", ",".join(names)])
+        columns = write(["--skip-lines", str(csv.skip_lines + 1), "--no-header", "--columns", ",".join(names)])
         remedy = f"{columns} reads lines of {len(names)} cells"
     return [ScanNote(f"none of its {total:,} lines is a record {malformed}: {remedy}", mostly_unreadable=True)]
 
 
-def _is_ordered(name: str, question: str) -> bool:
-    """Return whether the query `question` compares the column `name` with a text literal by order: <, > or BETWEEN.
+def ordered_columns(names: Sequence[str], question: str) -> list[str]:
+    """Return those of the column `names` that the query `question` compares with a text by order: <, > or BETWEEN.
 
     A comparison with a number does not count, because a query that compares a text column with a number is refused.
     """
-    column = rf'(?<!\w)"?{re.escape(name)}"?'
-    compared = rf"{column}\s*([<>]=?|BETWEEN)\s*'|'\s*[<>]=?\s*{column}(?!\w)"
-    return re.search(compared, question, re.IGNORECASE) is not None
+
+    def is_ordered(name: str) -> bool:
+        column = rf'(?<!\w)"?{re.escape(name)}"?'
+        compared = rf"{column}\s*([<>]=?|BETWEEN)\s*'|'\s*[<>]=?\s*{column}(?!\w)"
+        return re.search(compared, question, re.IGNORECASE) is not None
+
+    return [name for name in names if is_ordered(name)]
 
 
-def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions) -> ScanNote | None:
+def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: OptionWriter) -> ScanNote | None:
     """Return a note if the text column `name`, which a query compares by order, holds numbers or dates; else None.
 
     As text, 900 is greater than 1000, and 31.01.2026 greater than 01.12.2026. The note states the options with which
-    the cells are read as numbers or dates; they are guessed from `sample`, cells of the column, and `csv`, today's
-    options. Dates that do not begin with the year count as mostly unreadable, because the order of such texts is not
-    the order of the days.
+    the cells are read as numbers or dates; they are guessed from `sample`, some cells of the column, and from `csv`,
+    the options in use. The function `write` writes the options as text. Dates that do not begin with the year count as
+    mostly unreadable, because the order of such texts is not the order of the days.
     """
     filled = [cell for cell in sample if cell.strip()]
     guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))
     for kind in (Kind.INTEGER, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP):
         readable = sum(is_readable(cell, kind, guess.grammar) for cell in filled)
         if filled and readable >= ENOUGH * len(filled):
-            options = join(["--type", f"{name}={kind}", *grammar_words(guess.grammar)])
+            options = write(["--type", f"{name}={kind}", *grammar_words(guess.grammar)])
             words = f"{name!r} is compared as text: {options} reads its cells as {KIND_WORDS[kind]}"
             dated = kind in (Kind.DATE, Kind.TIMESTAMP) and guess.grammar.date_format is not None
             return ScanNote(f"{words}{_other_dates(guess)}", mostly_unreadable=dated)
@@ -183,7 +299,7 @@ def _other_dates(guess: Guess) -> str:
 def _blanks_note(name: str, sample: Sequence[str]) -> str:
     """Return a sentence if most filled cells of the text column `name` begin or end with blanks; else "".
 
-    A comparison such as country = 'NO' is False for ' NO'.
+    `sample` are cells of the column. A comparison such as country = 'NO' is False for ' NO'.
     """
     filled = [cell for cell in sample if cell.strip()]
     padded = [cell for cell in filled if cell != cell.strip()]
@@ -192,29 +308,6 @@ def _blanks_note(name: str, sample: Sequence[str]) -> str:
     return (
         f"cells of {name!r} begin or end with blanks, which belong to the values: TRIM({name}) in SQL leaves them out"
     )
-
-
-def _unconverted(count: "CellCount", sample: Sequence[str], csv: CsvOptions, files: Sequence[TableFile]) -> str:
-    """Return a sentence: how many cells of a column cannot be read as its kind, and what the data holder can do.
-
-    `count` has the numbers of cells. The sentence names an option that reads the cells; it is guessed from `sample`,
-    cells of the column, and `csv`, the options that are used now. If no option reads them because of signs such as $,
-    it has a command that removes the signs from the first of `files`, the files of the table.
-    """
-    lost = (
-        f"{count.filled - count.readable:,} of {count.filled:,} cells of {count.name!r} are not "
-        f"{KIND_WORDS[count.kind]} and will be skipped"
-    )
-    unread = [cell for cell in sample if cell.strip() and not is_readable(cell, count.kind, csv.cells)]
-    unread = [cell for cell in unread if cell.strip() not in csv.null]
-    cells = [cell for cell in sample if cell.strip() not in csv.null]
-    guess = guess_grammar({count.name: cells}, CellGrammar())
-    if any(is_readable(cell, count.kind, guess.grammar) or cell.strip() in guess.grammar.null for cell in unread):
-        return f"{lost}: {join(grammar_words(guess.grammar))} reads them{_other_dates(guess)}"
-    if count.kind is Kind.INTEGER and any(is_readable(cell, Kind.FLOAT, csv.cells) for cell in unread):
-        return f"{lost}: --type {count.name}=float reads them"
-    signs = signs_note(count.name, sample, files[0], csv.encoding) if files else ""
-    return f"{lost}: {signs}" if signs else f"{lost}; setwise check shows how the file is written"
 
 
 def _is_utf8(file: TableFile, csv: CsvOptions) -> bool:
@@ -226,7 +319,7 @@ def _is_utf8(file: TableFile, csv: CsvOptions) -> bool:
 
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        with csv.format_of(csv.suffix_of(file)).decompressed(file.open("rb"), file.name) as opened:
+        with csv.format_of(csv.suffix_of(file)).decompress(file.open("rb"), file.name) as opened:
             while block := opened.read(_BLOCK):
                 decoder.decode(block)
             decoder.decode(b"", final=True)

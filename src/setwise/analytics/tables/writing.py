@@ -5,14 +5,14 @@ holder declares the format, so that no private row can change how a file is read
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from shlex import join, quote
 
-from setwise.analytics.engines.cells import BLANKS, ISO_MOMENT, MONTHS, CellGrammar, date_pattern
 from setwise.analytics.engines.csv_format import COMPRESSIONS
 from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.typed_cells import BLANKS, ISO_MOMENT, MONTHS, CellGrammar, date_pattern
 from setwise.analytics.schema import Kind
 
 ENOUGH = 0.9
@@ -220,11 +220,15 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
     )
 
 
-def thousands_note(name: str) -> str:
-    """Return a sentence which warns that points in the numbers of the column `name` may be thousands separators."""
+def thousands_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
+    """Return a sentence which warns that points in the numbers of the column `name` may be thousands separators.
+
+    `write` writes the options that the sentence suggests, by default for the command line.
+    """
+    options = write(["--thousands", ".", "--decimal", ","])
     return (
         f"every number of {name!r} is plain digits or has three digits after each point, so 1.234 may be 1234: add "
-        "--thousands . --decimal , if it is"
+        f"{options} if it is"
     )
 
 

@@ -57,8 +57,8 @@ class Chain:
 
     `head` and `at` are the hash and the timestamp (microseconds since 1970) of the last entry. `count` is the number of
     entries, `charges` the number of charges among them, and `period` the latest budget period of an entry.
-    `by_one_rule` has a pair (position, rule) for each charge that paid the dataset's cap by only one of the two payment
-    rules, the Gaussian wallet or the sum of epsilons.
+    `by_one_rule` has a pair (position, rule) for each charge that paid the dataset's cap (the joint budget of its
+    accounts) by only one of the two payment rules, the Gaussian wallet (a budget in mu squared) or the sum of epsilons.
     """
 
     head: str
@@ -73,8 +73,10 @@ class Chain:
 class ChainCheck:
     """Verifier of one account: recomputes its hash chain, and adds the units that its entries should spend to `tally`.
 
-    `record` is the account's opening, and `cap` the budget of the dataset's cap, or None. `witnesses` maps positions to
-    hashes that were recorded elsewhere (in an anchor or a signed head); the entry at that position must have this hash.
+    Most full balances have 2^60 units. `record` is the account's opening, and `cap` the budget of the dataset's cap
+    (the joint budget of its accounts), or None. `witnesses` maps positions to hashes that were recorded elsewhere (in a
+    signed head, or in an anchor, a copy of all chain ends that is kept outside the database); the entry at that
+    position must have this hash. A signed head is a signed record of where every account's chain of entries ended.
     `shut` are the ranges of positions at which the account was frozen or closed. `sealed` is a pair for a ledger of an
     early version, whose hashes did not cover balance changes: the number of such entries, and the digest of their
     balance changes.
@@ -106,7 +108,7 @@ class ChainCheck:
         self._chain = Chain(head=record.hash, at=record.at)
 
     def run(self, connection: Connection) -> Chain:
-        """Check every entry of the account in order, and return the chain's end, counts and faults."""
+        """Check every entry of the account in order, and return the end, counts and faults of its hash chain."""
         chain = self._chain
         moved = itertools.groupby(movements_of(connection, self._account_id), key=lambda pair: pair[0])
         ahead = next(moved, None)
@@ -133,8 +135,8 @@ class ChainCheck:
         """Check one entry's position, hash, link to the entry before it, and contents, and record the faults.
 
         `row` is the entry's row in the database, and `movements` the balance changes that the database has for it. If
-        an anchor kept outside the database, or a signed head, has a hash for this position, the entry's hash must be
-        equal to it.
+        an anchor kept outside the database, or a signed head (a record of where every account's chain ended), has a
+        hash for this position, the entry's hash must be equal to it.
         """
         chain, terms = self._chain, self._terms
         entry = read_entry(terms.name, row)
@@ -165,7 +167,7 @@ class ChainCheck:
         """Record the faults of `entry`: broken rules of its kind, wrong balance changes, and wrong prices.
 
         `movements` are the balance changes that the database has for the entry. The changes that the entry should have
-        made are added to the tally of units spent.
+        made are added to the tally of units spent. Most full balances have 2^60 units.
         """
         contents = entry.contents
         try:
@@ -183,7 +185,7 @@ class ChainCheck:
                 self._fault(entry.position, "has movements other than those under its hash")
             if write_uses(merged(entry.uses)) != contents.uses:
                 self._fault(entry.position, "lists its uses in another form than the ledger writes")
-            expected = self._expected(entry, movements)
+            expected = self._expected_movements(entry, movements)
         except (InvalidParameter, ValueError, TypeError):
             self._fault(entry.position, "draws uses that are not registered")
             return
@@ -193,7 +195,7 @@ class ChainCheck:
             self._fault(entry.position, "moved other amounts than it says")
         for movement in expected:
             self._tally[_place(movement)] = self._tally.get(_place(movement), 0) + movement.amount
-        if any(self._spent(WHOLE_LIFE, line) < 0 for line in SLICES.values()):
+        if any(self._spent_units(WHOLE_LIFE, line) < 0 for line in SLICES.values()):
             self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
@@ -208,8 +210,9 @@ class ChainCheck:
     def _check_settlement(self, entry: Entry) -> None:
         """Record a fault unless the settlement `entry` belongs to an unsettled charge of the same period.
 
-        A settlement stores an answer and may return uses. A fault is also recorded if it returns more than was charged,
-        a use that is not registered with the account, or any use although a part of the charge was released.
+        A settlement stores an answer and may return mechanism uses. A fault is also recorded if it returns more than
+        was charged, a use that is not registered with the account, or any use although a part of the charge was
+        released.
         """
         period, uses = self._unsettled.pop(entry.contents.key, (None, ""))
         if period != entry.contents.period:
@@ -230,8 +233,8 @@ class ChainCheck:
     def _check_release(self, entry: Entry) -> None:
         """Record a fault if the release `entry` was not paid for by a charge, or was made while the account was shut.
 
-        The charge must be in the same period, of uses that may be answered in parts, and must not have returned uses. A
-        release itself may draw no uses. Shut means frozen or closed.
+        The charge must be in the same period, of mechanism uses that may be answered in parts, and must not have
+        returned uses. A release itself may draw no uses. Shut means frozen or closed.
         """
         charge_key, mark, part = entry.contents.key.partition("\n")
         period, uses = self._charged.get(charge_key, (None, "[]"))
@@ -248,9 +251,10 @@ class ChainCheck:
     def _check_slice(self, entry: Entry) -> None:
         """Record a fault if a slice entry moves units of unknown balances, or drops a payment rule that does not exist.
 
-        A slice entry moves units between the dataset's cap and the account's slice (its reserved part of the cap), or
-        drops one of the cap's two payment rules, Gaussian wallet and sum of epsilons. Its text must be as the ledger
-        writes it, and it may draw no uses.
+        Most full balances have 2^60 units. A slice entry moves units between the dataset's cap (the joint budget of its
+        accounts) and the account's slice (its reserved part of the cap), or drops one of the cap's two payment rules,
+        Gaussian wallet (a budget in mu squared) and sum of epsilons. Its text must be as the ledger writes it, and it
+        may draw no mechanism uses.
         """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)
@@ -264,35 +268,38 @@ class ChainCheck:
         ):
             self._fault(entry.position, "moves between cap and slice what no slice has")
 
-    def _expected(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
+    def _expected_movements(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
         """Return the balance changes that an entry should have, given the entries before it.
 
         `movements` are the changes that the database has. They are used only for a charge that is paid from a slice
-        (the account's reserved part of the dataset's cap), to see by which rule it was paid.
+        (the account's reserved part of the dataset's cap), to see by which rule it was paid. A cap is the joint budget
+        of a dataset's accounts.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
             return self._expected_from_slice(entry, self._cap, movements)
         totals = self._terms.totals
         spent = self._account_spent(contents.period) if totals is not None and totals.price_depends_on_balance else {}
-        known = None if spent or contents.kind == "slice" else (contents.kind, contents.uses, contents.period)
-        if known in self._priced:
-            return self._priced[known]
+        price_key = None if spent or contents.kind == "slice" else (contents.kind, contents.uses, contents.period)
+        if price_key in self._priced:
+            return self._priced[price_key]
         moves = entry_movements(self._account_id, self._terms, self._direct, contents, spent)
-        if known is not None:
-            self._priced[known] = moves
+        if price_key is not None:
+            self._priced[price_key] = moves
         return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, movements: Sequence[Movement]) -> list[Movement]:
         """Return the balance changes that the charge `entry` should have if the account pays its cap from a slice.
 
-        A slice is the account's reserved part of the dataset's cap. The changes `movements` in the database show what
-        was paid. It must be the price by the Gaussian wallet, by the sum of epsilons, or by both; otherwise a fault is
-        recorded.
+        A slice is the account's reserved part of the dataset's cap (the joint budget of its accounts). The changes
+        `movements` in the database show what was paid. It must be the price by the Gaussian wallet (a budget in mu
+        squared), by the sum of epsilons, or by both; otherwise a fault is recorded.
         """
         period = entry.contents.period
         account_side = account_movements(self._account_id, self._terms, entry.uses, period, self._account_spent(period))
-        slice_units = {balance_name: self._spent(WHOLE_LIFE, slice_name) for balance_name, slice_name in SLICES.items()}
+        slice_units = {
+            balance_name: self._spent_units(WHOLE_LIFE, slice_name) for balance_name, slice_name in SLICES.items()
+        }
         moved = {move.what: -move.amount for move in movements if move.holder == self._account_id}
         paid = {balance_name: moved[slice_name] for balance_name, slice_name in SLICES.items() if slice_name in moved}
         rule = next((rule for rule in Rule if cap.accepts(entry.uses, slice_units, paid, rule)), None)
@@ -304,17 +311,25 @@ class ChainCheck:
         return account_side + slice_payment(self._account_id, paid)
 
     def _account_spent(self, period: str) -> dict[str, int]:
-        """Return the units that the account has spent so far in `period`, per balance name."""
-        return {balance_name: self._spent(period, balance_name) for balance_name in self._terms.lines()}
+        """Return the units that the account has spent so far in the budget period `period`, per balance name.
 
-    def _spent(self, period: str, balance_name: str) -> int:
-        """Return the units that the account has spent so far of the balance `balance_name` in `period`."""
+        A balance is a part of the budget, such as "wallet" (mu squared, 2^60 units when full).
+        """
+        return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
+
+    def _spent_units(self, period: str, balance_name: str) -> int:
+        """Return the units that the account has spent so far of the balance `balance_name` in `period`.
+
+        `balance_name` is the name of a part of the budget, such as "wallet" (mu squared, 2^60 units when full), and
+        `period` the name of a budget period.
+        """
         return self._tally.get((self._account_id, period, balance_name), 0)
 
     def _matches_expected(self, entry: Entry, movements: Sequence[Movement], expected: Sequence[Movement]) -> bool:
         """Return whether the balance changes `movements` in the database for an entry are those `expected`.
 
-        A payment from a wallet may differ by rounding, if it is enough at the prices that this machine computes.
+        A payment from a wallet (a budget in mu squared) may differ by rounding, if it is enough at the prices that this
+        machine computes.
         """
         ours, theirs = (
             {_place(movement): movement.amount for movement in changes} for changes in (expected, movements)
@@ -328,15 +343,16 @@ class ChainCheck:
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
         """Return whether a wallet payment differs from the expected one only by rounding, and still covers the uses.
 
-        `entry` is the charge, `expected` the units that this machine computes as its price, and `amount` the units that
-        were paid. `at` identifies the balance: (account or cap number, period, balance name).
+        A Gaussian wallet is a budget in mu squared. `entry` is the charge, `expected` the units that this machine
+        computes as its price, and `amount` the units that were paid. Most full balances have 2^60 units. `at`
+        identifies the balance: (account or cap number, period, balance name).
         """
         _, period, balance_name = at
         totals = self._terms.totals
         if balance_name != WALLET or not isinstance(totals, WalletTotals) or abs(amount - expected) > _ROUNDING:
             return False
         _, uses = self._terms.split(entry.uses)
-        return totals.covers(uses, totals.lines()[WALLET] - self._spent(period, WALLET), amount)
+        return totals.covers(uses, totals.lines()[WALLET] - self._spent_units(period, WALLET), amount)
 
     def _fault(self, position: int, message: str) -> None:
         """Record a fault of the account's entry at `position`; the text `message` says what is wrong with it."""
@@ -353,6 +369,7 @@ The payment must still be enough at the prices of this platform.
 def _place(movement: Movement) -> tuple[int, str, str]:
     """Return the key of the balance that `movement` changes: (register number of account or cap, period, balance name).
 
-    A movement is a change of one balance by a number of units.
+    A register number is the number of the record that opened an account or a cap (the joint budget of a dataset's
+    accounts). A movement is a change of one balance by a number of units. Most full balances have 2^60 units.
     """
     return movement.holder, movement.period, movement.what

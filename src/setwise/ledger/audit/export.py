@@ -1,7 +1,8 @@
 """Export of a ledger to JSON lines and back.
 
 The lines are the register (openings of accounts and caps, and audit events), the entries of each account, and a digest
-over all lines. Tables of the service may be included; the ledger knows only their names and columns.
+over all lines. A cap is the joint budget of a dataset's accounts. Tables of the service may be included; the ledger
+knows only their names and columns.
 """
 
 import base64
@@ -62,13 +63,13 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
     """Yield the JSON object of every line of an export but the last.
 
     The lines are the format, the register (openings of accounts and caps, and audit events), the entries of all
-    accounts, and the rows of `tables`.
+    accounts, and the rows of `tables`. A cap is the joint budget of a dataset's accounts.
     """
     yield {"format": FORMAT}
-    known = records_of(connection)
-    for record in known:
+    records = records_of(connection)
+    for record in records:
         yield {"opening": record.holder, "at": record.at, "body": record.body, "hash": record.hash}
-    for record in known:
+    for record in records:
         if record.kind not in AUDIT_EVENT_KINDS and (terms := record.terms).kind != "cap":
             yield from map(_entry_record, entries_of(connection, record.holder, terms.name))
     for table in tables:
@@ -114,8 +115,9 @@ def _from_json(value: object) -> object:
 class _Account:
     """An account while it is restored from an export; `record` is its opening in the register.
 
-    `row` is the account's row for the accounts table; each restored entry updates its position and hash. `cap` is the
-    budget of the dataset's zCDP cap, from which the account's charges are paid as well, or None.
+    The register is the ledger's chain of openings and audit events. `row` is the account's row for the accounts table;
+    each restored entry updates its position and hash. `cap` is the budget of the dataset's zCDP cap, from which the
+    account's charges are paid as well, or None. A cap is the joint budget of a dataset's accounts.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
@@ -127,9 +129,10 @@ class _Account:
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
         """Return the balance changes of the entry `contents`, for an early export that does not list all of them.
 
-        `spent` are the units spent before the entry, per balance name. `moved` has the changes of the account's own
-        balances that the export lists, in units per balance name, or is None if the export lists none; all other
-        changes, such as those of the cap, are computed.
+        `spent` are the units spent before the entry, per balance name (such as "wallet": mu squared, 2^60 units when
+        full). `moved` has the changes of the account's own balances that the export lists, in units per balance name,
+        or is None if the export lists none; all other changes, such as those of the cap (the joint budget of a
+        dataset's accounts), are computed.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -146,7 +149,9 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
 
-        They are changes in `period`, except those of the account's slice of a cap, because a slice has no periods.
+        They are changes in the budget period `period`, except those of the account's slice, because a slice has no
+        periods. A slice is the part of a cap (the joint budget of a dataset's accounts) that is reserved for the
+        account. Most full balances have 2^60 units.
         """
         slices = set(SLICES.values())
         return [
@@ -158,7 +163,8 @@ class _Account:
         """Return the balance change `move`; a wallet payment that is too large only by rounding is reduced to fit.
 
         Another machine, which computed a slightly smaller price, may have accepted the charge. The payment is reduced
-        only if the units left in the wallet cover `uses`. `spent` has the units spent before, per balance name.
+        only if the units left in the wallet (a budget in mu squared) cover the mechanism uses `uses`. `spent` has the
+        units spent before, per balance name (such as "wallet", of 2^60 units).
         """
         totals = self.terms.totals
         if move.what != WALLET or not isinstance(totals, WalletTotals):
@@ -185,8 +191,9 @@ class Restoration:
     entries in the transaction. So the triggers are dropped first, and rows are written as the triggers would have left
     them. Every hash is recomputed, and the whole ledger is verified before the transaction ends.
 
-    `tables` are the service's own tables to restore, `at` is the timestamp (microseconds since 1970) of a new seal, and
-    `address` names the ledger in messages. Raises `InvalidParameter` if the ledger is not empty.
+    `tables` are the service's own tables to restore, `at` is the timestamp (microseconds since 1970) of a new seal (a
+    record with a digest of balance changes that early hashes do not cover), and `address` names the ledger in messages.
+    Raises `InvalidParameter` if the ledger is not empty.
     """
 
     def __init__(self, connection: Connection, address: str, tables: Sequence[Table], at: int) -> None:
@@ -255,8 +262,12 @@ class Restoration:
         return 0
 
     def _open(self, line: dict[str, Any]) -> None:
-        """Write one record of the register from a line of the export: an opened account or cap, or an audit event."""
-        body, at = _text(line, "body"), _whole(line, "at")
+        """Write one record of the register from a line of the export: an opened account or cap, or an audit event.
+
+        The register is the ledger's chain of openings and audit events. A cap is the joint budget of a dataset's
+        accounts.
+        """
+        body, at = _text(line, "body"), _integer_field(line, "at")
         if json.loads(body)["kind"] in AUDIT_EVENT_KINDS:
             event = AuditEvent.read(body)
             _check_hash(write_event(self._connection, event, at).hash, line["hash"])
@@ -281,7 +292,10 @@ class Restoration:
             self._connection.execute(insert(accounts), account.row)
 
     def _append(self, line: dict[str, Any]) -> None:
-        """Write the entry in `line` and its balance changes, and update the account's row to the chain's new end."""
+        """Write the entry in `line` with its balance changes, and record it in the account's row as the last entry.
+
+        The row of an account in the database keeps the position and hash of the account's last entry.
+        """
         account = self._accounts[line["account"]]
         row = account.row
         contents = Contents(
@@ -292,7 +306,7 @@ class Restoration:
             uses=_text(line, "uses"),
             text=_text(line, "text"),
         )
-        position, at = int(str(row["entries"])) + 1, _whole(line, "at")
+        position, at = int(str(row["entries"])) + 1, _integer_field(line, "at")
         if self._has_moves:
             contents = replace(contents, moves=_text(line, "moves"))
             moves = read_moves(contents.moves)
@@ -330,10 +344,10 @@ class Restoration:
         """Return the balance changes of an entry of `account`, for an early export that does not list all of them.
 
         `contents` is the entry. `moved` has the changes of the account's own balances that the export lists, in units
-        per balance name, or is None. If prices do not depend on the balance, equal entries have equal changes, which
-        are computed once and cached.
+        per balance name (such as "wallet": mu squared, 2^60 units when full), or is None. If prices do not depend on
+        the balance, equal entries have equal changes, which are computed once and cached.
         """
-        known = (contents.account, contents.kind, contents.uses, contents.period)
+        price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):
             places = self._balances
             before = {
@@ -341,9 +355,9 @@ class Restoration:
                 for balance_name in account.terms.lines()
             }
             return account.moves(contents, before, moved)
-        if known not in self._priced:
-            self._priced[known] = account.moves(contents, {}, None)
-        return self._priced[known]
+        if price_key not in self._priced:
+            self._priced[price_key] = account.moves(contents, {}, None)
+        return self._priced[price_key]
 
     def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
         """Queue the balance changes `moves` of the entry of `account` at `position` for insertion.
@@ -445,7 +459,7 @@ def _text(record: Mapping[str, Any], name: str) -> str:
     return check_text(record[name], name)
 
 
-def _whole(record: Mapping[str, Any], name: str) -> int:
+def _integer_field(record: Mapping[str, Any], name: str) -> int:
     """Return the integer under the key `name` in `record`, a line of the export, or raise `InvalidParameter`."""
     value = record[name]
     if type(value) is not int or abs(value) >= 2**62:

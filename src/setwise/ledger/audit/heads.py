@@ -55,8 +55,8 @@ def read_key(path: Path) -> bytes:
 class KeptHead:
     """The identity of a signed head, kept outside the database to detect that an older copy of it was put back.
 
-    A signed head is a record of where every account's chain of entries ended. Kept are its number in the register, its
-    timestamp `at` in microseconds since 1970, and its hash.
+    A signed head is a signed record of where every account's chain of entries ended. Kept are its number in the
+    register (the chain of openings and audit events), its timestamp `at` in microseconds since 1970, and its hash.
     """
 
     number: int
@@ -65,7 +65,10 @@ class KeptHead:
 
     @classmethod
     def of(cls, record: Record) -> "KeptHead":
-        """Return the identity of the signed head `record` to keep outside the database: number, timestamp and hash."""
+        """Return the identity of the signed head `record` to keep outside the database: number, timestamp and hash.
+
+        A signed head is a signed record of where every account's chain of entries ended.
+        """
         return cls(record.holder, record.at, record.hash)
 
 
@@ -77,11 +80,16 @@ class HeadFile:
 
     @classmethod
     def beside(cls, key: Path) -> "HeadFile":
-        """Return the default head file for a key file: the path of the key with `.head` added to its name."""
+        """Return the default head file for a key file: the path of the key with `.head` added to its name.
+
+        A head is a signed record of where every account's chain of entries ended.
+        """
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:
         """Return the signed head that this file keeps outside the database, or None if there is no file yet.
+
+        A signed head is a signed record of where every account's chain of entries ended.
 
         Raises `InvalidParameter` if the file cannot be read or does not contain a head.
         """
@@ -96,7 +104,10 @@ class HeadFile:
             raise InvalidParameter(f"the file {self.path} does not hold a signed head") from None
 
     def check_writable(self) -> None:
-        """Raise `InvalidParameter` if the file's folder cannot be written, so that a replica fails when it starts."""
+        """Raise `InvalidParameter` if the file's folder cannot be written, so that a replica fails when it starts.
+
+        The file keeps the last signed head (a record of where every account's chain of entries ended).
+        """
         if not os.access(self.path.parent, os.W_OK):
             raise InvalidParameter(
                 f"the last signed head cannot be kept in {self.path}, because its folder cannot be written: name "
@@ -106,10 +117,11 @@ class HeadFile:
     def keep(self, head: KeptHead) -> None:
         """Replace the signed head that this file keeps by `head`, unless the file has a later one.
 
-        The new file can be read by its owner only. Raises `InvalidParameter` if the file cannot be written.
+        A signed head is a signed record of where every account's chain of entries ended. The new file can be read by
+        its owner only. Raises `InvalidParameter` if the file cannot be written.
         """
-        kept = self.read()
-        if kept is not None and kept.number > head.number:
+        earlier_head = self.read()
+        if earlier_head is not None and earlier_head.number > head.number:
             return
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         try:
@@ -125,43 +137,44 @@ class HeadFile:
 def sign(connection: Connection, key: bytes, at: int) -> Record:
     """Append a signed head to the register at the timestamp `at` (microseconds since 1970), and return its record.
 
-    A signed head has the position and hash of the last entry of each account with new entries, and a signature with
-    `key`. Raises `StoreFailed` if the ledger contradicts its earlier heads, because a signature would confirm the
-    change.
+    The register is the ledger's chain of openings of accounts and of audit events. A signed head records where every
+    account's chain of entries ended: it has the position and hash of the last entry of each account with new entries,
+    and a signature with `key`. Raises `StoreFailed` if the ledger contradicts its earlier heads, because a signature
+    would confirm the change.
     """
-    known = records_of(connection)
-    signed = check_heads(connection, known, key)
+    records = records_of(connection)
+    signed = check_heads(connection, records, key)
     rows = connection.execute(select(accounts.c.name, accounts.c.entries, accounts.c.head))
     moved = {row.name: [row.entries, row.head] for row in rows if row.entries}
     details: dict[str, object] = {"accounts": {name: end for name, end in moved.items() if signed.get(name) != end}}
-    previous = known[-1].hash if known else NOTHING_BEFORE
+    previous = records[-1].hash if records else NOTHING_BEFORE
     details["signature"] = _signature(key, previous, at, details)
     return write_event(connection, AuditEvent(kind="head", action="head", by="", subject="", details=details), at)
 
 
-def check_heads(connection: Connection, known: list[Record], key: bytes) -> dict[str, list[object]]:
+def check_heads(connection: Connection, records: list[Record], key: bytes) -> dict[str, list[object]]:
     """Check that the ledger continues its signed heads, the signed records of where every account's chain ended.
 
-    `known` are all records of the register, and `key` is the signing key. Returns the last signed position and hash of
-    each account. Recomputes the register's chain, every signature, and the hashes of all entries since the last head,
-    but not prices or balances, which full verification recomputes.
+    `records` are those of the register (the chain of openings and audit events), and `key` is the signing key. Returns
+    the last signed position and hash of each account. Recomputes the register's chain, every signature, and the hashes
+    of all entries since the last head, but not prices or balances, which full verification recomputes.
 
     Raises `StoreFailed`, naming the first fault.
     """
     previous = NOTHING_BEFORE
-    for record in known:
+    for record in records:
         if (record.previous, record.hash) != (previous, record_hash(previous, record.holder, record.at, record.body)):
             _refuse(f"record {record.holder} of its register does not fit the one before it")
         previous = record.hash
-    heads = [record for record in known if record.kind == "head"]
+    heads = [record for record in records if record.kind == "head"]
     for fault in check_signatures(heads, key):
         _refuse(f"it {fault.what}")
     signed: dict[str, list[object]] = {}
     for record in heads:
         signed |= record.event.details["accounts"]
-    seals = [record.event.details["accounts"] for record in known if record.kind == "seal"]
+    seals = [record.event.details["accounts"] for record in records if record.kind == "seal"]
     sealed = {name: int(count) for name, (count, _) in (seals[0] if seals else {}).items()}
-    starts = {record.holder: record.hash for record in known}
+    starts = {record.holder: record.hash for record in records}
     present = set()
     for row in connection.execute(
         select(accounts.c.holder, accounts.c.name, accounts.c.entries, accounts.c.head)
@@ -177,8 +190,9 @@ def check_heads(connection: Connection, known: list[Record], key: bytes) -> dict
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
     """Check that a chain still has the entry at which a signed head saw it end, and that later entries follow.
 
-    `account` is the account's row. `end` is the position and hash that were signed, and `sealed` the number of early
-    entries whose hashes do not cover their balance changes. Raises `StoreFailed` otherwise.
+    A signed head is a signed record of where every account's chain of entries ended. `account` is the account's row.
+    `end` is the position and hash that were signed, and `sealed` the number of early entries whose hashes do not cover
+    their balance changes. Raises `StoreFailed` otherwise.
     """
     position, head = end
     if position:
@@ -197,12 +211,13 @@ def _check_continues(connection: Connection, account: Any, end: tuple[int, str],
         _refuse(f"the account {account.name!r} ends with another entry than its row says")
 
 
-def check_kept(known: Iterable[Record], kept: KeptHead | None) -> Iterator[Fault]:
+def check_kept(records: Iterable[Record], kept: KeptHead | None) -> Iterator[Fault]:
     """Yield a fault if the register no longer has `kept`, the signed head kept outside the database.
 
-    `known` are all records of the register. Yields nothing if `kept` is None.
+    A signed head is a signed record of where every account's chain of entries ended. `records` are all records of the
+    register (the chain of openings and audit events). Yields nothing if `kept` is None.
     """
-    if kept is not None and kept.hash not in {record.hash for record in known if record.holder == kept.number}:
+    if kept is not None and kept.hash not in {record.hash for record in records if record.holder == kept.number}:
         when = f"{moment_of(kept.at):%Y-%m-%d %H:%M:%S}"
         yield Fault(
             None,
@@ -224,11 +239,11 @@ def adopt_head(
 
     Raises `StoreFailed` if a check fails; without `kept`, also if `oldest` is None and the ledger has heads.
     """
-    known = records_of(connection)
-    for fault in check_kept(known, kept):
+    records = records_of(connection)
+    for fault in check_kept(records, kept):
         _refuse(f"it {fault.what}")
-    check_heads(connection, known, key)
-    heads = [record for record in known if record.kind == "head"]
+    check_heads(connection, records, key)
+    heads = [record for record in records if record.kind == "head"]
     if kept is None and heads and (oldest is None or not any(oldest <= head.at <= latest for head in heads)):
         _refuse(
             "it has signed heads, the last of them not recent, and none is kept outside the database: make sure that "
@@ -267,7 +282,8 @@ def check_signatures(
 def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
     """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs a head.
 
-    The signature covers `previous`, the hash of the register's record before the head, and the head's timestamp `at`
-    (microseconds since 1970) and `details`.
+    A head is a record of where every account's chain of entries ended. The signature covers `previous`, the hash of the
+    register's record before the head, and the head's timestamp `at` (microseconds since 1970) and `details`. The
+    register is the ledger's chain of openings and audit events.
     """
     return hmac.new(key, f"{previous}\n{at}\n{canonical(details)}".encode(), hashlib.sha256).hexdigest()

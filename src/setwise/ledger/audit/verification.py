@@ -45,13 +45,20 @@ class Anchor:
 
     @property
     def head(self) -> str:
-        """SHA-256 digest, in hexadecimal, of the whole anchor: of the ends of the register and of all chains."""
+        """SHA-256 digest, in hexadecimal, of the whole anchor: of the ends of the register and of all chains.
+
+        The register is the ledger's chain of openings and audit events. An anchor records where every hash chain of the
+        ledger ended at some time.
+        """
         lines = [f"{self.openings[0]} {self.openings[1]}"]
         lines += [f"{digest(name)} {count} {head}" for name, (count, head) in sorted(self.accounts.items())]
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the anchor as the JSON object that `parse` reads."""
+        """Return the anchor as the JSON object that `parse` reads.
+
+        An anchor records where every hash chain of the ledger ended at some time.
+        """
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod
@@ -75,7 +82,7 @@ class Anchor:
 class Verification:
     """The result of a verification: the ledger is sound if `faults` is empty.
 
-    `entries` is the number of entries read, and `anchor` says where every chain ends now.
+    `entries` is the number of entries read, and `anchor` says where every hash chain of the ledger ends now.
     """
 
     anchor: Anchor
@@ -110,21 +117,21 @@ def verify(
     changed since. `since` is an earlier anchor: entries may have been added since, and nothing else. A signed head is a
     record inside the ledger of where every chain ended. With `key`, every signed head must be signed with that key.
     With `oldest_head` too, one of them must have a timestamp between `oldest_head` and `latest_head`, in microseconds
-    since 1970. `kept` is a signed head that was kept outside the database; the register must still have it. An argument
-    that is None is not checked.
+    since 1970. `kept` is a signed head that was kept outside the database; the register (the chain of openings and
+    audit events) must still have it. An argument that is None is not checked.
     """
     faults = [Fault(None, None, message) for message in schema_faults(connection) + _store_faults(connection)]
-    known = records_of(connection)
-    faults += _check_register(connection, known)
-    terms = {record.holder: readable for record in known if (readable := _terms(record)) is not None}
-    heads = [record for record in known if record.kind == "head" and _event(record) is not None]
+    records = records_of(connection)
+    faults += _check_register(connection, records)
+    terms = {record.holder: readable for record in records if (readable := _terms(record)) is not None}
+    heads = [record for record in records if record.kind == "head" and _event(record) is not None]
     witnessed = _witnesses(heads, since)
-    states = _States(known)
-    seal, seal_faults = _read_seal(known)
+    states = _States(records)
+    seal, seal_faults = _read_seal(records)
     faults += seal_faults
     tally: Tally = {}
     chains: dict[str, Chain] = {}
-    for record in known:
+    for record in records:
         account_terms = terms.get(record.holder)
         if account_terms is not None and account_terms.kind != "cap":
             shared = terms[account_terms.cap].totals if account_terms.cap in terms else None
@@ -140,17 +147,17 @@ def verify(
     faults += _check_caps(terms)
     faults += [*states.faults, *_check_balances(connection, tally, terms), *_check_strays(connection, terms)]
     faults += [Fault(name, None, "of an anchor or a signed head is no longer there") for name in witnessed]
-    last = (known[-1].holder, known[-1].hash) if known else (0, NOTHING_BEFORE)
+    last = (records[-1].holder, records[-1].hash) if records else (0, NOTHING_BEFORE)
     anchor = Anchor(openings=last, accounts={name: (chain.count, chain.head) for name, chain in chains.items()})
     if head is not None and head != anchor.head:
         faults.append(Fault(None, None, f"has the head {anchor.head}, not {head}"))
     if since is not None and (number := since.openings[0]):
-        hashes = {record.holder: record.hash for record in known}
+        hashes = {record.holder: record.hash for record in records}
         if hashes.get(number) != since.openings[1]:
             faults.append(Fault(None, None, f"no longer has record {number} of the anchor"))
     if key is not None:
         faults += check_signatures(heads, key, oldest=oldest_head, latest=latest_head)
-    faults += check_kept(known, kept)
+    faults += check_kept(records, kept)
     return Verification(anchor=anchor, entries=sum(chain.count for chain in chains.values()), faults=tuple(faults))
 
 
@@ -185,14 +192,15 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
     return hashes
 
 
-def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
+def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
     """Return the seal's contents, {account name: (number of early entries, digest)}, and the faults of the seal.
 
-    The seal is a record in the register of a ledger of an early version, whose entries were hashed without their
-    balance changes. It has the number of these entries and a digest of their balance changes. `known` are all records
-    of the register. A ledger has at most one seal; without one, both results are empty.
+    The seal is a record in the register (the chain of openings and audit events) of a ledger of an early version, whose
+    entries were hashed without their balance changes. It has the number of these entries and a digest of their balance
+    changes. `records` are all records of the register. A ledger has at most one seal; without one, both results are
+    empty.
     """
-    seals = [event for record in known if record.kind == "seal" and (event := _event(record)) is not None]
+    seals = [event for record in records if record.kind == "seal" and (event := _event(record)) is not None]
     if not seals:
         return {}, []
     faults = [Fault(None, None, "has more than one seal of early movements")] if len(seals) > 1 else []
@@ -207,15 +215,16 @@ def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fa
 class _States:
     """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
 
-    `known` are all records of the register. The times are kept as ranges of positions in the account's chain of
-    entries. `faults` lists the events that the account's state at that time did not allow.
+    `records` are all records of the register (the chain of openings and audit events). The times are kept as ranges of
+    positions in the account's chain of entries. `faults` lists the events that the account's state at that time did not
+    allow.
     """
 
-    def __init__(self, known: list[Record]) -> None:
+    def __init__(self, records: list[Record]) -> None:
         self.faults: list[Fault] = []
         self._states: dict[str, State] = {}
         self._shut: dict[str, list[range]] = {}
-        for record in known:
+        for record in records:
             if record.kind in ("freeze", "thaw", "close") and (event := _event(record)) is not None:
                 self._change(event)
 
@@ -249,7 +258,10 @@ class _States:
 
 
 def _terms(record: Record) -> Terms | None:
-    """Return the terms of the account or cap that a record opens; None for an audit event or unreadable text."""
+    """Return the terms of the account or cap that a record opens; None for an audit event or unreadable text.
+
+    A cap is the joint budget of a dataset's accounts.
+    """
     if record.kind in AUDIT_EVENT_KINDS:
         return None
     try:
@@ -285,14 +297,15 @@ _ACCOUNT_OF = select(accounts).where(accounts.c.holder == bindparam("the_holder"
 """The row of one account, built once as well."""
 
 
-def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fault]:
-    """Yield the faults of the register, whose records `known` are openings of accounts and caps, and audit events.
+def _check_register(connection: Connection, records: list[Record]) -> Iterator[Fault]:
+    """Yield the faults of the register, whose `records` are openings of accounts and caps, and audit events.
 
-    Checked are its chain of hashes, the texts of its records, and the sizes of balances, which another table stores.
+    A cap is the joint budget of a dataset's accounts. Checked are its chain of hashes, the texts of its records, and
+    the sizes of balances, which another table stores.
     """
     previous, count = NOTHING_BEFORE, 0
     counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}
-    for record in known:
+    for record in records:
         name = record.name
         if record.holder != count + 1:
             yield Fault(None, None, f"misses record {count + 1}, before that of {name!r}")
@@ -347,7 +360,7 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every account that is not charged to the cap that its dataset had when the account was opened.
 
     A cap is the joint budget of all accounts on a dataset. `terms` has the terms (promise and budget) of accounts and
-    caps, keyed by register number.
+    caps, keyed by register number (the number of the record that opened each).
     """
     caps: dict[str, int] = {}
     for number, account_terms in sorted(terms.items()):
@@ -360,19 +373,20 @@ def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
     """Yield a fault for every charge that was paid by one payment rule alone, unless the cap has only that rule now.
 
-    A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet and the sum of epsilons.
-    Each charge is paid by both rules, until a use fits only one; the cap then keeps only that rule for good. `terms`
-    has the terms of accounts and caps by register number, `tally` the units spent, and `chains` the recomputed chains
-    of accounts by name.
+    A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet (a budget in mu squared)
+    and the sum of epsilons. Each charge is paid by both rules, until a use fits only one; the cap then keeps only that
+    rule for good. `terms` has the terms of accounts and caps by register number (the number of the record that opened
+    each), `tally` the units spent, and `chains` the recomputed chains of accounts by name. Most full balances have 2^60
+    units.
     """
     for account_terms in terms.values():
         if account_terms.slices and account_terms.name in chains:
             cap = terms[account_terms.cap].totals if account_terms.cap in terms else None
             if not isinstance(cap, CapTotals):
                 continue
-            kept = cap.rule_of(tally.get((account_terms.cap or 0, WHOLE_LIFE, RULE), 0))
+            rule_now = cap.rule_of(tally.get((account_terms.cap or 0, WHOLE_LIFE, RULE), 0))
             for position, rule in chains[account_terms.name].by_one_rule:
-                if rule is not kept:
+                if rule is not rule_now:
                     yield Fault(
                         account_terms.name,
                         position,
@@ -386,7 +400,8 @@ _PLACE = ("holder", "period", "what")
 def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every stored balance that differs from the sum over the entries, or is outside its limits.
 
-    `tally` has the sums over the entries, and `terms` the terms of accounts and caps by register number.
+    `tally` has the sums over the entries, and `terms` the terms of accounts and caps (the joint budgets of datasets'
+    accounts) by register number (the number of the record that opened each).
     """
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
     last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))
@@ -398,8 +413,8 @@ def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms
         name = terms[holder].name if holder in terms else f"number {holder}"
         when = f" in {period}" if period else ""
         if row is None or row.spent != spent:
-            shown = "no balance" if row is None else f"a balance of {row.spent}"
-            yield Fault(name, None, f"has {shown} for {balance_name}{when}, and its entries add up to {spent}")
+            stored_text = "no balance" if row is None else f"a balance of {row.spent}"
+            yield Fault(name, None, f"has {stored_text} for {balance_name}{when}, and its entries add up to {spent}")
         elif place in loose:
             yield Fault(name, None, f"has a balance for {balance_name}{when} that no movement brought about")
         elif holder in terms and (row.total != terms[holder].lines().get(balance_name) or not 0 <= spent <= row.total):
@@ -409,12 +424,13 @@ def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms
 def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[Fault]:
     """Yield a fault for every account or cap number that has rows in a table but was never opened.
 
-    `terms` has the terms (promise and budget) of all opened accounts and caps by register number.
+    `terms` has the terms (promise and budget) of all opened accounts and caps (the joint budgets of datasets' accounts)
+    by register number (the number of the record that opened each).
     """
     account_ids = {holder for holder, account_terms in terms.items() if account_terms.kind != "cap"}
     for table, column in ((accounts, "holder"), (entries, "holder"), (movements, "account"), (lines, "holder")):
-        known = set(terms) if table is lines else account_ids
-        for holder in sorted(_holders(connection, table, column) - known):
+        records = set(terms) if table is lines else account_ids
+        for holder in sorted(_holders(connection, table, column) - records):
             yield Fault(None, None, f"has rows in {table.name} of {holder}, which was never opened")
 
 

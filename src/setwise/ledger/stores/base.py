@@ -20,8 +20,9 @@ class Movement:
     """A movement: the change of one balance by `amount` units, drawn from it or, if negative, returned to it.
 
     `holder` is the register number of the account or cap that has the balance (the number of the record that opened
-    it). `period` is the budget period, empty if the budget has none. `what` is the name of the balance: "wallet", for
-    example, or the written form "pure:0.1" of a registered use, of which one unit is one use.
+    it). A cap is the joint budget of a dataset's accounts. `period` is the budget period, empty if the budget has none.
+    `what` is the name of the balance: "wallet", for example, or the written form "pure:0.1" of a registered use (one
+    fixed when the account was opened), of which one unit is one use.
     """
 
     holder: int
@@ -33,7 +34,7 @@ class Movement:
 def write_moves(movements: Iterable[Movement]) -> str:
     """Return the balance changes `movements` as a JSON list of [register number, period, balance name, amount].
 
-    Their order is kept.
+    Their order is kept. A register number is the number of the record that opened an account or a cap.
     """
     return canonical([[move.holder, move.period, move.what, move.amount] for move in movements])
 
@@ -50,9 +51,10 @@ def read_moves(text: str) -> list[Movement]:
 class Draft:
     """An entry to append to an account, with its balance changes; the store assigns its position and hash.
 
-    `holder` is the register number of the account, `at` the timestamp in microseconds since 1970, `contents` the text
-    of the entry, and `movements` its balance changes. If `position` is not None, the entry must get that position,
-    because its amounts were priced for the balance that the entry before it leaves.
+    `holder` is the register number of the account (the number of its opening record), `at` the timestamp in
+    microseconds since 1970, `contents` the text of the entry, and `movements` its balance changes. If `position` is not
+    None, the entry must get that position, because its amounts were priced for the balance that the entry before it
+    leaves.
     """
 
     holder: int
@@ -74,7 +76,7 @@ class Refused(Exception):
 
 
 class Overtaken(Exception):
-    """Raised if another entry took the position that a draft was priced for. Nothing was changed."""
+    """Raised if another entry took the position that a draft (an entry to append) was priced for; nothing changed."""
 
 
 OPTIMISTIC_ATTEMPTS = 5
@@ -114,13 +116,17 @@ class Store(Protocol):
         """Append several entries in one transaction, with no entry of others between them; return the last one.
 
         The function `drafts` gets a connection, reads the balances, and returns the entries with their prices for the
-        account with the register number `holder`. It is called again if an entry of others came first, which changes
-        the balances; so it must have no side effects. The first draft must have its `position`.
+        account with the register number `holder` (the number of its opening record). It is called again if an entry of
+        others came first, which changes the balances; so it must have no side effects. The first draft must have its
+        `position`.
         """
         ...
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry."""
+        """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
+
+        A draft is an entry to append, still without its hash.
+        """
         ...
 
     def close(self) -> None:

@@ -68,7 +68,11 @@ def drop_triggers(connection: Connection) -> None:
 
 
 def _acts(connection: Connection, _: int) -> None:
-    """Migration 3: add audit events to the register, and a state and an analyst's name to accounts."""
+    """Migration 3 of the ledger's tables: add audit events to the register, and to accounts a state and an analyst.
+
+    `connection` is a connection to the ledger's database. The register is the ledger's chain of openings and audit
+    events.
+    """
     if "state" not in {column["name"] for column in inspect(connection).get_columns(accounts.name)}:
         drop_triggers(connection)
         if connection.dialect.name == "sqlite":
@@ -97,7 +101,11 @@ _ACTS_IN_POSTGRESQL = (
 
 
 def _slices(connection: Connection, _: int) -> None:
-    """Migration 4: allow slice entries, which move units between a cap and the part of it reserved for an account."""
+    """Migration 4 of the ledger's tables: allow slice entries, which move units between a cap and one of its slices.
+
+    A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account.
+    `connection` is a connection to the ledger's database.
+    """
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":
         _rewrite_checks(connection, entries)
@@ -114,9 +122,10 @@ def _slices(connection: Connection, _: int) -> None:
 def _moves(connection: Connection, at: int) -> None:
     """Migration 5: write the balance changes of each entry into the entry, and allow releases.
 
-    The hashes of existing entries stay as they are, because signed heads refer to them, so these hashes do not cover
-    the balance changes. A digest of the balance changes is therefore put into one new record of the register, the seal.
-    `at` is the timestamp of that record, in microseconds since 1970.
+    The hashes of existing entries stay as they are, because signed heads (records of where every account's chain ended)
+    refer to them, so these hashes do not cover the balance changes. A digest of the balance changes is therefore put
+    into one new record of the register (the chain of openings and audit events), the seal. `at` is the timestamp of
+    that record, in microseconds since 1970.
     """
     drop_triggers(connection)
     if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:
@@ -151,7 +160,7 @@ _MOVES_IN_POSTGRESQL = (
 def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
     """Write `moves`, one JSON text of balance changes per position, into the entries of an account.
 
-    `holder` is the account's register number.
+    `holder` is the account's register number (the number of its opening record).
     """
     entry_of_row = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
     rows = [{"place": position, "text": text} for position, text in enumerate(moves, 1)]

@@ -86,8 +86,8 @@ class PostgresqlStore:
         """Append several entries in one transaction, with no entry of others between them; return the last one.
 
         The function `drafts` reads the balances and returns the entries with their prices, for the account with the
-        register number `holder`. A single entry is first tried without locking the account, so that others need not
-        wait.
+        register number `holder` (the number of its opening record). A single entry is first tried without locking the
+        account, so that others need not wait.
         """
 
         def append_without_lock() -> Entry | None:
@@ -146,8 +146,8 @@ class PostgresqlStore:
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
 
-        Nothing is committed here. Raises `Overtaken` if another entry has the draft's position, and `Refused` if a
-        constraint forbids the entry.
+        A draft is an entry to append, still without its hash. Nothing is committed here. Raises `Overtaken` if another
+        entry has the draft's position, and `Refused` if a constraint forbids the entry.
         """
         contents = draft.contents_with_moves()
         values = {

@@ -225,8 +225,8 @@ def functions() -> dict[str, str]:
 
 def triggers() -> list[tuple[str, str, str]]:
     """Return (name, table, CREATE TRIGGER statement) of every trigger of a PostgreSQL ledger."""
-    kept = [table.name for table in APPEND_ONLY] + [versions.name]
-    frozen = [(name, verbs) for name in kept for verbs in ("DELETE OR UPDATE", "TRUNCATE")]
+    tables = [table.name for table in APPEND_ONLY] + [versions.name]
+    frozen = [(name, verbs) for name in tables for verbs in ("DELETE OR UPDATE", "TRUNCATE")]
     frozen += [(name, verb) for name in ("ledger_accounts", "ledger_balances") for verb in ("DELETE", "TRUNCATE")]
     triggers_of_tables = [(function, table, when, verb, "ROW", function) for when, verb, table, function in _TRIGGERS]
     triggers_of_tables += [

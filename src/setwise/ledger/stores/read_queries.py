@@ -27,7 +27,10 @@ class AccountCounters:
 
 
 def account_counters(connection: Connection, holder: int) -> AccountCounters:
-    """Return the number of entries and charges, and the state, of the account with the register number `holder`."""
+    """Return the number of entries and charges, and the state, of the account with the register number `holder`.
+
+    A register number is the number of the record that opened an account or a cap.
+    """
     columns = (accounts.c.entries, accounts.c.charges, accounts.c.state)
     return AccountCounters(*connection.execute(select(*columns).where(accounts.c.holder == holder)).one())
 
@@ -35,7 +38,9 @@ def account_counters(connection: Connection, holder: int) -> AccountCounters:
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
     """Return the units spent in `period` of each balance of the account or cap with the register number `holder`.
 
-    The keys are balance names; balances that were never touched are left out.
+    The keys are balance names (such as "wallet": mu squared, 2^60 units when full); balances that were never touched
+    are left out. A cap is the joint budget of a dataset's accounts. A register number is the number of the record that
+    opened an account or a cap. `period` is the name of a budget period.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -43,12 +48,14 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PricingState:
-    """The values that the prices of an account's uses depend on, read in one statement.
+    """The values that the prices of an account's mechanism uses depend on, read in one statement.
 
-    `entries` is the number of the account's entries. `spent` has units per balance name of the account. Under a name
-    such as "slice:wallet", these are the units in the account's slice (its reserved part of the dataset's cap); under
-    any other name, the units that the account has spent. `given_up` are the units spent of the cap's balance "rule",
-    which tell whether a payment rule of the cap was dropped, and which.
+    `entries` is the number of the account's entries. `spent` has units per balance name of the account (such as
+    "wallet", of 2^60 units). Under a name such as "slice:wallet", these are the units in the account's slice (its
+    reserved part of the dataset's cap); under any other name, the units that the account has spent. `given_up` are the
+    units spent of the cap's balance "rule", which tell whether a payment rule of the cap (the joint budget of a
+    dataset's accounts) was dropped, and which. The payment rules are the Gaussian wallet (a budget in mu squared) and
+    the sum of epsilons.
     """
 
     entries: int
@@ -65,9 +72,9 @@ _PRICED = text(
 
 
 def pricing_state(connection: Connection, holder: int, period: str) -> PricingState:
-    """Return the values on which the prices of an account's uses depend, in the budget period `period`.
+    """Return the values on which the prices of an account's mechanism uses depend, in the budget period `period`.
 
-    `holder` is the account's register number.
+    `holder` is the account's register number (the number of its opening record).
     """
     rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
     return PricingState(
@@ -80,7 +87,9 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
     """Return the units spent of each balance that has no periods, and lock these rows until the transaction ends.
 
-    `holder` is the register number of the account or cap that has the balances; the keys are balance names.
+    `holder` is the register number of the account or cap (the number of its opening record) that has the balances; the
+    keys are balance names (such as "wallet": mu squared, 2^60 units when full). A cap is the joint budget of a
+    dataset's accounts.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
@@ -88,10 +97,13 @@ def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The units of one balance of a cap that are reserved for one account.
+    """The part of one balance of a cap that is reserved for one account: `units` units of it.
 
-    `holder` and `name` identify the account, `what` is the account's balance name (such as "slice:wallet"), and `at`
-    the timestamp of the account's last entry, in microseconds since 1970.
+    A cap is the joint budget of all accounts on a dataset. It has several balances, such as "wallet" (its mu squared),
+    and most full balances have 2^60 units. The reserved units are kept as a balance of the account; `what` is the name
+    of that balance, "slice:wallet" for units of the cap's balance "wallet". `holder` is the number of the record that
+    opened the account, `name` the account's name, and `at` the timestamp of the account's last entry, in microseconds
+    since 1970.
     """
 
     holder: int
@@ -102,9 +114,10 @@ class Slice:
 
 
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
-    """Return the slices, of the cap with the register number `cap`, that have at least one unit.
+    """Return the slices of a cap that have at least one unit, where `cap` is the number of the record that opened it.
 
-    A slice is the part of one of the cap's balances that is reserved for one account.
+    A cap is the joint budget of a dataset's accounts. A slice is the part of one of its balances, such as "wallet",
+    that is reserved for one account.
     """
     columns = (accounts.c.holder, accounts.c.name, balances.c.what, balances.c.spent, accounts.c.at)
     query = (
@@ -119,10 +132,13 @@ def slices_of(connection: Connection, cap: int) -> list[Slice]:
 def spent_by(
     connection: Connection, holders: Select[tuple[int]], periods: Collection[str] | None = None
 ) -> dict[tuple[int, str], dict[str, int]]:
-    """Return the units spent of each balance: {(account number, period): {balance name: units}}.
+    """Return the budget that accounts have spent: {(register number, period): {balance name: units}}.
 
-    `holders` is a SELECT of the register numbers of the accounts. With `periods`, only these periods are read; with
-    None, all periods in which something was spent.
+    A register number is the number of the record that opened an account, and `holders` is a SELECT of the register
+    numbers of the accounts to read. A period is the calendar period that the budget is for, such as "2026-11", and ""
+    for an account whose budget is never renewed. A balance is a named part of a budget, such as "wallet"; a unit is its
+    smallest amount, and most full balances have 2^60 units. With `periods`, only these periods are read; with None, all
+    periods in which something was spent.
     """
     spent_units: dict[tuple[int, str], dict[str, int]] = {}
     columns = (balances.c.holder, balances.c.period, balances.c.what, balances.c.spent)
@@ -135,7 +151,10 @@ def spent_by(
 
 
 def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
-    """Return whether the ledger has an account or a cap on any of `datasets`, given by name."""
+    """Return whether the ledger has an account or a cap on any of `datasets`, given by name.
+
+    A cap is the joint budget of a dataset's accounts.
+    """
     opened = select(accounts.c.holder).where(accounts.c.dataset.in_(datasets))
     capped = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(datasets))
     return connection.execute(opened.union_all(capped).limit(1)).first() is not None
@@ -144,21 +163,50 @@ def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
 def entry_under(connection: Connection, holder: int, account: str, kind: EntryKind, key: str) -> Entry | None:
     """Return the entry of this `kind` ("charge", "settle", "release" or "slice") under `key`, or None.
 
-    `holder` is the register number of the account that has the entry, and `account` its name.
+    A "settle" entry stores the answer of a charge, a "release" the answer of one part of it, and a "slice" moves budget
+    between a cap (the joint budget of a dataset's accounts) and the account. `holder` is the register number of the
+    account (the number of its opening record) that has the entry, and `account` its name.
     """
     query = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else read_entry(account, row)
 
 
-def has_releases(connection: Connection, holder: int, charge_key: str) -> bool:
-    """Return whether parts of the charge under `charge_key` were released; `holder` is the account's register number.
+@dataclass(frozen=True, slots=True)
+class SettlementState:
+    """What decides whether a charge can be settled with a refund, read in one statement.
 
-    The key of a release is the charge's key, a line break and the name of the part. Keys are compared by their bytes.
+    `entries` is the number of the account's entries. `charged` is the stored text of the mechanism uses that the charge
+    drew, as `read_uses` reads it, or None if the account has no such charge. `is_settled` says whether the charge has
+    its answer, and `has_releases` whether parts of it were released.
     """
-    begins, ends = f"{charge_key}\n", f"{charge_key}\x0b"
-    query = select(entries.c.position).where(entries.c.holder == holder, entries.c.kind == "release")
-    return connection.execute(query.where(entries.c.key > begins, entries.c.key < ends).limit(1)).first() is not None
+
+    entries: int
+    charged: str | None
+    is_settled: bool
+    has_releases: bool
+
+
+# Keys are compared by their bytes. The key of a release is the charge's key, a line break and the name of the part.
+_SETTLEMENT = text(
+    "SELECT a.entries, c.uses, "
+    "EXISTS (SELECT 1 FROM ledger_entries s WHERE s.holder = a.holder AND s.key = :key AND s.kind = 'settle'), "
+    "EXISTS (SELECT 1 FROM ledger_entries r WHERE r.holder = a.holder AND r.kind = 'release' "
+    "AND r.key > :begins AND r.key < :ends) "
+    "FROM ledger_accounts a LEFT JOIN ledger_entries c "
+    "ON c.holder = a.holder AND c.key = :key AND c.kind = 'charge' WHERE a.holder = :holder"
+)
+
+
+def settlement_state(connection: Connection, holder: int, charge_key: str) -> SettlementState:
+    """Return what decides whether the charge under `charge_key` can be settled with a refund.
+
+    A settlement is the entry that stores the answer of a charge. `holder` is the register number of the account (the
+    number of its opening record) that was charged.
+    """
+    values = {"holder": holder, "key": charge_key, "begins": f"{charge_key}\n", "ends": f"{charge_key}\x0b"}
+    entry_count, charged, settled, released = connection.execute(_SETTLEMENT, values).one()
+    return SettlementState(entry_count, charged, bool(settled), bool(released))
 
 
 # Statements that are run for each of many accounts are built once: building one takes longer than the database takes.
@@ -187,16 +235,17 @@ _MOVEMENTS_AFTER = (
 def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:
     """Yield the entries of an account in order, from the one after the position `after` on.
 
-    `holder` is the account's register number and `account` its name.
+    `holder` is the account's register number (the number of its opening record) and `account` its name.
     """
     return (read_entry(account, row) for row in entry_rows(connection, holder, after))
 
 
 def entry_rows(connection: Connection, holder: int, after: int) -> Generator[RowMapping, None, None]:
-    """Yield the rows of an account's entries in order, from the one after the position `after` on.
+    """Yield the rows of an account's entries in order, beginning with the entry after the position `after`.
 
-    `holder` is the account's register number. Close the generator if it is not read to its end, because its rows come
-    from a cursor on the server.
+    `connection` is a connection to the ledger's database, and `holder` is the account's register number (the number of
+    its opening record). Close the generator if it is not read to its end, because its rows come from a cursor on the
+    server.
     """
     while True:
         count, place = 0, {"the_holder": holder, "after": after}

@@ -1,8 +1,8 @@
 """The seal: one record of the register that covers the balance changes of early entries by a hash.
 
-Before version 5 of the schema, the hash of an entry did not cover its balance changes. The migration to that version,
-and the restoring of an old export, append a seal. The seal says, per account, how many entries are of that kind, and
-has a digest of their balance changes.
+The register is the ledger's chain of openings and audit events. Before version 5 of the schema, the hash of an entry
+did not cover its balance changes. The migration to that version, and the restoring of an old export, append a seal. The
+seal says, per account, how many entries are of that kind, and has a digest of their balance changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,8 +21,9 @@ def moves_digest(moves: Iterable[str]) -> str:
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
     """Append the seal to the register at the timestamp `at`, in microseconds since 1970.
 
-    The seal is a record that protects entries from before schema version 5. `ends` has, per account name, the number of
-    early entries whose hashes do not cover their balance changes, and the digest of these changes.
+    The register is the ledger's chain of openings and audit events. The seal is a record that protects entries from
+    before schema version 5. `ends` has, per account name, the number of early entries whose hashes do not cover their
+    balance changes, and the digest of these changes.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

@@ -102,7 +102,8 @@ class SqliteStore:
         """Append several entries in one transaction, with no entry of others between them; return the last one.
 
         The function `drafts` reads the balances and returns the entries with their prices, for the account with the
-        register number `holder`. It is first called without the write lock, so that others need not wait meanwhile.
+        register number `holder` (the number of its opening record). It is first called without the write lock, so that
+        others need not wait meanwhile.
         """
         for _ in range(OPTIMISTIC_ATTEMPTS):
             with self.reading() as connection:
@@ -117,8 +118,8 @@ class SqliteStore:
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append the entry `draft` inside a transaction that the caller opened with `writing`, and return the entry.
 
-        Nothing is committed here. Raises `Overtaken` if another entry has the draft's position, and `Refused` if a
-        constraint forbids the entry.
+        A draft is an entry to append, still without its hash. Nothing is committed here. Raises `Overtaken` if another
+        entry has the draft's position, and `Refused` if a constraint forbids the entry.
         """
         driver = _driver(
             connection

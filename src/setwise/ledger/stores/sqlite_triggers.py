@@ -189,11 +189,11 @@ BEGIN SELECT RAISE(ABORT, 'ledger: a balance only changes by a new movement'); E
 
 def statements() -> list[str]:
     """Return the SQL statements that create every trigger of a SQLite ledger."""
-    kept = [table.name for table in APPEND_ONLY] + [versions.name]
+    tables = [table.name for table in APPEND_ONLY] + [versions.name]
     frozen = [
         f"CREATE TRIGGER {name}_no_{verb.lower()} BEFORE {verb} ON {name} "
         f"BEGIN SELECT RAISE(ABORT, 'ledger: history is never rewritten'); END"
-        for name in kept
+        for name in tables
         for verb in ("UPDATE", "DELETE")
     ]
     frozen += [

@@ -1,7 +1,8 @@
 """The private state of a live series: which pairs of user and group were counted, and the noise of every release.
 
-The state belongs to the data holder. It is as private as the table: it never enters the ledger or an answer. Its pairs
-keep a user from being counted twice, and its noise lets an update that was stopped release the same numbers again.
+A live series is a set of noisy user counts that is charged once and released period by period. The state belongs to the
+data holder. It is as private as the table: it never enters the ledger or an answer. Its pairs keep a user from being
+counted twice, and its noise lets an update that was stopped release the same numbers again.
 """
 
 import base64
@@ -51,7 +52,7 @@ class Batch:
     earlier: NDArray[np.int64]
     mark: str = ""
 
-    def written(self) -> str:
+    def to_text(self) -> str:
         """Return this batch (the counts and noise of some periods) as JSON text, which every database can store."""
         arrays = {name: _pack(getattr(self, name)) for name in ("counts", "noise", "earlier")}
         return json.dumps(
@@ -60,7 +61,7 @@ class Batch:
 
     @classmethod
     def read(cls, text: str) -> "Batch":
-        """Return the batch (the counts and noise of some periods) from JSON text that `written` returned."""
+        """Return the batch (the counts and noise of some periods) from JSON text that `to_text` returned."""
         record: dict[str, Any] = json.loads(text)
         arrays = {name: _unpack(record[name]) for name in ("counts", "noise", "earlier")}
         return cls(
@@ -78,10 +79,10 @@ def _pack(array: NDArray[np.int64]) -> dict[str, Any]:
     return {"shape": array.shape, "data": base64.b64encode(bytes_).decode()}
 
 
-def _unpack(written: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the integer array from `written`, a JSON object that `_pack` returned."""
-    raw = zlib.decompress(base64.b64decode(written["data"]))
-    return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(written["shape"])
+def _unpack(packed: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the integer array from `packed`, a JSON object that `_pack` returned."""
+    raw = zlib.decompress(base64.b64decode(packed["data"]))
+    return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(packed["shape"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +100,18 @@ class History:
 
     @property
     def periods(self) -> int:
-        """The number of periods of the series that were counted so far."""
+        """The number of periods of the series that were counted so far.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         return int(self.counts.shape[1])
 
 
-def joined(batches: Iterable[Batch]) -> History:
-    """Return all counts and noise of a series from its consecutive `batches` of periods, as one `History`."""
+def join_batches(batches: Iterable[Batch]) -> History:
+    """Return all counts and noise of a live series, from its consecutive `batches`, as one `History`.
+
+    A batch has the periods that one update of the series counted, with their counts and noise.
+    """
     batch_list = list(batches)
     labels = tuple(label for batch in batch_list for label in batch.labels)
     periods = batch_list[-1].until if batch_list else 0
@@ -155,7 +162,8 @@ def counted_batch(
 class SeriesState(ABC):
     """The private state of one series (counted pairs of user and group, and noise), stored in one database.
 
-    Every method that writes is one transaction.
+    A live series is a set of noisy user counts that is released period by period. Every method that writes is one
+    transaction.
     """
 
     def __enter__(self) -> Self:
@@ -168,18 +176,27 @@ class SeriesState(ABC):
 
     @abstractmethod
     def token(self) -> str | None:
-        """Return the random token that identifies the state; None if there is no state.
+        """Return the random token that identifies the private state; None if there is no state.
 
-        The ledger stores the token's digest with the charge of the series.
+        The private state has the counted users and the noise. The ledger stores the token's digest with the charge of
+        the live series (noisy user counts, released period by period).
         """
 
     @abstractmethod
     def create(self, token: str) -> None:
-        """Create an empty private state of the series with this `token`; does nothing if a state exists already."""
+        """Create an empty private state of the series with this `token`; does nothing if a state exists already.
+
+        The private state of a live series (noisy user counts, released period by period) has the counted users and the
+        noise. A `token` is a random text that identifies the state.
+        """
 
     @abstractmethod
     def batches(self) -> list[Batch]:
-        """Return the batches of periods counted so far, in order."""
+        """Return the batches of the live series counted so far, in order.
+
+        A batch has the periods that one update of the live series (noisy user counts, released period by period)
+        counted, with their counts and noise.
+        """
 
     @abstractmethod
     def count(
@@ -204,11 +221,14 @@ class SeriesState(ABC):
 
     @abstractmethod
     def destroy(self) -> None:
-        """Delete the private state of the series (counted users and noise) for good."""
+        """Delete the private state of the series (counted users and noise) for good.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connections to the database that stores the private state."""
+        """Close the connections to the database that stores the private state (counted users and noise)."""
 
 
 SELECTION = """
@@ -251,6 +271,7 @@ def text_candidates(candidates: "pa.Table") -> "tuple[pa.Table, Callable[[str], 
 def busy(name: str) -> EngineFailed:
     """Return the `EngineFailed` error that says that another update of the series `name` is running.
 
-    It is raised if another process has the series' private state open.
+    It is raised if another process has the series' private state (counted users and noise) open. A live series is a set
+    of noisy user counts that is released period by period.
     """
     return EngineFailed(f"another update of the series {name!r} is running; try again when it is done")

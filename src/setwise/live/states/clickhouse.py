@@ -1,9 +1,10 @@
 """The private state of a live series (counted users and noise) in tables of the ClickHouse database with the data.
 
-ClickHouse has no transactions over several tables, so updates become valid by markers (`markers.py`). A marker is one
-row, which ClickHouse inserts as a whole. Every insertion of a marker has a deduplication token with the number of the
-marker: ClickHouse ignores a second insertion with the same token. So the first one wins, and reading the row back tells
-whose it was. Rows are synced to disk before an insertion returns.
+A live series is a set of noisy user counts that is charged once and released period by period. ClickHouse has no
+transactions over several tables, so updates become valid by markers (`markers.py`). A marker is one row, which
+ClickHouse inserts as a whole. Every insertion of a marker has a deduplication token with the number of the marker:
+ClickHouse ignores a second insertion with the same token. So the first one wins, and reading the row back tells whose
+it was. Rows are synced to disk before an insertion returns.
 """
 
 import hashlib
@@ -38,9 +39,10 @@ _PIECE = 50_000
 
 
 class ClickHouseState(MarkedState):
-    """The private state of one series in two tables of the ClickHouse database at `url`.
+    """The private state (counted users and noise) of one series in two tables of the ClickHouse database at `url`.
 
-    The tables are named by a digest of the series' name. Anybody who may read the whole database may read them.
+    A live series is a set of noisy user counts that is released period by period. The tables are named by a digest of
+    the series' name. Anybody who may read the whole database may read them.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -128,7 +130,10 @@ class ClickHouseState(MarkedState):
         return self._connection.ask(statement, {}, "setwise live")
 
     def _tables(self) -> list[str]:
-        """Return the names of this series' tables that exist, including those that an interrupted update has left."""
+        """Return the names of this series' tables that exist, including those that an interrupted update has left.
+
+        A live series is a set of noisy user counts that is released period by period.
+        """
         rows = self._ask(
             f"SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '{self._prefix}_')"
         )

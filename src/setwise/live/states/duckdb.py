@@ -1,4 +1,7 @@
-"""The private state of a live series (counted users and noise) in a DuckDB file that only its owner can read."""
+"""The private state of a live series (counted users and noise) in a DuckDB file that only its owner can read.
+
+A live series is a set of noisy user counts that is charged once and released period by period.
+"""
 
 import os
 import threading
@@ -42,7 +45,11 @@ def _owner_only() -> Iterator[None]:
 
 
 class DuckDBState(SeriesState):
-    """The private state of the series `name` in the DuckDB file at `path`, which one process at a time can open."""
+    """The private state of the series `name` in the DuckDB file at `path`, which one process at a time can open.
+
+    The private state of a live series (noisy user counts, released period by period) has the counted users and the
+    noise.
+    """
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -114,7 +121,7 @@ class DuckDBState(SeriesState):
             ).fetchall()
             counts = [(label_of(group), int(period), int(count)) for group, period, count in counted]
             batch = counted_batch(before, counts, first, until, draw, public)
-            connection.execute("INSERT INTO batches VALUES ($start, $body)", {"start": first, "body": batch.written()})
+            connection.execute("INSERT INTO batches VALUES ($start, $body)", {"start": first, "body": batch.to_text()})
         return batch
 
     def destroy(self) -> None:

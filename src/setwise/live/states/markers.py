@@ -72,14 +72,15 @@ class MarkedState(SeriesState):
         rows_of_pairs = self._store_pairs(rows, attempt, [number for number, _ in valid], contributions)
         counts = [(label_of(group), period, count) for group, period, count in rows_of_pairs]
         batch = counted_batch(before, counts, first, until, draw, public)
-        if not self._write_marker(first, json.dumps({"attempt": attempt, "batch": batch.written()})):
+        if not self._write_marker(first, json.dumps({"attempt": attempt, "batch": batch.to_text()})):
             raise busy(self._name)
         return batch
 
     def _valid_batches(self) -> list[tuple[str, Batch]]:
         """Return pairs (attempt number, batch) of all updates that a marker made valid, in the order of their periods.
 
-        The pairs of user and group that a batch counted are stored under its attempt number.
+        The pairs of user and group that a batch counted are stored under its attempt number. A batch has the periods
+        that one update counted, with their counts and noise, and a marker is the record that makes the update valid.
         """
         markers = sorted((number, text) for number, text in self._markers().items() if number != TOKEN)
         records = [json.loads(text) for _, text in markers]
@@ -97,14 +98,17 @@ class MarkedState(SeriesState):
         """Return the text of every marker, keyed by the first period of the batch that the marker makes valid.
 
         A marker is the record that makes one update valid. Under the key `TOKEN` the dict has the token of the series,
-        a random text that identifies the state. The dict is empty if there is no private state.
+        a random text that identifies the state. The dict is empty if there is no private state. The private state of a
+        live series (noisy user counts, released period by period) has the counted users and the noise.
         """
 
     @abstractmethod
     def _write_marker(self, number: int, text: str) -> bool:
-        """Write `text` as the marker with this `number`, unless one exists; a marker makes an update valid.
+        """Write `text` as the marker with this `number`, unless that marker exists; return whether this call wrote it.
 
-        Returns whether this call has written it.
+        A marker is the record that makes one update valid, and its number is the first period of the update. The number
+        `TOKEN` is for the token of the live series (noisy user counts, released period by period), a random text that
+        identifies the state.
         Ensures: the marker is durable when this returns True, and no reader ever sees a part of it.
         """
 

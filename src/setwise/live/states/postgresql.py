@@ -1,4 +1,7 @@
-"""The private state of a live series (counted users and noise) in tables of the PostgreSQL database with the data."""
+"""The private state of a live series (counted users and noise) in tables of the PostgreSQL database with the data.
+
+A live series is a set of noisy user counts that is charged once and released period by period.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -59,7 +62,8 @@ A database may give rights on new tables to other roles by default (ALTER DEFAUL
 class PostgresqlState(SeriesState):
     """The private state of the series `name`: its rows in tables that all series of a PostgreSQL database share.
 
-    The database is at `url`, and only the owner of the tables can read them.
+    The private state of a live series (noisy user counts, released period by period) has the counted users and the
+    noise. The database is at `url`, and only the owner of the tables can read them.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -144,7 +148,7 @@ class PostgresqlState(SeriesState):
             counts = [(label_of(labels[group]), int(period), int(count)) for group, period, count in counted]
             batch = counted_batch(before, counts, first, until, draw, public)
             connection.execute(
-                "INSERT INTO setwise_live_batches VALUES (%s, %s, %s)", (self._name, first, batch.written())
+                "INSERT INTO setwise_live_batches VALUES (%s, %s, %s)", (self._name, first, batch.to_text())
             )
         return batch
 
@@ -194,10 +198,11 @@ def _storable(text: str) -> str:
 
 
 def _drop_earlier_key(connection: "psycopg.Connection[Any]") -> None:
-    """Replace the B-tree key of the pairs by the hash index, if an earlier version has created the tables.
+    """Replace the B-tree key of the table of counted pairs by the hash index, if an earlier version created the tables.
 
-    Nothing relies on the key: an advisory lock lets one update of a series run at a time, and the key of the batches
-    refuses a second count of a period.
+    The pairs are the users and groups that a live series (noisy user counts, released period by period) has counted.
+    Nothing relies on the key: an advisory lock lets one update of a series run at a time, and the key of the table of
+    batches (the periods that one update counted) refuses a second count of a period.
     """
     if connection.execute(_HAS_KEY).fetchone() is not None:
         connection.execute("ALTER TABLE setwise_live_pairs DROP CONSTRAINT IF EXISTS setwise_live_pairs_pkey")

@@ -1,10 +1,11 @@
 """The private state of a live series (counted users and noise) in Parquet files that Spark writes and reads.
 
-Spark has no transactions over several tables, so updates become valid by markers (`markers.py`). The pairs of user and
-group of each attempt are a folder of Parquet files. A marker is a small file: it is written under another name, synced,
-and then gets its own name, which fails if that name is taken. On local disks and on HDFS this is one atomic step.
-Object stores such as S3 have no such step, so two updates must not run at the same time there: if both write a marker,
-the ledger refuses the releases of the second one, and the series may be unable to continue.
+A live series is a set of noisy user counts that is charged once and released period by period. Spark has no
+transactions over several tables, so updates become valid by markers (`markers.py`). The pairs of user and group of each
+attempt are a folder of Parquet files. A marker is a small file: it is written under another name, synced, and then gets
+its own name, which fails if that name is taken. On local disks and on HDFS this is one atomic step. Object stores such
+as S3 have no such step, so two updates must not run at the same time there: if both write a marker, the ledger refuses
+the releases of the second one, and the series may be unable to continue.
 """
 
 import hashlib
@@ -42,30 +43,45 @@ _OWNER_ONLY = 0o700
 class MarkerFiles(Protocol):
     """Protocol of the folder of one private state, on the storage that Spark uses, for access to its marker files.
 
-    A marker is a small file that makes one update of the state valid; it appears whole and is never replaced.
+    The private state of a live series (noisy user counts, released period by period) has the counted users and the
+    noise. A marker is a small file that makes one update of the state valid; it appears whole and is never replaced.
     """
 
     def create(self) -> None:
-        """Create the folder of the private state, readable for its owner alone, unless it exists."""
+        """Create the folder of the private state, readable for its owner alone, unless it exists.
+
+        The private state of a live series (noisy user counts, released period by period) has the counted users and the
+        noise.
+        """
         ...
 
     def read_all(self) -> dict[str, str]:
-        """Return the text of every marker file by its name; empty if the folder does not exist."""
+        """Return the text of every marker file by its name; empty if the folder does not exist.
+
+        A marker is a small file that makes one update of a private state valid.
+        """
         ...
 
     def write_new(self, name: str, text: str) -> bool:
-        """Write `text` to the marker file `name` unless it exists; return whether this call has written it."""
+        """Write `text` to the marker file `name` unless it exists; return whether this call has written it.
+
+        A marker is a small file that makes one update of a private state valid.
+        """
         ...
 
     def delete(self) -> None:
-        """Delete the whole folder of the private state: its marker files and its pairs of user and group."""
+        """Delete the whole folder of the private state: its marker files and its pairs of user and group.
+
+        A marker is a small file that makes one update of the state valid, and the pairs are those that were counted.
+        """
         ...
 
 
 class LocalFiles:
     """The folder of a private state on a disk of this machine, for access to its marker files.
 
-    A marker is a small file that makes one update of the state valid.
+    The private state of a live series (noisy user counts, released period by period) has the counted users and the
+    noise. A marker is a small file that makes one update of the state valid.
     """
 
     def __init__(self, folder: str) -> None:
@@ -73,12 +89,19 @@ class LocalFiles:
         self._markers = self._folder / "markers"
 
     def create(self) -> None:
-        """Create the folder of the private state on this machine, readable for its owner alone, unless it exists."""
+        """Create the folder of the private state on this machine, readable for its owner alone, unless it exists.
+
+        The private state of a live series (noisy user counts, released period by period) has the counted users and the
+        noise.
+        """
         self._folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         self._markers.mkdir(mode=_OWNER_ONLY, exist_ok=True)
 
     def read_all(self) -> dict[str, str]:
-        """Return the texts of the marker files in the local folder, by file name; empty if there is no folder."""
+        """Return the texts of the marker files in the local folder, by file name; empty if there is no folder.
+
+        A marker is a small file that makes one update of a private state valid.
+        """
         if not self._markers.is_dir():
             return {}
         return {path.name: path.read_text("utf-8") for path in self._markers.iterdir() if path.suffix != ".tmp"}
@@ -86,7 +109,8 @@ class LocalFiles:
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the local marker file `name` unless it exists; return whether this call has written it.
 
-        A hard link gives the finished file its name, and fails if the name is taken.
+        A marker is a small file that makes one update of a private state valid. A hard link gives the finished file its
+        name, and fails if the name is taken.
         """
         unfinished = self._markers / f"{uuid.uuid4().hex}.tmp"
         with unfinished.open("w", encoding="utf-8") as file:
@@ -107,7 +131,10 @@ class LocalFiles:
         return True
 
     def delete(self) -> None:
-        """Delete the whole local folder of the private state: its marker files and its pairs of user and group."""
+        """Delete the whole local folder of the private state: its marker files and its pairs of user and group.
+
+        A marker is a small file that makes one update of the state valid, and the pairs are those that were counted.
+        """
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -115,7 +142,8 @@ class HadoopFiles:
     """The folder of a private state on HDFS, or on another storage that Spark reads through Hadoop.
 
     It gives access to the marker files in the folder; a marker is a small file that makes one update of the state
-    valid.
+    valid. The private state of a live series (noisy user counts, released period by period) has the counted users and
+    the noise.
     """
 
     def __init__(self, session: SparkSession, folder: str) -> None:
@@ -125,13 +153,20 @@ class HadoopFiles:
         self._storage = path.getFileSystem(session._jsc.hadoopConfiguration())
 
     def create(self) -> None:
-        """Create the folder of the private state on Hadoop's storage, unless it exists; only its owner can read it."""
+        """Create the folder of the private state on Hadoop's storage, unless it exists; only its owner can read it.
+
+        The private state of a live series (noisy user counts, released period by period) has the counted users and the
+        noise.
+        """
         self._storage.mkdirs(self._path("markers"))
         permission = self._java.org.apache.hadoop.fs.permission.FsPermission(f"{_OWNER_ONLY:o}")
         self._storage.setPermission(self._path(""), permission)
 
     def read_all(self) -> dict[str, str]:
-        """Return the texts of the marker files on Hadoop's storage, by file name; empty if there is no folder."""
+        """Return the texts of the marker files on Hadoop's storage, by file name; empty if there is no folder.
+
+        A marker is a small file that makes one update of a private state valid.
+        """
         if not self._storage.exists(self._path("markers")):
             return {}
         paths = [status.getPath() for status in self._storage.listStatus(self._path("markers"))]
@@ -140,7 +175,8 @@ class HadoopFiles:
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the marker file `name` on Hadoop's storage unless it exists; return whether this call did.
 
-        HDFS renames a finished file in one step, and refuses to if the new name is taken.
+        A marker is a small file that makes one update of a private state valid. HDFS renames a finished file in one
+        step, and refuses to if the new name is taken.
         """
         unfinished, final = self._path(f"markers/{uuid.uuid4().hex}.tmp"), self._path(f"markers/{name}")
         stream = self._storage.create(unfinished, False)
@@ -150,13 +186,16 @@ class HadoopFiles:
         finally:
             stream.close()
         # Not every storage refuses by itself; the test before renaming leaves those a gap of a moment.
-        written = not self._storage.exists(final) and bool(self._storage.rename(unfinished, final))
-        if not written:
+        has_renamed = not self._storage.exists(final) and bool(self._storage.rename(unfinished, final))
+        if not has_renamed:
             self._storage.delete(unfinished, False)
-        return written
+        return has_renamed
 
     def delete(self) -> None:
-        """Delete the whole folder of the private state on Hadoop's storage: markers and pairs of user and group."""
+        """Delete the whole folder of the private state on Hadoop's storage: markers and pairs of user and group.
+
+        A marker is a small file that makes one update of the state valid, and the pairs are those that were counted.
+        """
         self._storage.delete(self._path(""), True)
 
     def _path(self, name: str) -> Any:  # noqa: ANN401 - an object of Java
@@ -175,8 +214,9 @@ class HadoopFiles:
 class SparkState(MarkedState):
     """The private state of the series `name`: a folder with its pairs of user and group, and its markers.
 
-    A marker is a small file that makes one update valid. `address` is either spark:FOLDER, or the address of a Spark
-    engine; the folder is then in the warehouse of the engine's session.
+    A live series is a set of noisy user counts that is released period by period. A marker is a small file that makes
+    one update valid. `address` is either spark:FOLDER, or the address of a Spark engine; the folder is then in the
+    warehouse of the engine's session.
     """
 
     def __init__(self, address: str, name: str) -> None:
@@ -258,7 +298,8 @@ class SparkState(MarkedState):
     def _files(self, session: SparkSession) -> MarkerFiles:
         """Return the object that reads and writes the marker files of the state.
 
-        Marker files are on a local disk, or are reached through the Hadoop classes of the Spark `session`.
+        A marker is a small file that makes one update of the state valid. Marker files are on a local disk, or are
+        reached through the Hadoop classes of the Spark `session`.
         """
         java: Any = session._jvm
         path = java.org.apache.hadoop.fs.Path(self._folder(session))

@@ -44,7 +44,10 @@ class LaplaceNoise:
         object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of integer Laplace noise, made from random words of `width` bits."""
+        """Return `count` independent exact draws of integer Laplace noise, made from random words of `width` bits.
+
+        `randomness` is the source of random words.
+        """
         if self.scale <= LARGEST_TABLE_SCALE:
             return draw(TwoSided(first=1 / self.scale), count, randomness, width)
         values = np.empty(count, dtype=np.int64)
@@ -62,7 +65,7 @@ class LaplaceNoise:
 
         They are drawn digit by digit in base 2048, from random words of `width` bits. For m = d0 + 2048 d1 + ...,
         exp(-m / scale) is a product of one factor per digit. So the digits are independent, and each needs only a small
-        table.
+        table. `randomness` is the source of random words.
         """
         sizes = np.zeros(count, dtype=np.int64)
         base = 1
@@ -119,7 +122,10 @@ class GaussianNoise:
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of discrete Gaussian noise, made from random words of `width` bits."""
+        """Return `count` independent exact draws of discrete Gaussian noise, made from random words of `width` bits.
+
+        `randomness` is the source of random words.
+        """
         if self.sigma <= LARGEST_TABLE_SCALE:
             return draw(gaussian_law(self.sigma, bound=None), count, randomness, width)
         return _by_rejection(self.sigma, count, randomness, width)
@@ -152,7 +158,7 @@ def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: in
 
     The Laplace noise Y has scale t = floor(sigma) + 1, so its probabilities are proportional to exp(-|Y|/t). Y is
     accepted with probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)). The product of both is exp(-Y^2 / (2 sigma^2))
-    times a constant. `width` is the number of bits of a random word.
+    times a constant. `width` is the number of bits of a random word. `randomness` is the source of random words.
 
     Theorem: CanonneKaSt20.
     """
@@ -193,7 +199,7 @@ def heads(
 
     `gammas` are float approximations of the exponents exact(i). Each coin is tossed by comparing a random word of
     `width` bits with its probability. If floating-point error could change the result, the coin is decided by integer
-    arithmetic instead.
+    arithmetic instead. `randomness` is the source of random words.
 
     Requires: |gammas[i] - exact(i)| <= 2^-46 (1 + gammas[i]), exact(i) >= 0.
     """
@@ -211,7 +217,8 @@ def heads(
 def _decide_exactly(gamma: Fraction, word: int, width: int, randomness: Randomness) -> bool:
     """Return whether U < exp(-gamma) for a uniform random number U in [0, 1] whose first `width` bits are `word`.
 
-    Further random words are drawn and appended to the bits of U until the comparison is certain.
+    Further random words are drawn and appended to the bits of U until the comparison is certain. `randomness` is the
+    source of random words.
     """
     bits = width
     if gamma == 0:

@@ -42,8 +42,8 @@ class RoundedGaussianNoise:
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of rounded Gaussian noise, made from random words of `width` bits.
 
-        Draws come from a table of the distribution if sigma is neither too small nor too large for one, else from
-        rejection.
+        If sigma is in the range for which a table of the distribution is made, the draws are looked up in the table;
+        otherwise they are made by rejection sampling. `randomness` is the source of random words.
         """
         if _SMALLEST_TABLE_SIGMA <= self.sigma <= LARGEST_TABLE_SCALE:
             return draw(RoundedGaussian(variance=self.sigma * self.sigma), count, randomness, width)
@@ -55,15 +55,16 @@ class RoundedGaussianNoise:
         |X| = n + u has density proportional to exp(-n^2 / (2 sigma^2)) exp(-(2 n u + u^2) / (2 sigma^2)). So candidates
         have as whole part n the absolute value of a discrete Gaussian draw, and as fraction u a uniform number in [0,
         1). A candidate is kept with the probability that the second factor gives. |X| rounds to n if the first bit of u
-        is 0, and to n + 1 if it is 1. `width` is the number of bits of a random word.
+        is 0, and to n + 1 if it is 1. `width` is the number of bits of a random word. `randomness` is the source of
+        random words.
 
         Theorem: Karney16.
         """
         values = np.empty(count, dtype=np.int64)
-        whole = GaussianNoise(sigma=self.sigma)
+        whole_part_noise = GaussianNoise(sigma=self.sigma)
         filled = 0
         while filled < count:
-            sizes = whole.draw(max(16, int(2.2 * (count - filled))), randomness, width)
+            sizes = whole_part_noise.draw(max(16, int(2.2 * (count - filled))), randomness, width)
             sizes = sizes[sizes >= 0]
             parts = randomness.words(len(sizes), width)
             accepted = self._coins(sizes, parts, randomness, width)
@@ -80,7 +81,7 @@ class RoundedGaussianNoise:
 
         `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. A candidate is decided in
         floating point if neither the missing bits nor the rounding error can change the result, and otherwise by
-        drawing more bits.
+        drawing more bits. `randomness` is the source of random words.
         """
         words = randomness.words(len(sizes), width)
         grain = 2.0**-width

@@ -57,6 +57,8 @@ class SharedGaussianNoise:
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Draw and return the noise of all counts, which share a part, from random words of `width` bits.
 
+        `randomness` is the source of random words.
+
         Raises: `InvalidParameter` unless `count` equals `labels`.
         """
         if count != self.labels:

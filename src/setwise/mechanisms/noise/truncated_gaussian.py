@@ -52,7 +52,10 @@ class TruncatedGaussianNoise:
             raise InvalidParameter(f"bound must be at least an eighth of sigma {self.sigma}, not {self.bound}")
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of truncated Gaussian noise, from random words of `width` bits."""
+        """Return `count` independent exact draws of truncated Gaussian noise, from random words of `width` bits.
+
+        `randomness` is the source of random words.
+        """
         if self.sigma <= LARGEST_TABLE_SCALE or self.bound <= _LARGEST_TABLE_BOUND:
             return draw(gaussian_law(self.sigma, self.bound), count, randomness, width)
         whole = GaussianNoise(sigma=self.sigma)

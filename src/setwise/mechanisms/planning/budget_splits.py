@@ -83,7 +83,7 @@ _WORTH_OF_ERROR = 10.0
 
 
 def plan_merit(reach: _Number, error: _Number) -> _Number:
-    """Return the error of a plan as one number in units of a count, called its merit: smaller is better.
+    """Return the merit of a plan: its error as one number in units of a count. A smaller merit is better.
 
     It is `reach`, by how much a label's count must exceed its rivals for the label to be released, plus ten times
     `error`, the mean error of a released count. With the factor ten, the two terms are equal if the smallest count that
@@ -128,8 +128,8 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 
     `bounds` describe the query. The second member is the noise of counts that are drawn in a second step, after labels
     were picked. It is `NONE` if the mechanism counts in the same step, or if no counts are wanted. A mechanism with
-    noise on every count is left out if contributions are not bounded, and a mechanism that picks labels if the query
-    has no k.
+    noise on every count is left out if the number of labels of one user is not bounded, and a mechanism that picks
+    labels if the query is not a top k.
     """
     known = bounds.domain is not None
     laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
@@ -293,9 +293,11 @@ def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Fl
 
 
 def _gaussian_lead(contests: int) -> float:
-    """Return the lead, in standard deviations of the noise, that wins all of `contests` comparisons of noisy counts.
+    """Return by how much an exact count must exceed others so that its noisy count wins all of `contests` comparisons.
 
-    It holds with probability 95%, and is 0 if there are no contests.
+    All comparisons are won with a probability of at least 95%, by a union bound. The unit is the standard deviation of
+    the Gaussian noise on one count; both counts of a comparison have this noise. The result is 0 if there are no
+    contests.
     """
     return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
 
@@ -327,6 +329,7 @@ def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale:
 def _planned_elsewhere() -> AssertionError:
     """Return the exception for a call that asks how discovery in rounds splits its budget.
 
-    Such a call is a programming error, because `planning/rounds.py` plans discovery in rounds.
+    Discovery in rounds finds private labels in several passes over the table. Such a call is a programming error,
+    because `planning/rounds.py` plans discovery in rounds.
     """
     return AssertionError("discovery in rounds has no split")

@@ -34,6 +34,11 @@ class CostConfig:
     close: float = 1.003
     """Calibration stops when the noise scale is known within this factor, or when the price is within this factor of
     epsilon."""
+    linear: float = 0.02
+    """Distance in log epsilon from the budget below which a step along the slope lands within the rounding error."""
+    rounded: float = 6e-4
+    """Distance below the budget, in log epsilon, for which such a step aims: a little more than the rounding error of
+    a noise scale with four digits, so that the next price is within the budget."""
     near: float = 3e-3
     """Distance in log epsilon from the target at which a search by estimates ends."""
     most_estimates: int = 30
@@ -42,6 +47,9 @@ class CostConfig:
     most_slope: float = 2.0
     """Limits, with `least_slope`, for the fall of log epsilon per unit of log noise scale. It is 1 if all noise
     grows, and less if a part of the cost is fixed."""
+    least_apart: float = 1e-4
+    """Least distance in log noise scale of two points whose slope is used. The slope of closer points is that of their
+    rounding errors, and a wrong slope costs the search further certified prices."""
     largest_move: float = 1.5
     """Logarithm of the largest factor between one noise scale tried and the next."""
     least_cost: float = 1e-12
@@ -58,8 +66,8 @@ def certified_price(
 ) -> CertifiedBound:
     """Return the certified bound on the epsilon of all `uses` together at `delta`, which may be 0.
 
-    `interaction` says what an analyst may decide after seeing earlier answers; the default, set-wise, allows any order
-    of the uses. Recent results are cached.
+    `uses` are guarantees with counts. `interaction` says what an analyst may decide after seeing earlier answers; the
+    default, set-wise, allows any order of the uses. Recent results are cached.
     """
     return _compose(merged(uses), interaction, delta)
 
@@ -67,8 +75,8 @@ def certified_price(
 def searched_price(uses: Iterable[Use], delta: float) -> float:
     """Return a certified upper bound on the epsilon of all `uses` together, in any adaptive order, at `delta`.
 
-    It is quicker to compute than `certified_price`. The result is never below that of `certified_price`, and may be
-    above it.
+    `uses` are guarantees with counts. It is quicker to compute than `certified_price`. The result is never below the
+    result of `certified_price`, and may be above it.
     """
     return _search_price(merged(uses), delta).upper
 
@@ -76,7 +84,7 @@ def searched_price(uses: Iterable[Use], delta: float) -> float:
 def estimated_price(uses: Iterable[Use], delta: float) -> float:
     """Return approximately the epsilon of all `uses` together, in any adaptive order, at `delta`, which may be 0.
 
-    It is quick to compute, but it is not certified: the true epsilon may be higher.
+    `uses` are guarantees with counts. It is quick to compute, but it is not certified: the true epsilon may be higher.
     """
     return estimated_epsilon(merged(uses), delta)
 
@@ -111,7 +119,7 @@ def estimate_noise_scale(price: Price, first: float, epsilon: float) -> Estimate
         excess = math.log(
             max(_price_or_infinity(price, Fraction(f"{math.exp(point):.8g}")), CONFIG.least_cost) / epsilon
         )
-        if before is not None and math.isfinite(excess):
+        if before is not None and math.isfinite(excess) and abs(point - before[0]) > CONFIG.least_apart:
             slope = min(max((before[1] - excess) / (point - before[0]), CONFIG.least_slope), CONFIG.most_slope)
         near = abs(excess) <= CONFIG.near and before is not None
         before = (point, excess) if math.isfinite(excess) else None
@@ -152,7 +160,8 @@ def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) ->
             seen = math.log(before[1] / cost) / math.log(short / before[0])
             slope = min(max(seen, CONFIG.least_slope), CONFIG.most_slope)
         before = (short, cost) if 0.0 < cost < math.inf else None
-        excess = math.log(max(cost, CONFIG.least_cost) / epsilon) + math.log(CONFIG.close) / 2
+        excess = math.log(max(cost, CONFIG.least_cost) / epsilon)
+        excess += CONFIG.rounded if abs(excess) <= CONFIG.linear else math.log(CONFIG.close) / 2
         scale = short * math.exp(min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move))
         if not least < _short(scale) < most:
             scale = math.sqrt(least * most) if most < math.inf else min(2.0 * least, LARGEST_NOISE_SCALE)
@@ -191,7 +200,8 @@ def _price_or_infinity(price: Price, scale: Fraction) -> float:
 def _compose(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> CertifiedBound:
     """Return the certified bound on the epsilon of `uses` at `delta`, cached; a `delta` of 0 adds up the epsilons.
 
-    `interaction` says what an analyst may decide after seeing earlier answers, such as the order of the uses.
+    `uses` are guarantees with counts. `interaction` says what an analyst may decide after seeing earlier answers, such
+    as the order of the uses.
     """
     if Fraction(delta) == 0:
         return pure_sum(uses, interaction)

@@ -58,8 +58,8 @@ class Choice:
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
     """Return the best mechanism for a histogram or top k within `bounds`, with the least noise that `total` allows.
 
-    The budget `total` is split between finding labels and counting them. `confidence` is the probability with which the
-    error bounds stated in the plan hold.
+    `bounds` describe the query and limit what one user contributes to it. The budget `total` is split between finding
+    labels and counting them. `confidence` is the probability with which the error bounds stated in the plan hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
     mechanisms that can answer, the one with the smallest estimated error (`Choice.merit`) is taken.
@@ -83,9 +83,10 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
 def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
     """Return the plan that finds labels in several rounds of weighted votes and then counts them (`weighted_rounds`).
 
-    `bounds` are the query's bounds on what one user contributes, and `total` is its budget. `confidence` is the
-    probability with which the error bounds stated in the plan hold. Returns None if no noise in range is enough, unless
-    `total` forces rounds.
+    In a round, each user divides a weight among their labels, and a label is found if its noisy sum of weights exceeds
+    a threshold. `bounds` are the query's bounds on what one user contributes, and `total` is its budget. `confidence`
+    is the probability with which the error bounds stated in the plan hold. Returns None if no noise in range is enough,
+    unless `total` forces rounds.
 
     Raises: `InvalidParameter` if rounds were forced and cannot answer, `Unattainable` if they were forced and no noise
     in range is enough.
@@ -162,8 +163,8 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
 def _check(bounds: Bounds, total: Total) -> None:
     """Raise `InvalidParameter` if a budget or a bound is missing without which no mechanism can answer the query.
 
-    Private labels need a positive delta in the budget `total`. A contribution bound, a public domain or a `k` is needed
-    in `bounds`.
+    Private labels need a positive delta in the budget `total`. `bounds` must have a contribution bound (the most labels
+    to which one user adds), a public domain, or a `k` (for a top k).
     """
     is_unbounded = bounds.changeable is None and bounds.k is None
     if bounds.domain is None and total.delta == 0:
@@ -188,7 +189,7 @@ def _certify_price(mechanism: Mechanism, delta: Fraction) -> float:
 
 
 def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
-    """Return an estimate of the epsilon of one release of `mechanism` at `delta`."""
+    """Return a quick, uncertified estimate of the epsilon of one release of `mechanism` at `delta`."""
     return estimated_price(mechanism.guarantees(), float_below(delta))
 
 
@@ -326,8 +327,8 @@ def _with_counts(
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
     """Return the mechanism `discovery`, which picks labels, followed by noisy counts of them if `split` has counts.
 
-    The noise scale of the counts is `split.ratio` times `scale`. `bounds` are the query's bounds on what one user
-    contributes.
+    A split divides the budget between picking labels and counting them. The noise scale of the counts is `split.ratio`
+    times `scale`. `bounds` are the query's bounds on what one user contributes.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts
@@ -367,7 +368,8 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], 
 def _expectation(preview: ErrorEstimate, total: Total) -> str:
     """Return a phrase about a plan's accuracy: the lead that an item needs to be found, and the error of its count.
 
-    `preview` is the expected error. The phrase leaves counts out if `total` asks for none.
+    The lead is by how much the item's count must exceed its rivals, or a threshold. `preview` is the expected error.
+    The phrase leaves counts out if `total` asks for none.
     """
     reach = reach_of(preview)
     parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []

@@ -49,9 +49,9 @@ class Bounds:
 
     A user counts towards at most `contributions` labels (None: any number) and adds at most `per_item` to each.
     `domain` lists the labels if they are public. None means that they are private; then only the `limit` labels with
-    the highest counts take part (None: the default number). Without a contribution bound only a top k, or a known
-    domain, can be answered. `weighable` says that the table to be read tells users apart, which finding private labels
-    in rounds of weighted votes needs.
+    the highest counts take part (None: the default number). Without a bound on the labels of one user, only a top k, or
+    a known domain, can be answered. `weighable` says that the table to be read tells users apart, which finding private
+    labels in several rounds, by sums of users' weights, needs.
 
     Raises: `InvalidParameter` for values out of range, an empty domain, a limit next to a domain, or k above the
     domain's size or the limit.
@@ -82,21 +82,28 @@ class Bounds:
 
     @property
     def changeable(self) -> int | None:
-        """Number of counts that one user can change; None if neither contributions nor a public domain bounds it.
+        """Number of counts that one user can change; None if nothing bounds it.
 
-        It is the smaller one of the contribution bound and the size of the public domain.
+        It is the smaller one of the contribution bound (the most labels to which one user adds) and the size of the
+        public domain.
         """
         limits = [self.contributions, None if self.domain is None else len(self.domain)]
         return min((bound for bound in limits if bound is not None), default=None)
 
     @property
     def search_limit(self) -> int:
-        """How many of the labels with the highest counts take part in the search of an unknown domain."""
+        """How many of the labels with the highest counts take part if the labels are private.
+
+        Labels are private if no public domain lists them. The number is `limit`, or a default if `limit` is None.
+        """
         return self.limit or max(LIMIT, self.k or 1)
 
     @property
     def rivals(self) -> int:
-        """How many labels compete for release: the size of the domain, or the search limit of an unknown domain."""
+        """How many labels compete for release.
+
+        It is the size of the public domain, or, for private labels, the number of highest counts that take part.
+        """
         return self.search_limit if self.domain is None else len(self.domain)
 
 
@@ -125,7 +132,11 @@ class Total:
             object.__setattr__(self, "mechanism", check_choice("mechanism", self.mechanism, MechanismName))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the query's budget as a JSON object: epsilon, delta, noise of the counts, and a forced mechanism."""
+        """Return the query's budget as a JSON object with the keys kind (always "total"), epsilon, delta and counts.
+
+        `counts` is the kind of noise on released counts: "none", "laplace", "gaussian" or "best". The key `mechanism`,
+        the name of the only mechanism that the planner may use, is there only if the query demands one.
+        """
         forced = {} if self.mechanism is None else {"mechanism": str(self.mechanism)}
         numbers = {"epsilon": float(self.epsilon), "delta": float(self.delta)}
         return {"kind": "total", **numbers, "counts": str(self.counts), **forced}

@@ -86,13 +86,13 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
             for noise in noises:
                 draft = _UnscaledPlan(bounds, discovery, wanted, noise)
                 first = _first_scale(draft.uses(Fraction(1)), target, delta)
-                guess = estimate_noise_scale(draft.priced(estimated_price, delta), first, target)
+                guess = estimate_noise_scale(draft.price_function(estimated_price, delta), first, target)
                 if guess is not None:
                     rough.append((draft, guess))
         for draft, guess in sorted(rough, key=lambda tried: tried[0].off(tried[1].scale)):
-            scale = smallest_noise_scale(draft.priced(searched_price, delta), guess, target)
+            scale = smallest_noise_scale(draft.price_function(searched_price, delta), guess, target)
             if scale is not None:
-                return StatisticsChoice(mechanism=draft.made(scale), name=draft.name, discovery=draft.found)
+                return StatisticsChoice(mechanism=draft.mechanism_at(scale), name=draft.name, discovery=draft.found)
     raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
 
 
@@ -145,7 +145,7 @@ class _UnscaledPlan:
         names += [name for name, present in parts if present]
         return "+".join(names)
 
-    def made(self, scale: Fraction) -> GroupStatistics:
+    def mechanism_at(self, scale: Fraction) -> GroupStatistics:
         """Return the mechanism that this plan describes, with noise on sums and means of the scale `scale`."""
         return GroupStatistics(
             statistics=tuple(release.with_noise(_NOISE[self.noise], scale) for release in self.statistics),
@@ -156,13 +156,13 @@ class _UnscaledPlan:
         )
 
     def uses(self, scale: Fraction) -> tuple[Use, ...]:
-        """Return the privacy cost, as mechanism uses, of one release by this plan with the noise scale `scale`."""
-        return self.made(scale).guarantees()
+        """Return the privacy cost of one release at noise scale `scale`, as uses (guarantees with counts)."""
+        return self.mechanism_at(scale).guarantees()
 
-    def priced(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
+    def price_function(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
         """Return a function that maps a noise scale to the epsilon at `delta` of one release by this plan.
 
-        `price(uses, delta)` computes the epsilon of mechanism uses, certified or estimated.
+        `price(uses, delta)` computes the epsilon of mechanism uses (guarantees with counts), certified or estimated.
         """
         return lambda scale: price(self.uses(scale), delta)
 
@@ -190,9 +190,9 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
     contributes, and `wanted` are the statistics.
 
     If the groups are public and all of them are wanted, the only list is [None]. Otherwise the last list has the plans
-    that find groups in one pass. If rounds of weighted votes are preferred, a list with only the plan with rounds comes
-    first. This plan cannot be compared with the plans of one pass, because the number of users that a group needs to be
-    found in rounds depends on the table.
+    that find groups in one pass. In rounds, each user divides a weight among their groups not found yet. If rounds are
+    preferred, a list with only the plan with rounds comes first. This plan cannot be compared with the plans of one
+    pass, because the number of users that a group needs to be found in rounds depends on the table.
     """
     if bounds.domain is not None and bounds.k is None:
         yield [None]
@@ -219,7 +219,8 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
 def _without_counts(mechanism: Mechanism) -> HistogramMechanism | WeightedRounds:
     """Return `mechanism` unchanged, asserting for the type checker that it is not a `DiscoveredCounts`.
 
-    The planner of statistics never uses `DiscoveredCounts`, which finds groups in rounds and also counts them.
+    The planner of statistics never uses `DiscoveredCounts`, which finds groups in several rounds over the table and
+    also counts them.
     """
     assert not isinstance(mechanism, DiscoveredCounts)
     return mechanism

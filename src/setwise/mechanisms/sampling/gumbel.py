@@ -95,7 +95,8 @@ class Runs:
     def logarithm(self, index: int, rate: Fraction, precision: int) -> FixedInterval:
         """Return certified bounds on the logarithm of the weight of the run with this `index`, at `precision` bits.
 
-        The weight is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the run's length.
+        A run is a sequence of evenly falling scores. Its weight is the sum of exp(-rate * slope * j) over j = 0, 1, ...
+        below the run's length.
         """
         fall, length = rate * int(self.slopes[index]), int(self.lengths[index])
         if fall == 0:
@@ -128,7 +129,7 @@ class ExactKey:
     def extend(self, randomness: Randomness, width: int) -> None:
         """Draw a random word of `width` bits and append it to the known bits of the candidate's uniform number V.
 
-        The Gumbel noise of the candidate is computed from V.
+        The Gumbel noise of the candidate is computed from V. `randomness` is the source of random words.
         """
         self.word = (self.word << width) | int(randomness.words(1, width)[0])
         self.bits += width
@@ -166,7 +167,8 @@ def gumbel_order(
     All indices are returned if there are at most k scores. The law is exactly Plackett-Luce: each next index is drawn
     among the remaining ones with probability proportional to exp(rate * score). With `runs`, each score is the first of
     a run of falling scores, and the probability is proportional to the sum over the run. The noisy values are never
-    computed as numbers that could be released. `width` is the number of random bits in each word.
+    computed as numbers that could be released. `width` is the number of random bits in each word. `randomness` is the
+    source of random words.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
@@ -252,7 +254,7 @@ def _resolve(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -
     """Return the indices of the candidates with the k highest noisy scores, highest first.
 
     `keys` are the exact noisy scores. Further random words of `width` bits are drawn for candidates whose scores cannot
-    be told apart yet.
+    be told apart yet. `randomness` is the source of random words.
     """
     bounds = {key.index: key.bounds() for key in keys}
     while True:

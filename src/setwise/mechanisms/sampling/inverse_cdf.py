@@ -191,33 +191,34 @@ def cut_points(law: Law, width: int) -> CutPoints:
 
 
 def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
-    """Return the table of the distribution function F of `law` for words of `width` bits, or None.
+    """Return the cut points floor(F(x) 2^width) of `law`, F its distribution function; None if one is uncertain.
 
-    It is computed with `guard` extra bits. None means that floor(F(x) 2^width) is still uncertain for some integer x,
-    so that more bits are needed.
+    To draw from the law, a uniformly random integer of `width` bits is compared with the cut points. F is computed with
+    `guard` extra bits. None means that these bits do not settle floor(F(x) 2^width) for some integer x, so that the
+    caller has to try again with more.
     """
     sizes, beyond = _weights(law, width + guard, negligible=1 << (guard // 2))
     low, high = 0, beyond
-    tails = [FixedInterval(low, high)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
+    tails = [(low, high)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
     for size_low, size_high in reversed(sizes):
         low, high = low + size_low, high + size_high
-        tails.append(FixedInterval(low, high))
+        tails.append((low, high))
     tails.reverse()
-    whole, center = tails[0], sizes[0]
+    (whole_low, whole_high), center = tails[0], sizes[0]
     reach = len(sizes) if law.bound is None else law.bound
     match law:
         case TwoSided() | RoundedGaussian():
-            total = FixedInterval(2 * whole.low - center.high, 2 * whole.high - center.low)
-            floors = [_floor(tails[x], total, width) for x in range(reach, 0, -1)]
+            total = FixedInterval(2 * whole_low - center.high, 2 * whole_high - center.low)
+            below = _floors(tails[reach:0:-1], total, width)
             smallest = -reach
         case OneSided():
-            total = whole
-            floors = []
+            total = FixedInterval(whole_low, whole_high)
+            below = []
             smallest = 0
-    floors += [_floor_of_rest(tails[x], total, width) for x in range(1, reach + 1)]
-    if any(low != high for low, high in floors):
+    above = _floors_of_rest(tails[1 : reach + 1], total, width)
+    if below is None or above is None:
         return None
-    return _trim_tails(smallest, width, [low for low, _ in floors])
+    return _trim_tails(smallest, width, below + above)
 
 
 def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
@@ -231,24 +232,30 @@ def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
     return CutPoints(smallest + start, width, tuple(floors[start:end]))
 
 
-def _floor(tail: FixedInterval, total: FixedInterval, width: int) -> FixedInterval:
-    """Return the smallest and the largest possible value of floor(2^width * tail / total).
+def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
+    """Return floor(2^width * tail / total) for each of `tails`, or None if one of these floors is uncertain.
 
-    `tail`, the weight of a distribution beyond some point, and `total`, the weight of all of it, are known only within
-    their intervals.
+    A tail is the weight of a distribution beyond some point, and `total` is the weight of all of it. They are known
+    only within intervals: each pair in `tails` has a lower and an upper bound on one tail.
     """
-    return FixedInterval((tail.low << width) // total.high, (tail.high << width) // total.low)
+    least, most = total
+    floors = [(low << width) // most for low, _ in tails]
+    largest = [(high << width) // least for _, high in tails]
+    return floors if floors == largest else None
 
 
-def _floor_of_rest(tail: FixedInterval, total: FixedInterval, width: int) -> FixedInterval:
-    """Return the smallest and the largest possible value of floor(2^width * (1 - tail / total)).
+def _floors_of_rest(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
+    """Return floor(2^width * (1 - tail / total)) for each of `tails`, or None if one of these floors is uncertain.
 
-    `tail`, the weight of a distribution beyond some point, and `total`, the weight of all of it, are known only within
-    their intervals. The tail is positive, even if its lower bound is 0.
+    A tail is the weight of a distribution beyond some point, and `total` is the weight of all of it. They are known
+    only within intervals: each pair in `tails` has a lower and an upper bound on one tail. Tails are positive, even if
+    their lower bounds are 0.
     """
-    most = ceil_divide(tail.high << width, total.low)
-    least = max(1, ceil_divide(tail.low << width, total.high))
-    return FixedInterval((1 << width) - most, (1 << width) - least)
+    least, most = total
+    one = 1 << width
+    floors = [one + (-(high << width) // least) for _, high in tails]  # 1 - tail / total, rounded down
+    largest = [one + min(-1, -(low << width) // most) for low, _ in tails]
+    return floors if floors == largest else None
 
 
 def _weights(law: Law, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
@@ -306,6 +313,8 @@ few buckets contain a floor, and few enough that the guide stays in the cache.""
 def draw(law: Law, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
     """Return `count` independent exact draws from `law`, each starting from `width` random bits.
 
+    `randomness` is the source of random words.
+
     Ensures: each draw has exactly the distribution `law`, whatever `width` is; with fewer bits, more draws have to
     append further random words.
     """
@@ -324,7 +333,7 @@ def _refine_draw(law: Law, word: int, width: int, randomness: Randomness) -> int
     """Return a draw from `law` for a random `word` that equals an entry of the table of its distribution function.
 
     Such a word of `width` bits does not decide the draw. Random words are appended until the longer word equals no
-    entry of the table for its length.
+    entry of the table for its length. `randomness` is the source of random words.
     """
     bits = width
     while True:

@@ -15,7 +15,7 @@ COUNTS = (5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 34, 40, 48, 56, 68,
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
-    """Return the table of overall epsilons at delta = 1e-6 of bounded-range uses, chosen adaptively or as a batch.
+    """Return the table of overall epsilons at delta = 1e-6 of bounded-range uses, chosen adaptively or up front.
 
     There is one row per epsilon of a use and number of uses in `counts`. The adaptive optimum is a certified bracket.
     `progress` is called with the share of rows done.
@@ -49,9 +49,11 @@ def _adaptive(epsilon: float, count: int) -> Bracket:
 
 
 def extra(table: Table, end: str) -> list[float]:
-    """Return by how many percent the adaptive optimum exceeds the batch optimum, for each row of `table`.
+    """Return by how many percent epsilon is larger if mechanisms are chosen adaptively, for each row of `table`.
 
-    `table` is a result of `compute`, and `end` is "lower" or "upper": the end of the adaptive bracket that is compared.
+    A row of `table`, which the function `compute` returns, is one composition, with its smallest possible epsilon for
+    mechanisms that are chosen up front (batch) and for mechanisms chosen after seeing answers (adaptive). The latter is
+    a certified interval, and `end`, "lower" or "upper", is the end of it that is compared.
     """
     ends = zip(table.numbers(f"adaptive_{end}"), table.numbers("batch"), strict=True)
     return [100.0 * (adaptive / batch - 1.0) for adaptive, batch in ends]
@@ -77,7 +79,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def draw(table: Table) -> "chart.Picture":
     """Return a picture of the adaptive and the batch optimum, and of their distance, against the number of uses.
 
-    `table` is a result of `compute`.
+    In a batch all uses are chosen up front. `table` is a result of `compute`.
     """
     picture, (left, right) = chart.panels(2, (9.4, 4.8))
     strokes = (chart.OURS, chart.OTHER, chart.PAPER_TOO)

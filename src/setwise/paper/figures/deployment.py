@@ -19,8 +19,8 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     """Return the table of overall epsilons at delta = 1e-9 of bounded-range uses, one row per number of uses.
 
     The numbers of uses are `counts`. The columns are the paper's bound, the optimum of as many pure-DP uses, the
-    optimum of a batch, and the bracket of the optimum in any adaptive order. `progress` is called with the share of
-    rows done.
+    optimum of a batch (all chosen up front), and the bracket of the optimum in any adaptive order. `progress` is called
+    with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for done, count in enumerate(counts):

@@ -23,9 +23,10 @@ OURS = (0, 50)
 def compute_setwise(progress: Progress, most: int = 100) -> Table:
     """Return the table of overall epsilons at delta = 1e-6, by the paper's set-wise bound and by optimal composition.
 
-    There is one row per epsilon of a use and number of uses, from 4 to `most`, and a column per bound and share of
-    pure-DP uses (the other uses have bounded range). The paper does not say which epsilon and delta it drew; here two
-    epsilons per use are computed. `progress` is called with the share of rows done.
+    Set-wise means that the analyst may use the mechanisms in any order. There is one row per epsilon of a use and
+    number of uses, from 4 to `most`, and a column per bound and share of pure-DP uses (the other uses have bounded
+    range). The paper does not say which epsilon and delta it drew; here two epsilons per use are computed. `progress`
+    is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, uses) for epsilon in EPSILONS for uses in range(4, most + 1, 4)]
@@ -126,8 +127,8 @@ _SMALLEST = 1e-12
 def compute_batch(progress: Progress, points: int = 27) -> Table:
     """Return the table of optimal deltas of pure-DP and bounded-range uses, in a batch and in any adaptive order.
 
-    There is one row for each number of uses and each of `points` overall epsilons, and one column per share of pure-DP
-    uses. `progress` is called with the share of rows done.
+    A batch is chosen up front. There is one row for each number of uses and each of `points` overall epsilons, and one
+    column per share of pure-DP uses. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     places = [(uses, i * _FARTHEST[uses] / (points - 1)) for uses in COUNTS for i in range(points)]
@@ -146,8 +147,8 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
 def claims_batch(table: Table) -> tuple[Claim, ...]:
     """Return checks that the batch optimum agrees with two earlier theorems, and with the paper's printed formula.
 
-    `table` is a result of `compute_batch`. With only pure-DP uses the batch optimum is the optimal pure-DP bound, and
-    with only bounded-range uses the optimal batch bound.
+    A batch is chosen up front. `table` is a result of `compute_batch`. With only pure-DP uses the batch optimum is the
+    optimal pure-DP bound, and with only bounded-range uses the optimal batch bound.
     """
     part = table.where("uses", 20.0)
     places = [(g, row) for row, g in enumerate(part.numbers("overall_epsilon")) if g < 1.0]
@@ -155,8 +156,8 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     def apart(share: int, formula: "list[float]") -> float:
         """Return the largest relative distance between the table's batch deltas and the deltas in `formula`.
 
-        Both are for 20 uses and the overall epsilons below 1. `share` is the percentage of pure-DP uses, which selects
-        the column of the table.
+        A batch is chosen up front. Both are for 20 uses and the overall epsilons below 1. `share` is the percentage of
+        pure-DP uses, which selects the column of the table.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))

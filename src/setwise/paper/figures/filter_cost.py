@@ -26,9 +26,9 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     advance, and an odometer, which bounds the loss so far. `progress` is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
-    places = [(name, written, count) for name, written in KINDS for count in counts]
-    for done, (name, written, count) in enumerate(places):
-        uses = as_uses([f"{written}x{count}"])
+    places = [(name, use_text, count) for name, use_text in KINDS for count in counts]
+    for done, (name, use_text, count) in enumerate(places):
+        uses = as_uses([f"{use_text}x{count}"])
         odometer = ZcdpOdometer(delta=DELTA, failure_share=0.0)
         for use in uses:
             odometer = odometer.record(use)

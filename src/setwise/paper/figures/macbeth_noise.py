@@ -92,8 +92,8 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
     for trial in range(trials):
         for item in laplace.release(top, randomness).items:
             answers[0, trial, place[str(item.label)]] = item.noisy
-        drawn = with_noise(top.counts, gaussian, randomness).tolist()
-        answers[1, trial] = [float(value) for value in non_increasing(drawn)]
+        noisy_counts = with_noise(top.counts, gaussian, randomness).tolist()
+        answers[1, trial] = [float(value) for value in non_increasing(noisy_counts)]
     means, deviations = answers.mean(axis=1), answers.std(axis=1)
     errors = np.abs(answers - top.counts).mean(axis=1)
     return NoiseComparison(
@@ -161,7 +161,7 @@ def exact_sigma() -> Fraction:
 
 
 def released(sigma: Fraction) -> tuple[Use, ...]:
-    """Return the privacy cost, as mechanism uses, of one release of the 25 counts by ordered least squares.
+    """Return the privacy cost, as uses (guarantees with counts), of releasing the 25 counts by ordered least squares.
 
     The Gaussian noise has the deviation `sigma`. The uses are those that the library's mechanism reports for itself.
     """
@@ -287,8 +287,8 @@ def _bars(
     """Draw one mechanism's means with error bars of one standard deviation in the panel `axes`.
 
     `name` is the mechanism's prefix of column names in `table`. `places` are the positions of the words on the x axis,
-    and `shift` moves the bars sideways so that those of two mechanisms can be told apart. `color` and `marker` are
-    those of the means, and `label` is the entry in the legend.
+    and `shift` moves the bars sideways so that the bars of two mechanisms can be told apart. `color` and `marker` are
+    the color and the marker of the means, and `label` is the entry in the legend.
     """
     axes.errorbar(
         [place + shift for place in places],

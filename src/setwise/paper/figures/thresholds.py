@@ -48,8 +48,9 @@ def failure_of_margin(t: float, contributions: int) -> float:
 def corrected_threshold(contributions: int) -> float:
     """Return the threshold, in users, with which unkLap is (0.1, 1e-10)-DP, unlike with the published one.
 
-    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts. Either of two
-    neighbouring tables may fail, so each may fail with probability delta / (1 + e^epsilon).
+    unkLap is the Laplace mechanism for unknown domains; one user changes at most `contributions` counts. The threshold
+    may let a label through on either of two neighbouring tables, so on each it may do so with probability delta / (1 +
+    e^epsilon).
     """
     allowed = DELTA / (1.0 + math.exp(EPSILON))
     t = float(brentq(lambda t: math.log(failure_of_margin(t, contributions) / allowed), 1.0, 100.0, xtol=1e-13))

@@ -75,10 +75,10 @@ def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsi
 
 
 def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
-    """Return (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3), where r = exp(-epsilon/3).
+    """Return the value at `w` of a polynomial of degree four that is 0 at w = exp(t/3).
 
-    It is 0 at w = exp(t/3), where t is the worst parameter of the first of three bounded-range mechanisms at the
-    overall epsilon `x`.
+    Here t is the worst parameter of the first of three bounded-range mechanisms at the overall epsilon `x`. With r =
+    exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3).
     """
     r = math.exp(-epsilon / 3)
     return (1 + r) * w - 2 * r**2 * w**4 - r**2 * math.exp(x / 3) * (2 - r * (1 + r) * w**3)

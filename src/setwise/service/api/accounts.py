@@ -69,10 +69,10 @@ class FilterAccountBody(Body):
 
     The account is called `name` and lets the person `analyst` ask about `dataset`. `kind` is always "filter", which
     tells this request from a `SetwiseAccountBody`. `rule` says how prices add up, and so which uses the account takes:
-    "wallet" and "zcdp" take uses of any parameters, and "menu" takes only the uses listed in `menu`. `failure_share` is
-    the share of delta that is set aside for outright failures (events in which everything may be revealed); None takes
-    the default of the rule. With `every` the account has its whole budget again after each such calendar period; with
-    None the budget is never renewed.
+    "wallet" and "zcdp" take uses of any parameters, and "menu" takes only the mechanism uses listed in `menu`.
+    `failure_share` is the share of delta that is set aside for outright failures (events in which everything may be
+    revealed); None takes the default of the rule. With `every` the account has its whole budget again after each such
+    calendar period; with None the budget is never renewed.
     """
 
     kind: Literal["filter"]
@@ -211,7 +211,8 @@ async def history(
 ) -> Response:
     """List the ledger entries of an account (such as charges and settlements) after the position `after`, in order.
 
-    A page has at most `most` entries. It ends earlier once its JSON text has a million characters.
+    A settlement is the entry that stores the answer of a charge. A page has at most `most` entries. It ends earlier
+    once its JSON text has a million characters.
     """
     service, identity = service_of(request), caller(request)
 
@@ -322,7 +323,7 @@ def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
     """Open an account on `terms` in the ledger of the replica `service`, and return its status.
 
     `steward` is the name of the person who opens it, which the audit log records. The account protects the unit of
-    privacy of its dataset, which replaces `terms.unit`.
+    privacy (a user, or a part such as a day of a user) of its dataset, which replaces `terms.unit`.
     """
     protecting = replace(terms, unit=service.datasets.get(terms.dataset).unit)
     with at_field("name"):

@@ -42,8 +42,9 @@ class ComposeBody(Body):
 class CalibrateBody(Body):
     """Mechanism uses, one of them with a "?" for a parameter, and the (epsilon, delta) that they must meet together.
 
-    `uses` are written as in "gaussian:?x25". The service computes the value of the "?". `interaction` is what the
-    analyst may choose after seeing answers, from nothing ("batch") to everything ("adaptive").
+    `uses` are written as in "gaussian:?x25", 25 uses of a Gaussian mechanism. The service computes the value of the
+    "?". `interaction` is what the analyst may choose after seeing answers, from nothing ("batch") to everything
+    ("adaptive").
     """
 
     uses: Annotated[list[PlannedUse], Field(min_length=1, max_length=MOST_USES)]
@@ -60,9 +61,11 @@ async def compose(
         JsonBody(examples=[{"uses": ["pure:0.1x25", "bounded-range:0.1x25"], "delta": 1e-6}]),
     ],
 ) -> CompositionRecord:
-    """Return certified bounds on the epsilon (or delta) of all `uses` together, at the given delta (or epsilon).
+    """Return certified bounds on the epsilon or the delta of all `uses` in the request together.
 
-    The bounds hold for an analyst who may choose, after seeing answers, what `interaction` says.
+    `uses` are mechanism uses such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism. If the request states a delta, the
+    bounds are on the epsilon at that delta; if it states an epsilon, they are on the delta. They hold for an analyst
+    who may choose, after seeing answers, what `interaction` says.
     """
     task = Compose(uses=tuple(body.uses), interaction=str(body.interaction), delta=body.delta, epsilon=body.epsilon)
     with at_field("uses"):
@@ -74,7 +77,10 @@ async def calibrate(
     request: Request,
     body: Annotated[CalibrateBody, JsonBody(examples=[{"uses": ["gaussian:?x25"], "epsilon": 1.0, "delta": 1e-6}])],
 ) -> CalibrationRecord:
-    """Return a value of the "?" (noise scale, epsilon or count) with which all uses together meet (epsilon, delta)."""
+    """Return a value of the "?" in the request's mechanism uses, such as "gaussian:?x25", that meets (epsilon, delta).
+
+    The "?" stands for a noise scale, an epsilon or a count. With the value, all uses together are (epsilon, delta)-DP.
+    """
     task = Calibrate(uses=tuple(body.uses), interaction=str(body.interaction), epsilon=body.epsilon, delta=body.delta)
     with at_field("uses"):
         return await service_of(request).calculators.run(task)

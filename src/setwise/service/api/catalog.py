@@ -33,7 +33,8 @@ class CatalogBody(Body):
     """A catalog (tables, with their bounds and public group keys) as TOML text.
 
     The source of a table is a path in the service's data folder, or the name of a table on an engine. `apart` is the
-    reason why these datasets do not share the cap of other datasets on the same tables; "" if they do share it.
+    reason why these datasets do not share the cap (the joint budget of a dataset's accounts) of other datasets on the
+    same tables; "" if they do share it.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=200_000)]
@@ -51,7 +52,7 @@ async def export_catalog(request: Request) -> CatalogRecord:
 async def import_catalog(
     request: Request, body: Annotated[CatalogBody, JsonBody(examples=[{"text": _EXAMPLE}])]
 ) -> CatalogRecord:
-    """Register each table of a catalog as a dataset, with its declared bounds and public group keys.
+    """Register each table of a catalog (a TOML text) as a dataset, with its declared bounds and public group keys.
 
     Questions may then group and filter by every column except the user column, and aggregate every numeric column. A
     table that is already registered with the same definition is skipped. If one table is refused, none is registered.
@@ -88,6 +89,8 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
 
 def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
     """Return the catalog's table `name` as a dataset to register, with all its columns. No row of the table is read.
+
+    A catalog is a TOML text that lists tables with their bounds and public group keys.
 
     Raises `InvalidParameter` if the table's engine, or an option for reading it, is not known to the service.
     """
@@ -138,8 +141,8 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
     """Return `datasets` as a catalog: its TOML text, and the names of the datasets.
 
-    Two datasets may use one name for different public tables. The second of these tables is then exported under the
-    name DATASET_TABLE, such as `events_countries` for the table `countries` of the dataset `events`.
+    Two datasets may use one name for different public tables (those without users). The second of these tables is then
+    exported under the name DATASET_TABLE, such as `events_countries` for the table `countries` of the dataset `events`.
     """
     public: dict[str, str] = {}
     for dataset in datasets:
@@ -150,7 +153,10 @@ def _catalog_record(datasets: list[Dataset]) -> CatalogRecord:
 
 
 def _table(dataset: Dataset) -> CatalogTable:
-    """Return `dataset` as a table of a catalog; options for reading it that have their default values are left out."""
+    """Return `dataset` as a table of a catalog; options for reading it that have their default values are left out.
+
+    A catalog is a TOML text that lists tables with their bounds and public group keys.
+    """
     default = asdict(CsvOptions())
     options: dict[str, Any] = {} if dataset.engine is EngineKind.DUCKDB else {"engine": str(dataset.engine)}
     options |= {} if not dataset.types else {"types": dict(dataset.types)}

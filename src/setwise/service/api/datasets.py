@@ -1,4 +1,7 @@
-"""Routes for datasets: stewards register tables and set caps; everybody sees the columns that questions may use."""
+"""Routes for datasets: stewards register tables and set caps; everybody sees the columns that questions may use.
+
+A cap is the joint budget of a dataset's accounts.
+"""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -88,11 +91,11 @@ class DatasetBody(Body):
     that `setwise prepare` has written; questions to it are then answered faster. `user` is the column that identifies
     users. Questions may group by the columns `items`, aggregate `values` and filter by `filters`. `contributions` is
     the most groups in which one user counts, and `per_item` the most that a user adds to one group; no question may ask
-    for more. Datasets on the same table share its cap and joint guarantee, unless `apart` gives a reason why not.
-    `unit` is the unit of privacy: "user", or with "user,day" each single day of a user, which is a far weaker promise.
-    Datasets that share a cap have the same unit. `types` has the kinds (integer, date, ...) of CSV columns that are
-    not text, `csv` says how the CSV files are written, and `public` has the names and places of tables without users
-    that SQL may join.
+    for more. Datasets on the same table share its cap (the joint budget of a dataset's accounts) and joint guarantee,
+    unless `apart` gives a reason why not. `unit` is the unit of privacy: "user", or with "user,day" each single day of
+    a user, which is a far weaker promise. Datasets that share a cap have the same unit. `types` has the kinds (integer,
+    date, ...) of CSV columns that are not text, `csv` says how the CSV files are written, and `public` has the names
+    and places of tables without users that SQL may join.
     """
 
     name: Name
@@ -127,10 +130,10 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
-    `rule` says how the prices of uses add up, and `failure_share` is the share of delta that is set aside for outright
-    failures (events in which everything may be revealed); None is the default of the rule. `keep` says by which rule
-    questions pay the cap: "wallet" (any noise), "sum" (a sum of epsilons, for pure noise only), or "either", until a
-    question fits only one of the two and thereby ends the other for all accounts.
+    `rule` says how the prices of mechanism uses add up, and `failure_share` is the share of delta that is set aside for
+    outright failures (events in which everything may be revealed); None is the default of the rule. `keep` says by
+    which rule questions pay the cap: "wallet" (any noise), "sum" (a sum of epsilons, for pure noise only), or "either",
+    until a question fits only one of the two and thereby ends the other for all accounts.
     """
 
     epsilon: Epsilon
@@ -145,10 +148,11 @@ class CapBody(Body):
 
 
 class ReclaimBody(Body):
-    """Request to take slices of a cap back: an account loses its slice after `idle_hours` hours without a ledger entry.
+    """Request to take back the slices of a cap that idle accounts have reserved.
 
-    A slice is the part of the cap that the account has reserved; only its unspent part is taken back. Charges are
-    ledger entries, for example.
+    An account is idle if it has had no ledger entry, such as a charge, for `idle_hours` hours. A slice is the part of
+    the cap (the joint budget of a dataset's accounts) that an account has reserved. Only the unspent part of the slice
+    is taken back.
     """
 
     idle_hours: Annotated[float, Field(ge=0.0, le=24.0 * 366.0 * 100.0)] = 0.0
@@ -230,8 +234,9 @@ async def reclaim(
 ) -> ReclaimedRecord:
     """Return to a dataset's cap what idle accounts have reserved of it and not spent.
 
-    An account is idle if it has had no ledger entry, such as a charge, for `idle_hours` hours. The response has the
-    number of accounts that lost their reserved slice; an account reserves a slice again when a charge needs one.
+    A cap is the joint budget of a dataset's accounts. An account is idle if it has had no ledger entry, such as a
+    charge, for `idle_hours` hours. The response has the number of accounts that lost their reserved slice; an account
+    reserves a slice again when a charge needs one.
     """
     service, steward = service_of(request), caller(request).person.name
 
@@ -293,7 +298,8 @@ def register(service: Service, dataset: Dataset, steward: str, apart: str) -> Da
     """Register `dataset` in the ledger and the store of datasets of the replica `service`; return its JSON record.
 
     Requires: `Engines.check` has accepted the dataset. `steward` is the person who registers it. `apart` is the reason
-    why the dataset does not share the cap of other datasets on the same table; "" if it does share it.
+    why the dataset does not share the cap (the joint budget of a dataset's accounts) of other datasets on the same
+    table; "" if it does share it.
 
     Raises `NameTaken` if there is a dataset of that name.
     """

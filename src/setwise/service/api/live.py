@@ -1,4 +1,7 @@
-"""Routes for live series: opened and charged once, updated as periods end, and shown as often as anybody likes."""
+"""Routes for live series: opened and charged once, updated as periods end, and shown as often as anybody likes.
+
+A live series is a set of noisy user counts that is released period by period.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -85,7 +88,10 @@ class UpdateBody(Body):
 
 @router.get("/live")
 async def list_series(request: Request) -> list[SeriesRecord]:
-    """List the live series that the caller's accounts have paid for; a steward sees every series."""
+    """List the live series that the caller's accounts have paid for; a steward sees every series.
+
+    A live series is a set of noisy user counts that is charged once and released period by period.
+    """
     service, identity = service_of(request), caller(request)
     return await service.threads.run(
         lambda: [series_record(service, series) for series in service.series.all_visible(identity)]
@@ -96,7 +102,8 @@ async def list_series(request: Request) -> list[SeriesRecord]:
 async def open_series(request: Request, body: Annotated[SeriesBody, JsonBody(examples=[_EXAMPLE])]) -> SeriesRecord:
     """Open a live series, and charge its account once for all of its periods.
 
-    Repeating the request with the same body is free.
+    A live series is a set of noisy user counts that is charged once and released period by period. Repeating the
+    request with the same body is free.
     """
     service, identity = service_of(request), caller(request)
     words: dict[str, Any] = body.model_dump()
@@ -124,9 +131,10 @@ async def show_series(
 ) -> SeriesValuesRecord:
     """Return the released numbers of a live series. Nothing is charged, and no row is read.
 
-    The numbers are running totals of users in every item or, with `window`, users over that many periods. With `item`
-    only the listed items are returned. With `top` only that many items are returned: the largest in the period that
-    begins on the day `on`, or in the last period if `on` is left out.
+    A live series is a set of noisy user counts that is released period by period. The numbers are running totals of
+    users in every item or, with `window`, users over that many periods. With `item` only the listed items are returned.
+    With `top` only that many items are returned: the largest in the period that begins on the day `on`, or in the last
+    period if `on` is left out.
     """
     service, identity = service_of(request), caller(request)
     view = await service.threads.run(lambda: service.series.view(identity, series, window, item or [], top, on))
@@ -139,7 +147,8 @@ async def update_series(
 ) -> ReleasedRecord:
     """Release the numbers of every period that has ended and was not released before.
 
-    Nothing is charged, so the request may be repeated. Only one update of a series runs at a time.
+    Nothing is charged, so the request may be repeated. Only one update of a live series (noisy user counts, released
+    period by period) runs at a time.
     """
     service, identity = service_of(request), caller(request)
     released = await service.series.update(identity, series, body.until, service.threads)
@@ -148,14 +157,21 @@ async def update_series(
 
 @router.delete("/live/{series}/update")
 async def cancel_update(request: Request, series: SeriesName) -> CancelledRecord:
-    """Stop the running update of a live series. The next update releases the same numbers as this one would have."""
+    """Stop the running update of a live series. The next update releases the same numbers as this one would have.
+
+    A live series is a set of noisy user counts that is charged once and released period by period.
+    """
     service, identity = service_of(request), caller(request)
     return {"name": series, "cancelled": await service.series.cancel_update(identity, series, service.threads)}
 
 
 @router.delete("/live/{series}")
 async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
-    """End a live series for good and delete its private state. Numbers that were released can still be shown."""
+    """End a live series for good and delete its private state. Numbers that were released can still be shown.
+
+    A live series is a set of noisy user counts that is charged once and released period by period. The private state
+    has the counted users and the noise.
+    """
     service, identity = service_of(request), caller(request)
     return await service.threads.run(lambda: series_record(service, service.series.close(identity, series)))
 

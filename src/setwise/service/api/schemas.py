@@ -114,6 +114,8 @@ def _check_use(text: str) -> str:
 def _check_planned_use(text: str) -> str:
     """Return `text`, a mechanism use such as "gaussian:?x25" in which "?" may stand for one parameter, if it is valid.
 
+    "gaussian:?x25" are 25 uses of a Gaussian mechanism whose noise scale is to be found.
+
     Raises `InvalidParameter` if it is not.
     """
     if "?" not in text:
@@ -246,8 +248,9 @@ class GroupingBody(Body):
 
     A group key is a column, or a bin of a column as in `age by 10` or `month of at`. `contributions` is the most groups
     in which one user counts; None takes the dataset's bound, and "auto" finds a bound privately, with at most a tenth
-    of epsilon. `domain` lists the public group labels, and `limit` is how many of the largest private groups take part.
-    `where` filters rows, and `null_item` is the label of rows whose group is null, which are left out without it.
+    of epsilon. `domain` lists the public group labels. If the groups are private, only the `limit` groups with the
+    highest exact numbers can be in the answer. `where` filters rows, and `null_item` is the label of rows whose group
+    is null, which are left out without it.
     """
 
     contributions: Bound | Auto | None = None
@@ -344,7 +347,7 @@ class SqlBody(Body):
 
 
 class DrawsBody(Body):
-    """The budget of a question as registered mechanism uses that it takes from its account.
+    """The budget of a question as mechanism uses that it takes from those registered with its account.
 
     The question takes one use `discover` for each group that the exponential mechanism picks, one use `counts` for each
     noisy count and, if the groups are private, one failure probability `threshold_delta`.
@@ -363,7 +366,9 @@ class DrawsBody(Body):
         return self
 
     def budget(self) -> Draws:
-        """Return the uses that the request body takes from its account, as `Draws`.
+        """Return the mechanism uses that the request body takes from its account, as `Draws`.
+
+        They were registered when the account was opened.
 
         Raises `InvalidParameter` if they are not valid.
         """
@@ -394,13 +399,15 @@ class TotalBody(Body):
 
     @model_validator(mode="after")
     def _check_something_is_spent(self) -> "TotalBody":
-        """Return the request body, or raise `InvalidParameter` if it has neither an epsilon nor `within`."""
+        """Return the request body, or raise `InvalidParameter` if it has neither epsilon nor `within` (an accuracy)."""
         if self.epsilon is None and self.within is None:
             raise InvalidParameter("say what to spend: epsilon, or within how much the answer should be")
         return self
 
     def budget(self) -> Total | Within:
-        """Return the budget that the request body states: a `Within` if it has `within`, otherwise a `Total`.
+        """Return the budget that the request body states: a `Within` if it states an accuracy, otherwise a `Total`.
+
+        A `Within` spends the least epsilon that gives a wanted accuracy, and a `Total` a fixed (epsilon, delta).
 
         Raises `InvalidParameter` if it is not valid.
         """

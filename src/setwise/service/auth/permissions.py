@@ -157,7 +157,7 @@ class Accounts:
         """
         account = self._find(name)
         if not identity.is_steward and account.terms.analyst != identity.person.name:
-            raise _unknown(name)
+            raise _unknown_account(name)
         return account
 
     def own(self, identity: Identity, name: str) -> Account:
@@ -167,7 +167,7 @@ class Accounts:
         """
         account = self._find(name)
         if account.terms.analyst != identity.person.name:
-            raise _unknown(name)
+            raise _unknown_account(name)
         return account
 
     def all_visible(self, identity: Identity, *, after: str = "", most: int | None = None) -> tuple[AccountStatus, ...]:
@@ -204,10 +204,10 @@ class Accounts:
             try:
                 self._known[name] = self._ledger.account(name)
             except UnknownAccount:  # replaced, because its message names the ledger's address
-                raise _unknown(name) from None
+                raise _unknown_account(name) from None
         return self._known[name]
 
 
-def _unknown(name: str) -> UnknownAccount:
+def _unknown_account(name: str) -> UnknownAccount:
     """Return the `UnknownAccount` error for the account `name`, which does not exist or is not the person's own."""
     return UnknownAccount(f"there is no account named {name!r} among yours; ask a steward to open one")

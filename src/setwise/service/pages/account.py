@@ -1,4 +1,7 @@
-"""Pages of accounts: the remaining budget, the odometer over time, and each charge with the question it paid for."""
+"""Pages of accounts: the remaining budget, the odometer over time, and each charge with the question it paid for.
+
+An odometer is a bound on the epsilon of all answers so far.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -50,24 +53,27 @@ class Charge:
 
     @property
     def kept(self) -> tuple[Use, ...]:
-        """The uses that the charge drew from the account and that were not returned."""
+        """The mechanism uses that the charge drew from the account and that were not returned."""
         back = {use.guarantee: use.count for use in self.returned}
         counts = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in self.drawn]
         return tuple(Use(guarantee, count) for guarantee, count in counts if count > 0)
 
     @property
     def uses(self) -> list[str]:
-        """The uses that the charge drew and that were not returned, in their notation, such as "pure:0.1x25"."""
+        """The mechanism uses that the charge drew and that were not returned, as texts such as "pure:0.1x25"."""
         return list(map(format_use, self.kept))
 
     @property
     def came_back(self) -> list[str]:
-        """The uses of the charge that were returned to the account, in their notation, such as "pure:0.1x25"."""
+        """The mechanism uses of the charge that were returned to the account, as texts such as "pure:0.1x25"."""
         return [format_use(use) for use in self.returned]
 
 
 def charges_of(entries: Iterable[Entry]) -> list[Charge]:
-    """Return the charges among an account's ledger `entries`, oldest first, with the uses that settlements returned."""
+    """Return the charges among an account's ledger `entries`, oldest first, with the uses that settlements returned.
+
+    A settlement is the entry that stores the answer of a charge.
+    """
     charges: dict[str, Charge] = {}
     for entry in entries:
         contents = entry.contents
@@ -103,7 +109,7 @@ class Reading:
 
 
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
-    """Return the odometer (the epsilon of all uses so far) of `account` after each of its `charges` in one period.
+    """Return the odometer (a bound on epsilon so far) of `account` after each of its `charges` in one period.
 
     If the period has many charges, the odometer is computed after about 60 of them, evenly spaced. `period` is the
     period's name, such as "2026-11", and `last` the odometer after all charges: no earlier value is shown above it,
@@ -112,11 +118,11 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str, 
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
     readings = []
-    kept: list[Use] = []
+    uses: list[Use] = []
     for place, charge in enumerate(present, 1):
-        kept = list(merged((*kept, *charge.kept)))
+        uses = list(merged((*uses, *charge.kept)))
         if place % step == 0 or place == len(present):
-            loss = min(account.odometer_after(kept), last)
+            loss = min(account.odometer_after(uses), last)
             readings.append(Reading(charge=charge.number, at=charge.at, bought=charge.bought, epsilon=loss))
     return readings
 
@@ -150,11 +156,11 @@ def _accounts_page(request: Request, after: str) -> Response:
 
 @router.get("/accounts/{account}")
 async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
-    """Show the remaining budget of an account, its odometer, and the latest `most` charges."""
+    """Show the remaining budget of an account, its odometer (bound on epsilon so far), and its last `most` charges."""
     service, identity = service_of(request), caller(request)
     status = await service.threads.run(lambda: service.accounts.visible(identity, account).status_by_entries())
-    shown = await show_status(service, status)
-    return await service.rendering.run(_account_page, request, status, shown, most)
+    record = await show_status(service, status)
+    return await service.rendering.run(_account_page, request, status, record, most)
 
 
 def _account_page(request: Request, status: AccountStatus, record: AccountRecord, most: int) -> Response:

@@ -78,12 +78,13 @@ def _kinds_of_questions() -> list[tuple[str, str]]:
 
 
 def _kinds_with_fields() -> dict[str, str]:
-    """Return for each group of form fields the kinds of questions that show it, as one text separated by spaces.
+    """Return a dict from each group of form fields to the kinds of questions that show these fields.
 
-    A kind shows the fields that it has parameters for, so a new statistic appears in the form without a change here.
-    The groups of fields are `ranked` (item and value of top-k and histogram), `measured` (column of a statistic),
-    `bounded` (low and high), `rows` (per_user), `grouped` (bins, domain, contributions), `picked` (the use for each
-    pick of the exponential mechanism), and `clip`, `k`, `at` and `where`, each named after its one field.
+    The kinds are one text, separated by spaces. A kind shows the fields that it has parameters for, so a new statistic
+    appears in the form without a change here. The groups of fields are:
+    `ranked`: item and value of a top k or histogram; `measured`: the column of a statistic; `bounded`: low and high;
+    `rows`: per_user; `grouped`: bins, domain and contributions; `picked`: the use for each pick of the exponential
+    mechanism; `clip`, `k`, `at` and `where`: the one field of that name.
     """
     parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
     clipped = [kind for kind in parameters if "clip" in parameters[kind]]
@@ -141,8 +142,9 @@ def _with_examples(record: DatasetRecord) -> dict[str, object]:
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
     """Return the registered uses of an account: each in its notation, in words, and with its `role` in a question.
 
-    `status` is the account's status. The role is "discover" (a pick by the exponential mechanism), "counts" (a noisy
-    count), "threshold" (hides groups with few users), or None for a use that no question takes.
+    Registered uses are those that were fixed when the account was opened. `status` is the account's status. The role is
+    "discover" (a pick by the exponential mechanism), "counts" (a noisy count), "threshold" (hides groups with few
+    users), or None for a use that no question takes.
     """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}

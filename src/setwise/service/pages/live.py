@@ -1,4 +1,7 @@
-"""Pages of live series: the list of those that the person may see, and a page with chart and numbers for each."""
+"""Pages of live series: the list of those that the person may see, and a page with chart and numbers for each.
+
+A live series is a set of noisy user counts that is charged once and released period by period.
+"""
 
 import asyncio
 from typing import Annotated
@@ -23,7 +26,10 @@ On = Annotated[str | None, Query(max_length=10)]
 
 @router.get("/live")
 async def live_page(request: Request) -> Response:
-    """Show the list of live series that the person may see, with what each counts and how accurate its numbers are."""
+    """Show the list of live series that the person may see, with what each counts and how accurate its numbers are.
+
+    A live series is a set of noisy user counts that is charged once and released period by period.
+    """
     service, identity = service_of(request), caller(request)
     series = await service.threads.run(
         lambda: [series_record(service, series) for series in service.series.all_visible(identity)]
@@ -35,8 +41,9 @@ async def live_page(request: Request) -> Response:
 async def series_page(request: Request, series: SeriesName, window: Window = None, on: On = None) -> Response:
     """Show one live series: its chart, the numbers of its largest items in one period, and its privacy guarantee.
 
-    `on` is the first day of that period; the last period if it is left out. With `window` the numbers are counts over
-    that many periods instead of running totals.
+    A live series is a set of noisy user counts that is released period by period. `on` is the first day of the period
+    whose largest items are shown; the last period if it is left out. With `window` the numbers are counts over that
+    many periods instead of running totals.
     """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)
@@ -70,18 +77,20 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
 async def series_picture(request: Request, series: SeriesName, window: Window = None) -> Response:
     """Return the chart of a live series as SVG: a line for each item, with a band for its intervals.
 
-    With `window` the numbers are counts over that many periods instead of running totals.
+    A live series is a set of noisy user counts that is released period by period. With `window` the numbers are counts
+    over that many periods instead of running totals.
     """
     view = await _view(request, series, window)
-    drawn = await asyncio.to_thread(lambda: view.picture().svg())
-    return Response(drawn, media_type="image/svg+xml")
+    svg = await asyncio.to_thread(lambda: view.picture().svg())
+    return Response(svg, media_type="image/svg+xml")
 
 
 @router.get("/live/{series}/series.csv")
 async def series_csv(request: Request, series: SeriesName, window: Window = None) -> Response:
     """Return every released number of a live series as CSV, for a spreadsheet.
 
-    With `window` the numbers are counts over that many periods instead of running totals.
+    A live series is a set of noisy user counts that is released period by period. With `window` the numbers are counts
+    over that many periods instead of running totals.
     """
     view = await _view(request, series, window)
     headers = {"Content-Disposition": f'attachment; filename="{series}.csv"'}
@@ -91,7 +100,8 @@ async def series_csv(request: Request, series: SeriesName, window: Window = None
 async def _view(request: Request, series: str, window: int | None) -> SeriesView:
     """Return the released numbers of the live series called `series`, if the person who sent `request` may see it.
 
-    They are running totals if `window` is None, and otherwise counts over windows of that many periods.
+    They are running totals if `window` is None, and otherwise counts over windows of that many periods. A live series
+    is a set of noisy user counts that is released period by period.
     """
     service, identity = service_of(request), caller(request)
     return await asyncio.to_thread(lambda: service.series.view(identity, series, window, []))

@@ -178,8 +178,8 @@ async def begin(request: Request, next: str = "") -> Response:  # noqa: A002 - t
     except Unavailable as error:
         return _login_form_with_error(request, going, error)
     response = RedirectResponse(address, 303)
-    kept = f"{attempt.secret}.{quote(going, safe='')}"
-    set_cookie(request, response, ATTEMPT_COOKIE, kept, 60 * _MINUTES, same_site="lax", path="/sign-on")
+    cookie = f"{attempt.secret}.{quote(going, safe='')}"
+    set_cookie(request, response, ATTEMPT_COOKIE, cookie, 60 * _MINUTES, same_site="lax", path="/sign-on")
     return response
 
 
@@ -189,8 +189,8 @@ async def finish(request: Request) -> Response:
 
     A response is accepted once, and only from the browser that began the sign-on.
     """
-    secret, _, kept = request.cookies.get(ATTEMPT_COOKIE, "").partition(".")
-    going = local_address(unquote(kept))
+    secret, _, quoted_page = request.cookies.get(ATTEMPT_COOKIE, "").partition(".")
+    going = local_address(unquote(quoted_page))
     sign_on = _sign_on(request)
     service_of(request).authenticator.count_attempt(request)  # before the provider is asked and the log written
     try:

@@ -122,8 +122,8 @@ async def columns(
     def describe() -> list[dict[str, str]]:
         names = None if options.columns is None else tuple(options.columns)
         with at_field("csv"):
-            written = CsvOptions(**options.model_dump(exclude={"columns"}), columns=names)
-        candidate = Dataset(name="candidate", engine=engine, table=table, user="", items=(), csv=written)
+            csv_options = CsvOptions(**options.model_dump(exclude={"columns"}), columns=names)
+        candidate = Dataset(name="candidate", engine=engine, table=table, user="", items=(), csv=csv_options)
         schema = service.engines.describe_candidate(candidate)
         return [{"name": column.name, "kind": str(column.kind)} for column in schema]
 
@@ -133,8 +133,8 @@ async def columns(
 def _dataset_rows(service: Service, counts: Mapping[str, int]) -> list[dict[str, object]]:
     """Return for each dataset of `service` a row of the steward's page: dataset, cap or None, and number of accounts.
 
-    `sliced` in a row is True if accounts reserve slices of the cap in advance. `counts` has the number of accounts by
-    the name of the dataset.
+    `sliced` in a row is True if accounts reserve parts (slices) of the cap, the joint budget of the dataset's accounts,
+    in advance. `counts` has the number of accounts by the name of the dataset.
     """
     rows: list[dict[str, object]] = []
     for dataset in service.datasets.all():

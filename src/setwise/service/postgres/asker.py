@@ -205,15 +205,15 @@ def _key_of(question: Question, version: object, period: int) -> str:
     return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
 
 
-def _answer(shown: dict[str, object], status: AccountStatus) -> Answer:
+def _answer(record: dict[str, object], status: AccountStatus) -> Answer:
     """Return an answered query as columns and rows, with notices of its privacy guarantee and the remaining budget.
 
-    `shown` is the query's JSON record as the API returns it, and `status` the status of its account.
+    `record` is the query's JSON record as the API returns it, and `status` the status of its account.
     """
-    answer = shown["answer"]
+    answer = record["answer"]
     assert isinstance(answer, dict)
-    rows = shown["rows"]
-    columns = shown["columns"]
+    rows = record["rows"]
+    columns = record["columns"]
     assert isinstance(rows, list)
     assert isinstance(columns, list)
     notices = [

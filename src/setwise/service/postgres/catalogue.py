@@ -85,7 +85,7 @@ class Catalogue:
     def columns_of(self, table: str) -> Sequence[tuple[str, int]] | None:
         """Return (name, PostgreSQL type identifier) of each column of `table`; None if there is no table of this name.
 
-        The table is the dataset or one of its public tables.
+        The table is the dataset or one of its public tables (those without users).
         """
         return self._tables.get(table)
 
@@ -150,10 +150,10 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _statistic_type(duckdb_type: str) -> int:
-    """Return the PostgreSQL type identifier with which a column of an answer is sent, given its DuckDB type.
+    """Return the PostgreSQL type identifier with which a column of an answer is sent; `duckdb_type` is its DuckDB type.
 
-    A decimal or very large integer type, as of a sum, becomes a float, because noise may have a fraction. Other types,
-    among them the integers of counts, are kept.
+    A decimal or very large integer type, which sums have, becomes a float, because a noisy sum may have a fraction.
+    Every other type, such as the integers of counts, becomes the PostgreSQL type of the same meaning.
     """
     type_ = type_of_duckdb(duckdb_type)
     return FLOAT8 if type_ == NUMERIC else type_
@@ -206,9 +206,9 @@ def _check_columns(count: int) -> None:
 def _check_allowed(statement: exp.Expr) -> None:
     """Raise `InvalidParameter` if the catalogue query `statement` may not run.
 
-    It may run if it only reads, calls only known functions after FROM (those of the catalogue, such as pg_get_keywords,
-    and those that make rows), and has few enough columns. The columns are counted here, before time is spent to rewrite
-    them.
+    It may run if it only reads, has after FROM only functions of the catalogue, such as pg_get_keywords, or functions
+    that make rows, and has at most `MOST_COLUMNS` columns. The columns are counted here, before time is spent to
+    rewrite them.
     """
     if not isinstance(statement, exp.Query | exp.Values) or statement.find(exp.DML, exp.DDL, exp.Command, exp.Into):
         raise InvalidParameter("the catalogue cannot be changed: send a SELECT")

@@ -79,8 +79,8 @@ def fill_catalogue(
 def create_tables(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Columns]) -> None:
     """Create an empty copy of each of `tables` in the DuckDB database of `connection`."""
     for name, columns in tables.items():
-        declared = ", ".join(f"{_quoted(column)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for column, type_ in columns)
-        connection.execute(f"CREATE TABLE {_quoted(name)} ({declared})")
+        declared = ", ".join(f"{_quote_name(column)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for column, type_ in columns)
+        connection.execute(f"CREATE TABLE {_quote_name(name)} ({declared})")
 
 
 Row = dict[str, object]
@@ -194,6 +194,6 @@ def _table_rows(database: str, table: str, columns: Columns, oid: int) -> dict[s
     }  # fmt: skip
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """Return a name in double quotes, as SQL writes identifiers."""
     return '"' + name.replace('"', '""') + '"'

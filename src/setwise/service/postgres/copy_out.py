@@ -116,7 +116,10 @@ _ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\
 
 
 def _line(copied: CopyFormat, cells: Sequence[str | None]) -> bytes:
-    """Return one line of the text or CSV form, with its line feed; a cell that is None is null."""
+    """Return one line of the text or CSV form `copied`, with its line feed.
+
+    `cells` are the texts of the row's cells, in which None stands for null.
+    """
     is_csv = copied.form == "csv"
     written = (
         copied.null if cell is None else _quote(copied, cell) if is_csv else _escape(copied, cell) for cell in cells
@@ -125,12 +128,18 @@ def _line(copied: CopyFormat, cells: Sequence[str | None]) -> bytes:
 
 
 def _escape(copied: CopyFormat, cell: str) -> str:
-    """Return `cell` as the text form writes it: a backslash before the delimiter and characters that end a line."""
+    """Return `cell` as the text form `copied` writes it, with a backslash before special characters.
+
+    Special characters are the delimiter, the backslash, and the characters that would end a line.
+    """
     return "".join(_ESCAPES.get(letter, f"\\{letter}" if letter == copied.delimiter else letter) for letter in cell)
 
 
 def _quote(copied: CopyFormat, cell: str) -> str:
-    """Return `cell` as CSV writes it, in quotes if it would otherwise be read as null, as two cells or as two lines."""
+    """Return `cell` as the CSV form `copied` writes it, in quotes if it could otherwise be misread.
+
+    A cell without quotes could be misread as null, as two cells or as two lines.
+    """
     if cell != copied.null and not any(letter in cell for letter in (copied.delimiter, '"', "\n", "\r")):
         return cell
     return '"' + cell.replace('"', '""') + '"'

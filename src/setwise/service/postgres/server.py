@@ -501,7 +501,10 @@ class _Connection:
         self._results.send_columns(columns, portal.formats, or_none=not columns)
 
     async def _run(self, session: PostgresSession, portal: Portal) -> Reply:
-        """Return the reply to the statement of `portal`, which is run in `session` only once and kept in the portal."""
+        """Return the reply to the statement of `portal`, which is run in `session` only once and kept in the portal.
+
+        A portal is a prepared statement with its parameters. A later call returns the reply that was kept.
+        """
         if portal.reply is None:
             reply = await session.run(portal.text)
             session.keep_rows(0 if reply.result is None else len(reply.result.rows))
@@ -539,12 +542,12 @@ class _Connection:
 Kept = TypeVar("Kept", Prepared, Portal)
 
 
-def _store_limited(kept: dict[str, Kept], name: str, value: Kept) -> None:
-    """Store `value`, a prepared statement or portal, in `kept` under `name`; raise `Rejected` if `kept` is full."""
-    characters = sum(len(each.text) for each in kept.values()) + len(value.text)
-    if name not in kept and (len(kept) >= _MOST_KEPT or characters > _MOST_KEPT_CHARACTERS):
+def _store_limited(store: dict[str, Kept], name: str, value: Kept) -> None:
+    """Store `value`, a prepared statement or portal, in `store` under `name`; raise `Rejected` if `store` is full."""
+    characters = sum(len(each.text) for each in store.values()) + len(value.text)
+    if name not in store and (len(store) >= _MOST_KEPT or characters > _MOST_KEPT_CHARACTERS):
         raise Rejected("53400", f"a connection keeps at most {_MOST_KEPT} prepared statements and portals")
-    kept[name] = value
+    store[name] = value
 
 
 def _portal(session: PostgresSession, name: str) -> Portal:

@@ -297,11 +297,11 @@ class PostgresSession:
 
     def keep_rows(self, rows: int) -> None:
         """Raise `Rejected` if the connection's cursors and portals would keep too many rows with `rows` more."""
-        kept = sum(len(cursor.result.rows) for cursor in self.cursors.values())
+        row_count = sum(len(cursor.result.rows) for cursor in self.cursors.values())
         for portal in self.portals.values():
             if portal.reply is not None and portal.reply.result is not None:
-                kept += len(portal.reply.result.rows)
-        if kept and kept + rows > _MOST_ROWS_KEPT:
+                row_count += len(portal.reply.result.rows)
+        if row_count and row_count + rows > _MOST_ROWS_KEPT:
             raise Rejected("53400", f"a connection keeps at most {_MOST_ROWS_KEPT:,} rows: close cursors and portals")
 
     async def _copy(self, text: str) -> Reply:

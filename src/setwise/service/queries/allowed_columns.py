@@ -13,7 +13,10 @@ from setwise.service.storage.datasets import Dataset
 
 
 class AllowedColumns:
-    """The columns that a question to a dataset may use: those that the steward lists, and all of public tables."""
+    """The columns that a question to a dataset may use: those that the steward lists, and all of public tables.
+
+    Public tables are tables without users.
+    """
 
     def __init__(self, dataset: Dataset, schema: Schema) -> None:
         self._dataset = dataset
@@ -22,7 +25,7 @@ class AllowedColumns:
     def dataset_column(self, name: str) -> str | None:
         """Return the dataset's column that `name` refers to; None if there is none, as for a column of a public table.
 
-        `name` may have the dataset's name before it, as in `events.word`.
+        Public tables are tables without users. `name` may have the dataset's name before it, as in `events.word`.
         """
         plain = name.removeprefix(f"{self._dataset.name}.")
         return next((column for column in (name, plain) if column in self._names), None)
@@ -32,8 +35,8 @@ class AllowedColumns:
 
         `word` is the request field that names the column ("item", "value"), `listed` are the columns of the dataset
         that the steward allows in that field, and `exists` is whether there is a column `name` at all. Columns of
-        public tables are always allowed. A missing column and one that is not listed get the same message, so that
-        nobody can find out which other columns the table has.
+        public tables (those without users) are always allowed. A missing column and one that is not listed get the same
+        message, so that nobody can find out which other columns the table has.
         """
         column = self.dataset_column(name)
         if not exists or (column is not None and column not in listed):

@@ -54,7 +54,10 @@ _EXPANDED = set("{}")
 
 @runtime_checkable
 class WholeTableEngine(Protocol):
-    """Protocol of an engine that can return all rows of a table. Only public tables are read in this way."""
+    """Protocol of an engine that can return all rows of a table. Only public tables are read in this way.
+
+    Public tables are tables without users.
+    """
 
     def read_table(self, most: int) -> "pa.Table":
         """Return all rows of the table as an Arrow table; raise `UnsuitableTable` if there are more than `most`."""
@@ -166,8 +169,8 @@ class Engines:
     def schema(self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED) -> Schema:
         """Return the columns of a dataset's table, or of the table that SQL derives from it.
 
-        SQL joins the public tables `joins` to it and computes each user's rows by the steps of `derivation`. Only
-        metadata is read. Raises `EngineFailed` if a table cannot be opened.
+        SQL joins the public tables `joins` (those without users) to it and computes each user's rows by the steps of
+        `derivation`. Only metadata is read. Raises `EngineFailed` if a table cannot be opened.
         """
         dataset = self.pin(dataset)
         place = (dataset, joins, derivation)
@@ -182,9 +185,9 @@ class Engines:
     def version(self, dataset: Dataset) -> str:
         """Return a text that changes when the dataset's table changes.
 
-        It has the versions of lake tables, or the inodes and modification times of files; it is "" for a table on a
-        server, whose changes are not known. Sizes and contents of files are left out because they are private: an
-        analyst sees a digest of this text in the key of a question.
+        It has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files; it is "" for
+        a table on a server, whose changes are not known. Sizes and contents of files are left out because they are
+        private: an analyst sees a digest of this text in the key of a question.
         """
         pinned = self.pin(dataset)
         if pinned != dataset:
@@ -202,10 +205,11 @@ class Engines:
     def content_version(self, dataset: Dataset) -> str | None:
         """Return a text that differs whenever the rows of the dataset's table, or of its public tables, may differ.
 
-        It has the versions of lake tables and objects, and the sizes, times and inodes of files. None if rows could
-        change while the text stays the same: for tables on a server, for tables in a database file (its log is another
-        file), and for files written less than two seconds ago (two writes may have the same time). The text is private,
-        because sizes are, and is only compared inside this replica.
+        It has the versions of lake tables (Delta, Iceberg) and objects, and the sizes, times and inodes of files. None
+        if rows could change while the text stays the same: for tables on a server, for tables in a database file (its
+        log is another file), and for files written less than two seconds ago (two writes may have the same time). The
+        text is private, because sizes are, and is only compared inside this replica. Public tables are tables without
+        users.
         """
         if dataset.engine is not EngineKind.DUCKDB:
             return None
@@ -224,6 +228,8 @@ class Engines:
     def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
         """Return the columns of the public tables that SQL may join to a dataset, by the name of the table.
 
+        Public tables are tables without users.
+
         Raises `EngineFailed` if one of them cannot be opened.
         """
         dataset = self.pin(dataset)
@@ -240,7 +246,10 @@ class Engines:
         return self._public[dataset]
 
     def _public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
-        """Open each public table of `dataset`, and return its columns by the table's name. Only metadata is read."""
+        """Open each public table of `dataset`, and return its columns by the table's name. Only metadata is read.
+
+        Public tables are tables without users.
+        """
         schemas = {}
         address = self._address(dataset.engine)
         for name, table in dataset.public:
@@ -251,6 +260,8 @@ class Engines:
 
     def public_tables(self, dataset: Dataset, names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
         """Return the public tables called `names` of `dataset`: pairs of the name and all rows, as Arrow stream bytes.
+
+        Public tables are tables without users.
 
         Raises `InvalidParameter` if the engine cannot read a whole table, `UnsuitableTable` if a table has more than
         `_MOST_PUBLIC_ROWS` rows, and `EngineFailed` if a table cannot be opened.
@@ -281,9 +292,9 @@ class Engines:
     ) -> Iterator[Engine]:
         """Yield an engine on a dataset's table, or on the table that SQL derives from it by `joins` and `derivation`.
 
-        `joins` are the public tables that SQL joins to it, and `derivation` the steps by which SQL computes each user's
-        rows. After the `with` block, an engine without joins and derivation is kept for a later query if there is room,
-        unless it failed or the table has a newer version; any other engine is closed.
+        `joins` are the public tables (those without users) that SQL joins to it, and `derivation` the steps by which
+        SQL computes each user's rows. After the `with` block, an engine without joins and derivation is kept for a
+        later query if there is room, unless it failed or the table has a newer version; any other engine is closed.
         Raises `EngineFailed` if the table cannot be opened.
         """
         dataset = self.pin(dataset)
@@ -318,10 +329,11 @@ class Engines:
     ) -> Iterator[Engine]:
         """Yield an engine to read metadata with; each dataset has at most one such engine in use at a time.
 
-        The engine is on the dataset's table, or on the table that SQL derives from it by `joins` and `derivation`. The
-        engines that running queries use are not counted here. A second caller waits until the first one has returned
-        its engine, which can then be used again. If callers did not wait, under load every question would open and
-        close an engine, which takes several times as long as a small answer.
+        The engine is on the dataset's table, or on the table that SQL derives from it: `joins` are the public tables
+        (those without users) that SQL joins to it, and `derivation` the steps by which SQL computes each user's rows.
+        The engines that running queries use are not counted here. A second caller waits until the first one has
+        returned its engine, which can then be used again. If callers did not wait, under load every question would open
+        and close an engine, which takes several times as long as a small answer.
         """
         with self._lock:
             checking = self._checking[dataset.name]
@@ -367,9 +379,9 @@ class Engines:
     def _open_joined(self, dataset: Dataset, joins: tuple[Join, ...], derivation: Derivation) -> Engine:
         """Return a new engine on the table that SQL derives from the table of `dataset` by `joins` and `derivation`.
 
-        `joins` are the public tables that SQL joins to it; the steps of `derivation` compute each user's rows from the
-        joined rows of that user. Raises `EngineFailed` if a table cannot be opened, and `UnknownColumn` or
-        `InvalidParameter` for a wrong join.
+        `joins` are the public tables (those without users) that SQL joins to it; the steps of `derivation` compute each
+        user's rows from the joined rows of that user. Raises `EngineFailed` if a table cannot be opened, and
+        `UnknownColumn` or `InvalidParameter` for a wrong join.
         """
         joinable = JoinableTables(public={name: self._locate(table, dataset.engine) for name, table in dataset.public})
         try:
@@ -394,6 +406,8 @@ class Engines:
     def address(self, kind: EngineKind) -> str:
         """Return the URL, with its password, of the engine of this kind, for live series that keep their state there.
 
+        A live series is a set of noisy user counts that is charged once and released period by period.
+
         Raises `InvalidParameter` if the service was started without such an engine.
         """
         return self._address(kind)
@@ -411,8 +425,8 @@ class Engines:
     def source(self, dataset: Dataset) -> DataIdentity:
         """Return the `DataIdentity` of the table of `dataset`, so that datasets on the same rows share a cap.
 
-        A file is identified by its path after links are followed, and a table on a server by its full name and, on
-        PostgreSQL, by the tables under a view. Passwords are left out.
+        A cap is the joint budget of a dataset's accounts. A file is identified by its path after links are followed,
+        and a table on a server by its full name and, on PostgreSQL, by the tables under a view. Passwords are left out.
         """
         located = self._locate(dataset.table, dataset.engine)
         if Path(located).is_absolute() or is_stored(located):
@@ -563,7 +577,8 @@ def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
 def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:
     """Return the declared kinds (integer, date, ...) of a dataset's CSV columns, by the name of the column.
 
-    With a `prefix` such as "countries." these are the columns of that public table, without the prefix in their names.
+    With a `prefix` such as "countries." these are the columns of that public table (one without users), without the
+    prefix in their names.
     """
     public = tuple(f"{name}." for name, _ in dataset.public)
     return {

@@ -77,10 +77,11 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 
 
 def _cells(measure: Measure) -> int:
-    """Return how many numbers an exact result has at most in each group for `measure`.
+    """Return how many numbers an exact result (before noise) has at most in each group for `measure`.
 
-    A sum has 2 numbers, the sum and its count. If the engine counts users by value, there is one count for each
-    possible value, or for each bin if values are put into bins whose ends double.
+    A measure says which number of each user is added up in a group, such as the user's rows or the sum of a column. A
+    sum has 2 numbers, the sum and its count. If the engine counts users by value, there is one count for each possible
+    value, or for each bin if values are put into bins whose ends double.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

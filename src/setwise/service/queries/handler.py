@@ -76,9 +76,9 @@ class CheckedPart:
 
     A question has one such query; only a SQL statement may have several, one for each SELECT that aggregates private
     rows. In `query`, bounds that the request left out have the dataset's values. `schema` has the columns of the table
-    that it reads, and `where` is its filter, parsed for that schema, or None. `joins` are the public tables that SQL
-    joins to the dataset, and `derivation` the steps by which SQL computes each user's rows; both are empty for a
-    question that is not in SQL.
+    that it reads, and `where` is its filter, parsed for that schema, or None. `joins` are the public tables (those
+    without users) that SQL joins to the dataset, and `derivation` the steps by which SQL computes each user's rows;
+    both are empty for a question that is not in SQL.
     """
 
     query: Query
@@ -92,9 +92,9 @@ class CheckedPart:
 class CheckedQuestion:
     """A question that was checked: its account is the person's own, and the steward allows its columns and bounds.
 
-    `account` pays `budget` for the question. `dataset` names the versions of its lake tables and objects that are read,
-    as `Engines.pin` returns it. `parts` are its queries over private rows, in the order in which they are run.
-    `statement` is the parsed SQL, or None if the question was not asked in SQL.
+    `account` pays `budget` for the question. `dataset` names the versions of its lake tables (Delta, Iceberg) and
+    objects that are read, as `Engines.pin` returns it. `parts` are its queries over private rows, in the order in which
+    they are run. `statement` is the parsed SQL, or None if the question was not asked in SQL.
     """
 
     dataset: Dataset
@@ -149,10 +149,10 @@ class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
     `left` is the remaining budget of the account as mechanism uses. `shortage` is None if the account can pay.
-    Otherwise it is a sentence that says what the account, or the cap of its dataset, lacks to pay for the plan; it also
-    suggests a smaller budget if one fits. The cap of a dataset can be paid by two rules: a Gaussian wallet, or a sum of
-    epsilons. A charge that fits only one of the two ends the other rule for all accounts; `warning` then says so, and
-    is None for any other charge.
+    Otherwise it is a sentence that says what the account, or the cap of its dataset (the joint budget of all its
+    accounts), lacks to pay for the plan; it also suggests a smaller budget if one fits. The cap of a dataset can be
+    paid by two rules: a Gaussian wallet (a budget in mu squared), or a sum of epsilons. A charge that fits only one of
+    the two ends the other rule for all accounts; `warning` then says so, and is None for any other charge.
     """
 
     plan: Plan
@@ -180,7 +180,7 @@ class QuestionService:
         """Held while one of the two caches is read or written."""
 
     async def preview(self, identity: Identity, question: Question, threads: Threads) -> Preview:
-        """Return the preview of a question: its plan, and what its account lacks to pay for it.
+        """Return the preview of a question: its plan (mechanism and cost), and what its account lacks to pay for it.
 
         `identity` is the person who asks. A preview charges nothing and reads no rows. `threads` run the short work
         with the database.
@@ -225,8 +225,9 @@ class QuestionService:
     ) -> str:
         """Charge and run the question `checked`, which has one query over private rows, and return the stored answer.
 
-        The answer is JSON text. `planned` is the plan of the question, and `running` has the query's slot and timing.
-        `payer` is the account, which is charged before the query waits for an engine slot.
+        The answer is JSON text. `planned` is the plan of the question (mechanism, noise and cost), and `running` has
+        the query's slot and timing. `payer` is the account, which is charged before the query waits for an engine slot
+        (the right to read a table).
         """
         (part,) = checked.parts
         budget = checked.budget
@@ -255,8 +256,8 @@ class QuestionService:
         """Charge a statement with several SELECTs over private rows once, run them all, and return the stored answer.
 
         `planned` has the plans of the SELECTs of `checked`, and `running` the query's slot and timing. `payer` is the
-        account, which is charged before the query waits for an engine slot. All results are in one answer, as JSON
-        text.
+        account, which is charged before the query waits for an engine slot (the right to read a table). All results are
+        in one answer, as JSON text.
         """
         statement, dataset = checked.statement, checked.dataset
         assert statement is not None, "only SQL has several queries over private rows"
@@ -290,7 +291,9 @@ class QuestionService:
     ) -> TableReader:
         """Return a reader of the dataset's table, or of a table that SQL derives from it by `joins` and `derivation`.
 
-        The question `checked` names the dataset. The reader reads within the engine slot of the query `running`.
+        `joins` are public tables (without users), and `derivation` has the steps by which SQL computes each user's
+        rows. The question `checked` names the dataset. The reader reads within the engine slot (the right to read a
+        table) of the query `running`.
         """
         account = checked.account.name
         return TableReader(
@@ -301,8 +304,8 @@ class QuestionService:
         """Return the parsed SQL of `request`, the JSON object of a stored request that was charged under `key`.
 
         The SQL is parsed for the columns of the table versions that the charge recorded. None if the request is not in
-        SQL, if this release of the program refuses the SQL, or if a version of a lake table no longer exists, so that
-        its columns are not known.
+        SQL, if this release of the program refuses the SQL, or if a version of a lake table (Delta, Iceberg) no longer
+        exists, so that its columns are not known.
         """
         if request["query"]["kind"] != "sql":
             return None
@@ -315,8 +318,9 @@ class QuestionService:
     def _pin(self, dataset: Dataset, account: str, key: str | None) -> Dataset:
         """Return the dataset with the versions of its lake tables that the charge of `account` under `key` recorded.
 
-        If there is no such charge, or `key` is None, the versions are the current ones. A retry thus reads the versions
-        that were paid for, so that its answer is about the same rows even if new ones were written since.
+        Lake tables are Delta and Iceberg tables. If there is no such charge, or `key` is None, the versions are the
+        current ones. A retry thus reads the versions that were paid for, so that its answer is about the same rows even
+        if new ones were written since.
         """
         current = self._engines.pin(dataset)
         if key is None or current == dataset:
@@ -344,7 +348,8 @@ class QuestionService:
     def _versions(self, dataset: Dataset) -> dict[str, str]:
         """Return the versions of lake tables and objects that `dataset` reads, by the names of the tables.
 
-        `_pin` has added these versions to the names of the tables, as in `events@7`.
+        Lake tables are Delta and Iceberg tables. `_pin` has added these versions to the names of the tables, as in
+        `events@7`.
         """
         registered = self._datasets.get(dataset.name)
         pinned = {dataset.name: dataset.table} | dict(dataset.public)
@@ -354,8 +359,8 @@ class QuestionService:
     def stored_answer(self, job: Job, statement: Statement | None) -> StoredAnswer:
         """Return the stored answer of the query `job`, with its parsed SQL and the public tables that the SQL joins.
 
-        `statement` is the parsed SQL, or None if the query was not asked in SQL. Public tables are read here, because
-        the worker process that computes the rows can open no file.
+        Public tables are tables without users. `statement` is the parsed SQL, or None if the query was not asked in
+        SQL. Public tables are read here, because the worker process that computes the rows can open no file.
         """
         assert job.answer is not None
         public: tuple[tuple[str, bytes], ...] = ()
@@ -391,10 +396,10 @@ class QuestionService:
     def _check(self, identity: Identity, question: Question, key: str | None = None) -> CheckedQuestion:
         """Return `question` with its account, its dataset and its checked queries; no row is read.
 
-        `identity` is the person who asks. If the account was charged under `key` before, lake tables are read at the
-        versions of that charge; with None, or without such a charge, at the current versions. Raises `UnknownAccount`,
-        `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of the request field at
-        fault.
+        `identity` is the person who asks. If the account was charged under `key` before, lake tables (Delta, Iceberg)
+        are read at the versions of that charge; with None, or without such a charge, at the current versions. Raises
+        `UnknownAccount`, `UnknownName`, `InvalidParameter`, `InvalidFilter` or `UnknownColumn`, with the name of the
+        request field at fault.
         """
         with at_field("account"):
             account = self._accounts.own(identity, question.account)
@@ -451,8 +456,8 @@ class QuestionService:
     def _read_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
         """Parse the SQL of `select`, a question to `dataset`, check that the steward allows its columns, and return it.
 
-        The SQL over released rows is also checked, on empty tables in a worker process. Raises `InvalidParameter` or
-        `UnknownColumn`, at the field `query.text`.
+        The SQL over released rows (the noisy rows of an answer) is also checked, on empty tables in a worker process.
+        Raises `InvalidParameter` or `UnknownColumn`, at the field `query.text`.
         """
         allowed = AllowedColumns(dataset, self._engines.schema(dataset))
 
@@ -465,6 +470,7 @@ class QuestionService:
 
         facts = TableFacts(
             public=tuple(name for name, _ in dataset.public),
+            private=(dataset.name,),
             declared=DeclaredBounds(
                 columns={column: (low, high) for column, low, high in dataset.bounds},
                 rows_per_user=dataset.rows_per_user,
@@ -497,8 +503,9 @@ class QuestionService:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
         The shortage says what the account lacks to pay for the plan `planned`; None if it can pay. The warning says
-        which of the two rules by which the dataset's cap can be paid (a Gaussian wallet, or a sum of epsilons) the
-        charge would end for all accounts; it is None if it ends neither, or if the account cannot pay.
+        which of the two rules by which the dataset's cap, the joint budget of its accounts, can be paid (a Gaussian
+        wallet, or a sum of epsilons) the charge would end for all accounts; it is None if it ends neither, or if the
+        account cannot pay.
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)
@@ -509,10 +516,10 @@ class QuestionService:
         return None, checked.account.warning(uses)
 
     def _fitting_budget(self, checked: CheckedQuestion, needed: Sequence[Use]) -> str | None:
-        """Return a sentence that suggests a smaller budget, if the account cannot pay for the uses `needed`.
+        """Return a sentence that suggests a smaller budget, if the account cannot pay for the mechanism uses `needed`.
 
         The account of the question `checked` can pay for the suggested budget. Returns None if no such budget is found,
-        or if the question takes registered uses and so has no budget of its own.
+        or if the question takes registered uses (fixed when the account was opened) and so has no budget of its own.
         """
         account = checked.account
         if not isinstance(checked.budget, Total):

@@ -184,7 +184,7 @@ class Jobs:
         with self._database.reading() as connection:
             row = connection.execute(_WITH_ID, {"the_id": id_}).first()
         if row is None:
-            raise _unknown()
+            raise _unknown_query()
         return _job(row)
 
     def visible(self, identity: Identity, id_: str) -> Job:
@@ -194,7 +194,7 @@ class Jobs:
         """
         job = self.get(id_)
         if job.person != identity.person.name and not identity.is_steward:
-            raise _unknown()
+            raise _unknown_query()
         return job
 
     def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
@@ -298,7 +298,7 @@ class Jobs:
             return connection.execute(delete(schema.jobs).where(ended)).rowcount
 
 
-def _unknown() -> UnknownName:
+def _unknown_query() -> UnknownName:
     """Return the error for a query that does not exist or that the person may not see: it is the same for both."""
     return UnknownName("there is no such query, or it is not yours")
 

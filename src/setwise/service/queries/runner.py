@@ -1,6 +1,7 @@
 """Runs queries in threads: a limited number at once, with heartbeats, a time limit and cancellation.
 
-An analyst can observe the end of a query that has read data only at padded times (`QueryTiming`).
+An analyst can observe the end of a query that has read data only at padded times (`QueryTiming`). Padded times are 1,
+2, 4, ... times a fixed step after the request.
 """
 
 import asyncio
@@ -46,16 +47,16 @@ class EngineSlots(Protocol):
     """The engine slots of a replica, as one query acquires and releases them. A query must hold a slot to read data."""
 
     def acquire(self, *, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for an engine slot, and return whether one was acquired."""
+        """Wait up to `timeout` seconds for an engine slot (the right to read a table); return whether one was free."""
         ...
 
     def release(self) -> None:
-        """Release the engine slot that the query holds."""
+        """Release the engine slot (the right to read a table) that the query holds."""
         ...
 
 
 class BothSlots:
-    """Two kinds of engine slots used as one: a query acquires a slot of each kind, or none.
+    """Two kinds of engine slots (rights to read a table) used as one: a query acquires a slot of each kind, or none.
 
     A query with a large request needs both: the one slot for large requests, and a slot as any query does.
     """
@@ -65,9 +66,10 @@ class BothSlots:
         self._second = second
 
     def acquire(self, *, timeout: float) -> bool:
-        """Wait for a slot of each kind, at most `timeout` seconds for each; return whether both were acquired.
+        """Wait for an engine slot of each kind, at most `timeout` seconds for each; return whether both were acquired.
 
-        If one of them was not free in time, the query holds none.
+        An engine slot is the right of one query to read a table. If one of the two was not free in time, the query
+        holds none.
         """
         if not self._first.acquire(timeout=timeout):
             return False
@@ -77,7 +79,7 @@ class BothSlots:
         return True
 
     def release(self) -> None:
-        """Release both engine slots that the query holds."""
+        """Release both engine slots (rights to read a table) that the query holds."""
         self._second.release()
         self._first.release()
 
@@ -131,8 +133,9 @@ class QueryTiming:
     def stop(self, reason: str) -> None:
         """Stop the query; may be called from any thread.
 
-        The query then raises `EngineFailed` with the message `reason`, whether it waits for a slot, is in the engine,
-        or waits for its padded time. If it is stopped twice, the first reason stays.
+        The query then raises `EngineFailed` with the message `reason`, whether it waits for an engine slot (the right
+        to read a table), is reading the table, or waits for its padded time (1, 2, 4, ... steps after the request). If
+        it is stopped twice, the first reason stays.
         """
         with self._lock:
             self._stop = self._stop or reason
@@ -146,17 +149,20 @@ class QueryTiming:
 
     @property
     def is_reading(self) -> bool:
-        """Whether the query holds an engine slot, and so may be reading data."""
+        """Whether the query holds an engine slot (the right to read a table), and so may be reading data."""
         return self._began is not None
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the query has held its engine slot for longer than the time limit of queries."""
+        """Whether the query has held its engine slot for longer than the time limit of queries.
+
+        An engine slot is the right of one query to read a table.
+        """
         began = self._began
         return began is not None and self._monotonic() - began > self._seconds
 
     def acquire_slot(self) -> None:
-        """Block until an engine slot is free, then start the deadline clock.
+        """Block until an engine slot (the right to read a table) is free, then start the deadline clock.
 
         Raises `EngineFailed` if the query was cancelled while it waited.
         """
@@ -170,7 +176,7 @@ class QueryTiming:
         self.raise_if_cancelled()
 
     def release_slot(self) -> None:
-        """Release the engine slot; does nothing if it was released before.
+        """Release the engine slot (the right to read a table); does nothing if it was released before.
 
         `progress` stays READING, so that a caller cannot see when the engine finished.
         """
@@ -180,7 +186,7 @@ class QueryTiming:
             self._slots.release()
 
     def wait_for_padded_time(self) -> None:
-        """Release the engine slot and sleep until the next padded time, if data was read.
+        """Release the engine slot (the right to read a table) and sleep until the next padded time, if data was read.
 
         Padded times are 1, 2, 4, 8, ... times the step after the request. Answers and failures both leave at a padded
         time, so that an analyst learns only between which two of them the engine finished.
@@ -249,9 +255,10 @@ class RunsElsewhere(Exception):
 class RunningQuery:
     """One query from its request to its answer, as this replica runs it.
 
-    `identity` is the person who asked the `question` under the idempotency `key`. `timing` has the query's engine slot,
-    deadline and padded times, and `jobs` is the store of charged queries. `job` is the row of the query in that store,
-    or None until the query is charged. `task` is done when the query has ended.
+    `identity` is the person who asked the `question` under the idempotency `key`. `timing` has the query's engine slot
+    (the right to read a table), deadline and padded times (1, 2, 4, ... steps after the request), and `jobs` is the
+    store of charged queries. `job` is the row of the query in that store, or None until the query is charged. `task` is
+    done when the query has ended.
     """
 
     identity: Identity
@@ -344,7 +351,7 @@ class Runner:
         running = RunningQuery(identity=identity, question=question, key=key, timing=timing, jobs=self._jobs)
         run = partial(copy_context().run, self._run, running)
         running.task = asyncio.get_running_loop().run_in_executor(self._threads, run)
-        running.task.add_done_callback(lambda task: self._ended(place, task))
+        running.task.add_done_callback(lambda task: self._forget_ended(place, task))
         self._running[place] = running
         self._metrics.running.set(len(self._running))
         return running
@@ -414,7 +421,7 @@ class Runner:
         """
         await self._store.run(running.timing.stop, reason)  # cancelling an engine may take a moment
 
-    def _ended(self, place: tuple[str, str, str], task: "asyncio.Future[Job]") -> None:
+    def _forget_ended(self, place: tuple[str, str, str], task: "asyncio.Future[Job]") -> None:
         """Forget a query that has ended, and count its outcome (done, failed, cancelled or refused) in the metrics.
 
         `place` identifies the query, as `RunningQuery.place` does, and `task` has its result or error.

@@ -1,4 +1,7 @@
-"""Live series of the service: checks who may open, update, see and close them, and the columns that they count."""
+"""Live series of the service: checks who may open, update, see and close them, and the columns that they count.
+
+A live series is a set of noisy user counts that is charged once and released period by period.
+"""
 
 import asyncio
 import threading
@@ -48,7 +51,10 @@ _LEAVING = "the replica is shutting down; ask again"
 
 
 def _overdue_message(seconds: float) -> str:
-    """Return the error message for an update of a live series that was stopped after `seconds`."""
+    """Return the error message for an update of a live series that was stopped after `seconds`.
+
+    A live series is a set of noisy user counts that is released period by period.
+    """
     return f"the update took longer than {seconds:g} s and was stopped; release fewer periods at once, with until"
 
 
@@ -56,8 +62,10 @@ def _overdue_message(seconds: float) -> str:
 class RunningUpdate:
     """An update of a live series that this replica runs. `person` asked for it.
 
-    `until` is the day up to which periods are released; None means today in UTC. `timing` has the update's engine slot,
-    deadline and padded times. The result of `task` is a tuple with the first days of the periods that were released.
+    A live series is a set of noisy user counts that is charged once and released period by period. `until` is the day
+    up to which periods are released; None means today in UTC. `timing` has the update's engine slot (the right to read
+    a table), deadline and padded times (1, 2, 4, ... steps after the request). The result of `task` is a tuple with the
+    first days of the periods that were released.
     """
 
     person: str
@@ -67,7 +75,7 @@ class RunningUpdate:
 
 
 class SeriesService:
-    """Opens, updates, shows and closes live series.
+    """Opens, updates, shows and closes live series (user counts that are released period by period).
 
     An analyst may use the series that their own accounts have paid for.
     """
@@ -94,9 +102,10 @@ class SeriesService:
     def open(self, identity: Identity, body: Mapping[str, Any]) -> LiveSeries:
         """Open the live series that the request body `body` describes, charge its account once, and return the series.
 
-        The account must be one that the person of `identity` may spend from. Raises `UnknownAccount`, `UnknownName`,
-        `UnknownColumn`, `InvalidFilter` or `InvalidParameter` with the name of the field at fault, and
-        `BudgetExhausted` if the account cannot pay.
+        A live series is a set of noisy user counts that is charged once and released period by period. The account must
+        be one that the person of `identity` may spend from. Raises `UnknownAccount`, `UnknownName`, `UnknownColumn`,
+        `InvalidFilter` or `InvalidParameter` with the name of the field at fault, and `BudgetExhausted` if the account
+        cannot pay.
         """
         words = dict(body)
         with at_field("account"):
@@ -134,6 +143,8 @@ class SeriesService:
     def visible(self, identity: Identity, name: str) -> LiveSeries:
         """Return the live series called `name`, if the person of `identity` may see it.
 
+        A live series is a set of noisy user counts that is charged once and released period by period.
+
         Raises `UnknownName`, with the same message, if there is no such series and if it is another person's.
         """
         try:
@@ -144,23 +155,31 @@ class SeriesService:
         return series
 
     def all_visible(self, identity: Identity) -> list[LiveSeries]:
-        """Return every live series that the person of `identity` may see, in the order of their opening."""
+        """Return every live series that the person of `identity` may see, in the order of their opening.
+
+        A live series is a set of noisy user counts that is charged once and released period by period.
+        """
         mine = {status.terms.name for status in self._accounts.all_visible(identity)}
         return [series for series in list_live(self._ledger) if series.opening.account in mine]
 
     def dataset_of(self, series: LiveSeries) -> str:
-        """Return the name of the dataset whose rows the live series `series` counts."""
+        """Return the name of the dataset whose rows the live series `series` counts.
+
+        A live series is a set of noisy user counts that is charged once and released period by period.
+        """
         return self._ledger.account(series.opening.account).terms.dataset
 
     async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
         """Release the periods of the live series `name` that have ended, and return their first days.
 
-        `identity` is the person who asks for the update. `until` is the day up to which periods are released; None
-        means today in UTC. `threads` look the series up; the update itself runs in a thread of its own, waits for an
-        engine slot as queries do, and is stopped after `query_seconds`. Its releases, or its failure, become visible
-        only at a padded time (`QueryTiming`), which hides how long the engine took. A second request for the same
-        update waits for the first one. Raises `TooManyRequests` if another update of the series is running, or too many
-        updates are, and `EngineFailed` if the update was cancelled or took too long.
+        A live series is a set of noisy user counts that is charged once and released period by period. `identity` is
+        the person who asks for the update. `until` is the day up to which periods are released; None means today in
+        UTC. `threads` look the series up; the update itself runs in a thread of its own, waits for an engine slot (the
+        right to read a table) as queries do, and is stopped after `query_seconds`. Its releases, or its failure, become
+        visible only at a padded time (`QueryTiming`), which hides how long the engine took. Padded times are 1, 2, 4,
+        ... times a fixed step after the request. A second request for the same update waits for the first one. Raises
+        `TooManyRequests` if another update of the series is running, or too many updates are, and `EngineFailed` if the
+        update was cancelled or took too long.
         """
         series, dataset = await threads.run(self._find, identity, name)
         running = self._running.get(name)
@@ -174,7 +193,8 @@ class SeriesService:
         """Stop the update of the series `name` that this replica runs; return False if it runs none.
 
         The stopped update releases nothing more. The next update releases the same numbers as this one would have.
-        `threads` run the short work. Raises `UnknownName` if the person of `identity` may not see the series.
+        `threads` run the short work. Raises `UnknownName` if the person of `identity` may not see the live series
+        (noisy user counts, released period by period).
         """
         await threads.run(self.visible, identity, name)
         running = self._running.get(name)
@@ -186,7 +206,8 @@ class SeriesService:
     async def close_updates(self) -> None:
         """Stop every running update of a live series, and wait until all have ended.
 
-        This is called when the replica shuts down.
+        This is called when the replica shuts down. A live series is a set of noisy user counts that is charged once and
+        released period by period.
         """
         running = list(self._running.values())
         for update in running:
@@ -197,16 +218,19 @@ class SeriesService:
     def _find(self, identity: Identity, name: str) -> tuple[LiveSeries, Dataset]:
         """Return the live series called `name` and its dataset, if the person of `identity` may see the series.
 
+        A live series is a set of noisy user counts that is charged once and released period by period.
+
         Raises `UnknownName` otherwise.
         """
         series = self.visible(identity, name)
         return series, self._datasets.get(self.dataset_of(series))
 
     def _start(self, person: str, series: LiveSeries, dataset: Dataset, until: str | None) -> RunningUpdate:
-        """Start an update of `series` up to the day `until`, in a thread of its own, and return it.
+        """Start an update of the live `series` up to the day `until`, in a thread of its own, and return it.
 
         `dataset` is the dataset whose rows the series counts, and None as `until` means today in UTC. `person` is the
-        name of the person who asked for the update. Raises `TooManyRequests` if too many updates are running.
+        name of the person who asked for the update. Raises `TooManyRequests` if too many updates are running. A live
+        series is a set of noisy user counts that is charged once and released period by period.
         """
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many updates are waiting; try again in 1 s")
@@ -217,25 +241,27 @@ class SeriesService:
         run = partial(copy_context().run, self._run, series, dataset, until, timing)
         task = asyncio.get_running_loop().run_in_executor(self._pool, run)
         running = self._running[series.name] = RunningUpdate(person=person, until=until, timing=timing, task=task)
-        task.add_done_callback(partial(self._ended, series.name))
+        task.add_done_callback(partial(self._forget_ended, series.name))
         return running
 
-    def _ended(self, name: str, task: "asyncio.Future[tuple[str, ...]]") -> None:
+    def _forget_ended(self, name: str, task: "asyncio.Future[tuple[str, ...]]") -> None:
         """Forget the update of the live series `name`, whose `task` has ended.
 
-        The task's exception is retrieved, because asyncio would log its message if no request waits for the update.
+        A live series is a set of noisy user counts that is charged once and released period by period. The task's
+        exception is retrieved, because asyncio would log its message if no request waits for the update.
         """
         del self._running[name]
         if not task.cancelled():
             task.exception()
 
     def _run(self, series: LiveSeries, dataset: Dataset, until: str | None, timing: QueryTiming) -> tuple[str, ...]:
-        """Run an update of `series` up to the day `until`, and return the first days of the released periods.
+        """Run an update of the live `series` up to the day `until`, and return the first days of the released periods.
 
         `dataset` is the dataset whose rows the series counts, and None as `until` means today in UTC. `timing` has the
-        update's engine slot, deadline and padded times. The numbers are stored at a padded time (`QueryTiming`) after
-        the data was read, because everybody who may see the series sees them at once. A failure is raised at a padded
-        time as well.
+        update's engine slot (the right to read a table), deadline and padded times (1, 2, 4, ... steps after the
+        request). The numbers are stored at a padded time (`QueryTiming`) after the data was read, because everybody who
+        may see the series sees them at once. A failure is raised at a padded time as well. A live series is a set of
+        noisy user counts that is charged once and released period by period.
         """
 
         def wait_before_release() -> None:
@@ -274,15 +300,18 @@ class SeriesService:
     ) -> SeriesView:
         """Return the released numbers of the live series called `name`; no private row is read.
 
-        `window` is the number of periods that each number covers; None means running totals. `items` are the items to
-        return; an empty list means all. With `top`, only that many items are returned: the largest of the period that
-        begins on the day `on`, or of the last period if `on` is None. Raises `UnknownName` if the person of `identity`
-        may not see the series.
+        `window` is the number of periods that each number covers; None means running totals of users per item. `items`
+        are the items to return; an empty list means all. With `top`, only that many items are returned: the largest of
+        the period that begins on the day `on`, or of the last period if `on` is None. Raises `UnknownName` if the
+        person of `identity` may not see the live series (noisy user counts, released period by period).
         """
         return self.visible(identity, name).view(window=window, items=items, top=top, on=on)
 
     def close(self, identity: Identity, name: str) -> LiveSeries:
         """End the live series called `name` for good, delete its private state, and return the series.
+
+        A live series is a set of noisy user counts that is charged once and released period by period. The private
+        state has the counted users and the noise.
 
         Raises `UnknownName` if the person of `identity` may not see the series, and `TooManyRequests` while an update
         of it is running.
@@ -296,7 +325,8 @@ class SeriesService:
     def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
         """Return the address of the private state of the series `name`: a file for tables of DuckDB, else a database.
 
-        `dataset` is the dataset whose rows the series counts. `recorded` is the address in the ledger, without a
+        The private state of a live series (noisy user counts, released period by period) has the counted users and the
+        noise. `dataset` is the dataset whose rows the series counts. `recorded` is the address in the ledger, without a
         password, or "" for a new series. A series whose recorded state is a file keeps that file. Raises
         `InvalidParameter` if the state is a file and the service has no folder for states.
         """
@@ -314,7 +344,8 @@ class SeriesService:
 class LentTable:
     """Reads a registered table for one update of a live series, with an engine that is borrowed for each call.
 
-    Stopping the update by its `timing` also stops the engine.
+    A live series is a set of noisy user counts that is charged once and released period by period. Stopping the update
+    through its `timing`, the record by which a running request can be cancelled, also stops the engine.
     """
 
     def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:
@@ -330,7 +361,8 @@ class LentTable:
         """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
 
         `aggregation` has the group columns and the filter. Column u is the user as text; columns g0, g1, ... are the
-        labels of the group. Contributions are not bounded here: the state of the series decides which pairs count.
+        labels of the group. Contributions are not bounded here: the state of the live series (noisy user counts,
+        released period by period) decides which pairs count.
         """
         with self._engines.borrow(self._dataset) as engine, self._timing.using(engine):
             return engine.user_groups(aggregation)
@@ -339,8 +371,9 @@ class LentTable:
 def _check_columns(words: Mapping[str, Any], dataset: Dataset, schema: Schema) -> None:
     """Raise `UnknownColumn` or `InvalidFilter` if a live series uses a column that the steward does not allow.
 
-    `words` are the parameters of the series: its columns `item` and `at`, and its filter `where`. `dataset` lists the
-    allowed columns, and `schema` has all columns of its table.
+    A live series is a set of noisy user counts that is charged once and released period by period. `words` are the
+    parameters of the series: its columns `item` and `at`, and its filter `where`. `dataset` lists the allowed columns,
+    and `schema` has all columns of its table.
     """
     grouped = group_of(words["item"], schema).column
     for name, column, listed in (("item", grouped, dataset.items), ("at", words["at"], dataset.filters)):

@@ -1,7 +1,8 @@
 """How one query of the service pays for and reads its table: `TimedAccount` charges it, `TableReader` reads the rows.
 
-A query is charged first and then waits for an engine slot, so that nothing private is read before the charge is on
-disk. Its answer is stored only at a padded time, which hides how long reading the private rows took.
+A query is charged first and then waits for an engine slot (the right to read a table), so that nothing private is read
+before the charge is on disk. Its answer is stored only at a padded time (1, 2, 4, ... steps after the request), which
+hides how long reading the private rows took.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +28,8 @@ _LARGEST_DOMAIN = 10_000
 class TimedAccount:
     """An account that charges a query before it waits for an engine slot, and stores its answer at a padded time.
 
-    `timing` has the query's slot and padded times. `record_charge` is called when the charge is on disk, before the
-    wait for a slot.
+    An engine slot is the right of one query to read a table. `timing` has the query's slot and padded times (1, 2, 4,
+    ... steps after the request). `record_charge` is called when the charge is on disk, before the wait for a slot.
     """
 
     def __init__(self, account: Account, timing: QueryTiming, record_charge: Callable[[], None]) -> None:
@@ -39,6 +40,7 @@ class TimedAccount:
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
         """Charge `uses` to the account under `key`, then wait for an engine slot; return the receipt.
 
+        `uses` are mechanism uses (guarantees with counts). An engine slot is the right of one query to read a table.
         `request` is the text of the request. There is no wait if the receipt already has a stored answer, because then
         no row is read.
         """
@@ -51,9 +53,9 @@ class TimedAccount:
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
         """Wait for a padded time (`QueryTiming`), store `answer`, and return the JSON text that is stored.
 
-        `receipt` is the receipt of the charge, and `returned` are unused uses that are refunded to the account. The
-        padded time hides how long reading the private rows took. Raises `EngineFailed` if the query was cancelled
-        before that time.
+        `receipt` is the receipt of the charge, and `returned` are unused mechanism uses that are refunded to the
+        account. The padded time (1, 2, 4, ... steps after the request) hides how long reading the private rows took.
+        Raises `EngineFailed` if the query was cancelled before that time.
         """
         self._timing.wait_for_padded_time()
         self._timing.raise_if_cancelled()
@@ -63,9 +65,10 @@ class TimedAccount:
 class TableReader:
     """Reads the table of a dataset for one query, with an engine that is borrowed for each call.
 
-    `joins` and `derivation` are the public tables and steps by which SQL derives another table from it. A query that
-    waits for its slot holds no engine, so that there are never many more engines than slots. Exact results (before
-    noise) that `account` has paid for before are taken from the cache `results` while the tables have not changed.
+    `joins` and `derivation` are the public tables (those without users) and steps by which SQL derives another table
+    from it. A query that waits for its slot holds no engine, so that there are never many more engines than slots.
+    Exact results (before noise) that `account` has paid for before are taken from the cache `results` while the tables
+    have not changed.
     """
 
     def __init__(

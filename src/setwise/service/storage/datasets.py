@@ -23,14 +23,14 @@ class Dataset:
     """A registered dataset: a `table` on an `engine`, its user column, and the columns that questions may use.
 
     `name` is the name by which questions refer to it. `user` is the column that identifies users, and `unit` the unit
-    of privacy that all questions, accounts and the cap of the dataset protect: "user", or "user,day", which protects
-    each day of a user by itself but not the user.
+    of privacy that all questions, accounts and the cap (the joint budget of a dataset's accounts) of the dataset
+    protect: "user", or "user,day", which protects each day of a user by itself but not the user.
 
     `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
-    (the most groups in which one user counts) and `per_item` (the most that a user adds to one group) apply to a
-    question that leaves them out, and no question may ask for more. `types` has the kinds of CSV columns that are not
-    text, and `csv` says how the files are written. `public` has the names and places of tables without users, on the
-    same engine, that SQL may join.
+    (the most groups in which one user counts) and `per_item` (the most rows, or units of a summed column, that a user
+    adds to one group) apply to a question that leaves them out, and no question may ask for more. `types` has the kinds
+    of CSV columns that are not text, and `csv` says how the files are written. `public` has the names and places of
+    tables without users, on the same engine, that SQL may join.
 
     SQL that states no bounds of its own uses the bounds declared here: `bounds` has the clipping bounds (column, lower,
     upper), and `rows_per_user` is the most rows of a user that count in a group, or None. `domains` has the public
@@ -76,7 +76,7 @@ class Dataset:
 
     @property
     def protected(self) -> str:
-        """The column that identifies units of privacy: the user column, or one derived from it (as for "user,day")."""
+        """The column that identifies units of privacy: the user column or, for days of users, one derived from it."""
         return self.user if self.unit == USER else unit_column(self.user, self.unit)
 
     @property

@@ -40,8 +40,9 @@ _LARGE = 64 * 1024
 class StoredAnswer:
     """The JSON `text` of a stored answer, and the parsed SQL `statement` that it answers (None if not asked in SQL).
 
-    `public` has the public tables that the SQL joins to released rows: the name of each, and its rows as bytes in
-    Arrow's stream format, which can be sent to a worker process and compared by a cache.
+    `public` has the public tables (those without users) that the SQL joins to released rows (the noisy rows of an
+    answer): the name of each, and its rows as bytes in Arrow's stream format, which can be sent to a worker process and
+    compared by a cache.
     """
 
     text: str
@@ -50,7 +51,10 @@ class StoredAnswer:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether rendering the stored answer may take long: it is large, or its SQL computes with released rows."""
+        """Whether rendering the stored answer may take long: it is large, or its SQL computes with released rows.
+
+        Released rows are the noisy rows of an answer.
+        """
         return len(self.text) > _LARGE or (self.statement is not None and self.statement.shell is not None)
 
     def read(self) -> PrivateAnswer:
@@ -90,8 +94,8 @@ class CheckShell:
 
     The shell is the part of the SQL that runs over released (noisy) rows, around the private queries. `schemas`
     describe the private rows that each private query of `statement` reads. `public` has the name of each public table
-    that the statement reads, with its Arrow bytes. The check may take any time and memory, because DuckDB computes
-    constants while it plans.
+    (one without users) that the statement reads, with its Arrow bytes. The check may take any time and memory, because
+    DuckDB computes constants while it plans.
     """
 
     statement: Statement
@@ -110,8 +114,8 @@ class CheckShell:
 def make(task: "Task[Made]", stored: StoredAnswer, workers: WorkerPool) -> Made:
     """Return the result of `task`, which renders the answer `stored`.
 
-    A process of `workers` computes it if the answer is large or its SQL computes with released rows; otherwise it is
-    computed here, which takes less time than a message to a worker.
+    A process of `workers` computes it if the answer is large or its SQL computes with released rows (the noisy rows of
+    an answer); otherwise it is computed here, which takes less time than a message to a worker.
     """
     return workers.calculate(task) if stored.is_heavy else task.result()
 
@@ -125,8 +129,8 @@ class WriteRows:
     def result(self) -> dict[str, str]:
         """Return the JSON texts of `columns` and `rows`, by these names.
 
-        If the SQL over released rows failed, `row_problem` has the JSON text of the error message. `row_notes` has the
-        JSON text of a list of sentences about the rows, if there are any.
+        If the SQL over released rows (the noisy rows of an answer) failed, `row_problem` has the JSON text of the error
+        message. `row_notes` has the JSON text of a list of sentences about the rows, if there are any.
         """
         result_rows = self.stored.sql_result(self.stored.read())
         texts = {
@@ -236,7 +240,7 @@ class ShowAnswer:
         unreliable = (answer if result is None else result).unreliable_columns()
         charts = _charts(answer) if result is None else result.charts()
         return AnswerParts(
-            answer=replace(answer, items=answer.items[:ROWS]),
+            answer=replace(answer if result is None else result.answer, items=answer.items[:ROWS]),
             count=len(answer.items),
             bars=_first_bars(charts[0]),
             bar_count=len(charts[0].bars),
@@ -276,7 +280,12 @@ def _charts(answer: PrivateAnswer) -> list[Chart]:
         Chart(
             name=name,
             bars=[
-                Bar(cells=cells, value=item.estimates[place].value, interval=item.estimates[place].interval)
+                Bar(
+                    cells=cells,
+                    value=item.estimates[place].value,
+                    interval=item.estimates[place].interval,
+                    unreliable=item.estimates[place].unreliable,
+                )
                 for cells, item in zip(labels, answer.items, strict=True)
             ],
             over_time=over_time,
@@ -286,8 +295,14 @@ def _charts(answer: PrivateAnswer) -> list[Chart]:
 
 
 def _first_bars(chart: Chart) -> list[dict[str, object]]:
-    """Return the first `BARS` bars of a chart as JSON objects: label, cells, value and interval."""
+    """Return the first `BARS` bars of a chart as JSON objects: label, cells, value, interval, and the mark if any."""
     return [
-        {"item": bar.label, "cells": bar.cells, "count": bar.value, "interval": bar.interval}
+        {
+            "item": bar.label,
+            "cells": bar.cells,
+            "count": bar.value,
+            "interval": bar.interval,
+            **({"unreliable": True} if bar.unreliable else {}),
+        }
         for bar in chart.bars[:BARS]
     ]

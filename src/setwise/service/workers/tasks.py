@@ -108,8 +108,9 @@ class Compose:
 class Calibrate:
     """Task: find the value of the single "?" in `uses` with which all uses together are (epsilon, delta)-DP.
 
-    The "?" stands for a parameter, as in "gaussian:?x25". `interaction` names what the analyst may choose after seeing
-    answers, from nothing ("batch") to the mechanisms, their order and their parameters ("adaptive").
+    The "?" stands for a parameter, as in "gaussian:?x25" (25 uses of a Gaussian mechanism). `interaction` names what
+    the analyst may choose after seeing answers, from nothing ("batch") to the mechanisms, their order and their
+    parameters ("adaptive").
     """
 
     uses: tuple[str, ...]
@@ -118,7 +119,11 @@ class Calibrate:
     delta: float
 
     def result(self) -> CalibrationRecord:
-        """Return the value found for the "?", the uses with that value, and the brackets of their composition."""
+        """Return the value found for the "?" in the mechanism uses, the uses with it, and their certified bounds.
+
+        The "?" stands for one parameter, as in "gaussian:?x25". The bounds are brackets of epsilon and delta of all
+        uses together.
+        """
         free, plan = parse_plan(self.uses)
         calibration = FIND[free](plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
         return {
@@ -147,7 +152,7 @@ class PlanQuestion:
     where: Filter | None = field(default=None, compare=False)
 
     def result(self) -> ExecutablePlan:
-        """Return the plan of the query.
+        """Return the plan of the query: its mechanism, its noise and its cost.
 
         No row is read, and the plan does not depend on the account's remaining budget.
         """
@@ -190,9 +195,9 @@ class CertifyTerms:
     """Task: certify the overall epsilon at `delta` of an account with registered `uses`, and return its `Terms`.
 
     The account is called `name` and lets `analyst` ask about `dataset`. `period` is the calendar period after which the
-    uses are renewed, or None. `wallet` is the mu of a Gaussian wallet that pays for uses which are not registered, and
-    `failure` the most that the failure probabilities of those uses may add up to; both are 0 for an account without a
-    wallet.
+    mechanism uses are renewed, or None. `wallet` is the mu of a Gaussian wallet that pays for uses which are not
+    registered, and `failure` the most that the failure probabilities of those uses may add up to; both are 0 for an
+    account without a wallet.
     """
 
     name: str
@@ -205,7 +210,7 @@ class CertifyTerms:
     failure: float
 
     def result(self) -> Terms:
-        """Return the terms of the account: its uses, and their overall epsilon as certified bounds at `delta`."""
+        """Return the account's terms: its mechanism uses, and their overall epsilon as certified bounds at `delta`."""
         return setwise_terms(
             self.name,
             self.uses,
@@ -222,10 +227,11 @@ class CertifyTerms:
 class CertifyBudget:
     """Task: compute what an account that promises (`epsilon`, `delta`) may spend, and return the account's `Terms`.
 
-    The account is called `name` and lets `analyst` ask about `dataset`. `rule` names how the prices of uses add up: in
-    a Gaussian wallet, as a sum of rho, or on a menu, whose uses `menu` then lists. `failure_share` is the share of
-    delta for outright failures (None: the default of the rule), and `period` the calendar period after which the budget
-    is renewed, or None.
+    The account is called `name` and lets `analyst` ask about `dataset`. `rule` names how the prices of mechanism uses
+    add up: in a Gaussian wallet (a budget in mu squared), as a sum of rho, or on a menu, whose uses `menu` then lists.
+    `failure_share` is the share of delta for outright failures (None: the default of the rule), and `period` the
+    calendar period after which the budget is renewed, or None. An outright failure is an event in which everything may
+    be revealed.
     """
 
     name: str
@@ -242,7 +248,8 @@ class CertifyBudget:
         """Return the terms of the account: its promise (epsilon, delta), and the budget that it may spend.
 
         The budget is in the unit in which the account's rule adds up prices; a wallet's unit is mu squared. For the
-        rule "menu", computing the budget takes time.
+        rule "menu", computing the budget takes time. A menu is the fixed list of mechanism uses that an account
+        accepts.
         """
         return filter_terms(
             self.name,
@@ -272,7 +279,7 @@ class JointPromise:
     periods: int
 
     def result(self) -> JointRecord:
-        """Return the joint guarantee as the JSON object that the service sends."""
+        """Return the joint (epsilon, delta) guarantee of the dataset's accounts as JSON, as the service sends it."""
         return joint_of(self.dataset, self.terms, self.cap, delta=None, periods=self.periods).to_dict()
 
 
@@ -286,12 +293,15 @@ class ShowStatus:
     status: AccountStatus
 
     def result(self) -> AccountRecord:
-        """Return the account's status, with its odometers, as the JSON object that the service sends."""
+        """Return the account's status, with its odometers, as the JSON object that the service sends.
+
+        An odometer is a bound on the epsilon of all answers so far.
+        """
         return self.status.to_dict()
 
 
 def _in_words(composition: Composition) -> list[str]:
-    """Return a description for people of each use in a composition, such as "25 counts at ε 0.1"."""
+    """Return a description for people of each mechanism use in a composition, such as "25 counts at ε 0.1"."""
     return [use_in_words(use) for use in composition.uses]
 
 
@@ -419,8 +429,8 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
         case Curve.LAPLACE:
             return _compose_epsilon([f"laplace:{scale!r}x{mixture.number}"], Interaction.SETWISE, mixture.delta)
         case Curve.GAUSSIAN:
-            written = f"gaussian:{math.sqrt(2.0) * scale!r}x{mixture.number}"
-            return _compose_epsilon([written], Interaction.SETWISE, mixture.delta)
+            use_text = f"gaussian:{math.sqrt(2.0) * scale!r}x{mixture.number}"
+            return _compose_epsilon([use_text], Interaction.SETWISE, mixture.delta)
         case _:
             assert_never(which)
 
@@ -428,7 +438,8 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
 def _compose_epsilon(uses: list[str], interaction: Interaction, delta: float) -> tuple[float, float]:
     """Return certified (lower, upper) bounds on the overall epsilon at `delta` of the composed `uses`.
 
-    `uses` are written as in "pure:0.1x25", and `interaction` is what the analyst may choose after seeing answers.
+    `uses` are written as in "pure:0.1x25" (25 uses of a 0.1-DP mechanism), and `interaction` is what the analyst may
+    choose after seeing answers.
     """
     answer = compose(uses, interaction).epsilon(delta)
     return answer.lower, answer.upper

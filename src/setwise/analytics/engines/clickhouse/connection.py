@@ -54,7 +54,7 @@ class ClickHouseConnection:
     def __init__(self, url: str) -> None:
         self._url = url
         with _failures(_UNREACHABLE[url.partition(":")[0]]):
-            self._client = connected(url)
+            self._client = open_client(url)
 
     def ask(self, statement: str, parameters: Mapping[str, object], comment: str) -> Columns:
         """Run the SQL `statement` with `parameters`; return the result's columns by name, or {} if it has no rows.
@@ -111,7 +111,7 @@ class ClickHouseConnection:
         The request goes over a new connection, because this one is waiting for the statement. Errors of ClickHouse are
         ignored.
         """
-        with suppress(ClickHouseError), closing(connected(self._url)) as client:
+        with suppress(ClickHouseError), closing(open_client(self._url)) as client:
             client.query(_KILL, parameters={"comment": comment})
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class ClickHouseConnection:
         self._client.close()
 
 
-def connected(url: str) -> Client:
+def open_client(url: str) -> Client:
     """Return the driver's client for clickhouse://user:password@host:port/database or chdb:///folder.
 
     If `url` names no user, the environment variable CLICKHOUSE_USER or else `default` is the user. If `url` names no
@@ -127,7 +127,7 @@ def connected(url: str) -> Client:
 
     Raises: `InvalidParameter` for an address that cannot be used, `MissingExtra` if chdb is not installed.
     """
-    return _embedded(url) if url.startswith("chdb://") else _server(url)
+    return _connect_embedded(url) if url.startswith("chdb://") else _server(url)
 
 
 def _server(url: str) -> Client:
@@ -176,7 +176,7 @@ def _password() -> str:
         raise EngineFailed("the file of CLICKHOUSE_PASSWORD_FILE cannot be read") from None
 
 
-def _embedded(url: str) -> Client:
+def _connect_embedded(url: str) -> Client:
     """Return the driver's client for a chDB folder, a ClickHouse in this process; `url` is chdb:///folder.
 
     Raises: `InvalidParameter` if the folder does not exist (chDB would create an empty database), `MissingExtra` if

@@ -176,7 +176,7 @@ class ClickHouseDialect(Dialect):
         """
         number = f"intDiv({self.operand(column)} + {EPOCH_DAYS * DAY_MICROSECONDS} * toInt128(1000), 1000)"
         end = date.max.toordinal() * DAY_MICROSECONDS
-        return self.whole(f"CASE WHEN {number} >= 0 AND {number} < {end} THEN {number} END")
+        return self.int64(f"CASE WHEN {number} >= 0 AND {number} < {end} THEN {number} END")
 
     def quotient(self, number: str, divisor: int) -> str:
         return f"intDiv({number}, {divisor})"
@@ -229,7 +229,7 @@ class ClickHouseDialect(Dialect):
     def text_constant(self, value: str) -> str:
         return f"unhex('{value.encode().hex()}')"
 
-    def translated(self, text: str, characters: str, others: str) -> str:
+    def translate(self, text: str, characters: str, others: str) -> str:
         return f"translateUTF8({text}, '{characters}', '{others}')"
 
     def substring(self, text: str, first: int, length: int | None = None) -> str:
@@ -254,7 +254,7 @@ class ClickHouseDialect(Dialect):
         """
         return f"SUM({weight})" if number == "1" else f"SUM(toInt128({number}) * toInt128({weight}))"
 
-    def whole(self, number: str) -> str:
+    def int64(self, number: str) -> str:
         """Return a SQL expression that casts `number`, which is null or fits into 64 bits, to a 64-bit integer.
 
         For a null ClickHouse stores some other value and casts it, too. CAST would fail if that value does not fit; the

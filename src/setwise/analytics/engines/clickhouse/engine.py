@@ -88,7 +88,7 @@ class ClickHouseEngine(Engine):
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         with self._engine_query(aggregation) as query:
-            store_table(self._run, destination, *query.prepared(), manifest)
+            store_table(self._run, destination, *query.prepared_statement(), manifest)
 
     def _run(self, statement: str, parameters: Mapping[str, object]) -> Columns:
         """Run the SQL `statement` with `parameters`; return the result's columns by name.
@@ -122,9 +122,9 @@ def open_tables(request: OpenRequest) -> ClickHouseEngine:
 class ClickHouseEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a table or join on ClickHouse, as SQL statements.
 
-    `ask` runs a SQL statement on the engine's connection and returns the columns of its result. `salts` is for tests: a
-    function that returns the secret numbers by which users' items are chosen at random. If it is None, the server draws
-    these numbers.
+    An aggregation is an exact histogram, or statistics of groups, to compute. `ask` runs a SQL statement on the
+    engine's connection and returns the columns of its result. `salts` is for tests: a function that returns the secret
+    numbers by which users' items are chosen at random. If it is None, the server draws these numbers.
     """
 
     def __init__(self, aggregation: Aggregation, relation: Relation, ask: Ask, salts: SaltSource | None) -> None:
@@ -153,11 +153,11 @@ class ClickHouseEngineQuery(SqlEngineQuery):
         else:
             collected = f"tuple({', '.join(labels)})"
             elements = [f"tupleElement(item, {place})" for place in range(1, len(labels) + 1)]
-        kept = aggregation.contributions
+        bound = aggregation.contributions
         order = self._builder.dialect.rank_hash("u", elements, self._salt())
-        chosen = f"arraySlice(arrayPartialSort(item -> ({order}, item), {kept}, items), 1, {kept})"
+        chosen = f"arraySlice(arrayPartialSort(item -> ({order}, item), {bound}, items), 1, {bound})"
         sets = f"SELECT u, groupUniqArray({collected}) AS items FROM ({rows}) AS counted GROUP BY u"
-        pairs = f"SELECT u, arrayJoin(if(length(items) > {kept}, {chosen}, items)) AS item FROM ({sets}) AS sets"
+        pairs = f"SELECT u, arrayJoin(if(length(items) > {bound}, {chosen}, items)) AS item FROM ({sets}) AS sets"
         columns = ", ".join(f"{element} AS {label}" for element, label in zip(elements, labels, strict=True))
         return f"SELECT {columns}, u FROM ({pairs}) AS pairs"
 

@@ -78,10 +78,11 @@ class _Definition:
     """A table or view as ClickHouse's catalogue defines it.
 
     `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments. `rows` is the
-    number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset has its manifest.
-    `select` is the SELECT statement of a view, or "" for a table. `current_database` is the database that is meant by a
-    table name without a database. `columns` are the columns by name. `converted` says whether rows that are stored in
-    an earlier type of a column are converted while they are read.
+    number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset (users' items,
+    ranked at random in advance) has its manifest. `select` is the SELECT statement of a view, or "" for a table.
+    `current_database` is the database that is meant by a table name without a database. `columns` are the columns by
+    name. `converted` says whether rows that are stored in an earlier type of a column are converted while they are
+    read.
     """
 
     engine: str
@@ -230,8 +231,8 @@ class ClickHouseCatalogue:
             below.update(self._check_table(f"{schema or database}.{name}").stored)
             return _kinds(below)
 
-        shown = plain_view(definition.select, "clickhouse", columns_of)
-        if shown is None or definition.columns != {name: below[source] for name, source in shown.items()}:
+        view_columns = plain_view(definition.select, "clickhouse", columns_of)
+        if view_columns is None or definition.columns != {name: below[source] for name, source in view_columns.items()}:
             raise refuse_view(table, "store its rows in a MergeTree table")
 
     def _check_tables_below(self, table: str, definition: _Definition) -> None:
@@ -309,15 +310,15 @@ def table_fingerprint(ask: Ask, table: str) -> str:
 def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, object], manifest: Manifest) -> None:
     """Store a prepared dataset: create `table` from the SQL statement `prepared`, with `manifest` as its comment.
 
-    `ask` runs a SQL statement, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is
-    replaced.
+    A prepared dataset has users' items, ranked at random in advance; `manifest` describes it. `ask` runs a SQL
+    statement, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
 
     Raises: `InvalidParameter` if `table` exists and is not a prepared dataset, so that no other table is overwritten.
     """
     existing = ask(_COMMENT, _parts(table))
     if existing and not str(existing["comment"][0]).startswith(MARK):
         raise not_replaceable(table)
-    comment = (MARK + manifest.written()).replace("\\", "\\\\").replace("'", "\\'")
+    comment = (MARK + manifest.to_text()).replace("\\", "\\\\").replace("'", "\\'")
     creation = f"CREATE OR REPLACE TABLE {_quoted_table(table)} ENGINE = MergeTree ORDER BY rank COMMENT '{comment}'"
     ask(f"{creation} AS {prepared}", parameters)
 

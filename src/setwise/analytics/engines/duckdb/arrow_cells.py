@@ -103,7 +103,7 @@ def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
     if kind == _THERE:
         return pa.chunked_array([_empty_lists(chunk) for chunk in column.chunks], kind)
     if is_text(column.type):
-        return column.cast(kind) if is_sound_text(column) else _decoded(column)
+        return column.cast(kind) if is_sound_text(column) else _decode_text(column)
     if reaches_beyond_microseconds(column.type):
         factor = PER_MICROSECOND[column.type.unit]
         number, most = column.cast(pa.int64()), (2**63 - 1) // factor
@@ -118,7 +118,7 @@ def _empty_lists(chunk: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(starts, pa.nulls(0), mask=chunk.is_null())
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return an Arrow column of text as large strings, with null for every cell that is not valid UTF-8."""
     chunks = []
     for chunk in column.chunks:
@@ -149,8 +149,27 @@ def from_pandas(frame: "pd.DataFrame") -> pa.Table:
     return pa.table(columns)
 
 
+def count_skipped_objects(frame: object) -> dict[str, tuple[int, int]]:
+    """Return (cells that `from_pandas` makes null, cells that are not missing) for each object column of `frame`.
+
+    The counts are exact, for the data holder only. The result is empty for tables of other libraries than pandas.
+    """
+    if type(frame).__module__.partition(".")[0] != "pandas":
+        return {}
+    counts = {}
+    for place, name in enumerate(frame.columns):  # type: ignore[attr-defined]
+        series = frame.iloc[:, place]  # type: ignore[attr-defined]
+        if _holds_objects(series.dtype):
+            cells = series[series.notna()]
+            counts[str(name)] = (sum(_object_text(cell) is None for cell in cells), len(cells))
+    return counts
+
+
 def _holds_objects(kind: object) -> bool:
-    """Return whether the pandas dtype `kind` holds arbitrary Python objects, either as cells or as categories."""
+    """Return whether the pandas dtype `kind` stores Python objects, or strings as Python objects.
+
+    The objects may be the cells themselves or the categories of a categorical dtype.
+    """
     inner = getattr(getattr(kind, "categories", None), "dtype", kind)
     return bool(inner == "object" or getattr(inner, "storage", None) == "python")
 

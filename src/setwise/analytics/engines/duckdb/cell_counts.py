@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from setwise.analytics.engines.cells import CONVERTIBLE, PLAIN_CELLS, CellGrammar
-from setwise.analytics.engines.duckdb.dialect import quoted
+from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell, filled_cell
+from setwise.analytics.engines.typed_cells import BLANKS, CONVERTIBLE, PLAIN_CELLS, CellGrammar
 from setwise.analytics.schema import Kind, Schema
 
 if TYPE_CHECKING:
@@ -48,6 +48,63 @@ class TableCount:
     users: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserCount:
+    """Exact counts (no noise) of the rows of a table that belong to no user, or to a user with a suspect name.
+
+    `rows` is the number of rows and `missing` the number of rows without a user. `texts` maps texts that may stand for
+    a user who is not known, such as N/A, to their numbers of rows.
+    """
+
+    rows: int
+    missing: int
+    texts: Mapping[str, int]
+
+
+def count_users(
+    table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
+) -> UserCount:
+    """Return how many rows of `table` have no value in the column `user`, or one of `words`, or only blanks.
+
+    `grammar` says which words stand for an empty cell; rows with these words have no user. If `is_csv`,
+    texts are compared without the blanks around them, and rows without any value, which blank lines make, are not
+    counted; of other tables only the column `user` is read. The table is read once.
+    Raises: `UnknownColumn` if `user` is not a column.
+    """
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        table.attach(connection)
+        with connection.cursor() as cursor:
+            schema = table.describe(cursor)
+            is_text = schema.column(user).kind is Kind.TEXT
+            cell = filled_cell(quoted(user), grammar) if is_text else quoted(user)
+            trimmed = f"trim({cell}, {sql_text(BLANKS)})" if is_csv else cell
+            listed = ", ".join(map(sql_text, ("", *words)))
+            text = f"CASE WHEN {trimmed} IN ({listed}) THEN {trimmed} END" if is_text else "NULL"
+            read = schema.names if is_csv else (user,)
+            filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in read) if is_csv else "TRUE"
+            counted = cursor.execute(
+                f"SELECT {cell} IS NULL, {text}, COUNT(*) FROM {table.relation(cursor, read)} WHERE {filled} "
+                "GROUP BY ALL"
+            ).fetchall()
+    return UserCount(
+        rows=sum(int(rows) for *_, rows in counted),
+        missing=sum(int(rows) for is_null, _, rows in counted if is_null),
+        texts={str(text): int(rows) for _, text, rows in counted if text is not None},
+    )
+
+
+def column_names(table: DuckDBTable) -> tuple[str, ...]:
+    """Return the names of the columns of `table`; no row is read."""
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        table.attach(connection)
+        with connection.cursor() as cursor:
+            return table.describe(cursor).names
+
+
 def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, list[str]]:
     """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows."""
     import duckdb
@@ -55,7 +112,7 @@ def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, lis
     with duckdb.connect(":memory:") as connection:
         table.attach(connection)
         with connection.cursor() as cursor:
-            texts = [column.name for column in table.described(cursor) if column.kind is Kind.TEXT]
+            texts = [column.name for column in table.describe(cursor) if column.kind is Kind.TEXT]
         if not texts:
             return {}
         expressions = [f"list_slice(list(DISTINCT {quoted(name)}), 1, {most})" for name in texts]
@@ -85,7 +142,7 @@ def count_cells(
     with duckdb.connect(":memory:") as connection:
         table.attach(connection)
         with connection.cursor() as cursor:
-            schema = table.described(cursor)
+            schema = table.describe(cursor)
         if user is not None:
             schema.column(user)
         if columns is None:

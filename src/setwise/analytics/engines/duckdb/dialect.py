@@ -25,7 +25,7 @@ SOURCE = "source_table"
 
 
 def quoted(identifier: str) -> str:
-    """Return `identifier`, such as a column's name, in double quotes as SQL text."""
+    """Return `identifier`, such as a column's name, in double quotes as SQL text; its own quotes are doubled."""
     return '"' + identifier.replace('"', '""') + '"'
 
 

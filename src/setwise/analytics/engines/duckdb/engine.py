@@ -86,7 +86,8 @@ class DuckDBEngine(Engine):
     chooses the part. Data that still does not fit is written to a private directory under `scratch`. The directory may
     grow to `spill` bytes, or to half of the free space if `spill` is None. `progress` is called with the share of work
     done while a query runs. The function `salts` returns the secret numbers by which users' items are chosen at random.
-    `manifest` describes the prepared dataset, if `table` is one, and is None otherwise.
+    `manifest` describes the prepared dataset (users' items, ranked at random and stored in advance), if `table` is one,
+    and is None otherwise.
     """
 
     @without_driver_error
@@ -115,7 +116,7 @@ class DuckDBEngine(Engine):
             self._memory, self._most_threads = _limits(self._connection)
         self._threads = self._most_threads
         with _failures(self.spill), self._connection.cursor() as cursor:
-            self._schema = table.described(cursor)
+            self._schema = table.describe(cursor)
 
     @without_driver_error
     def rows(self) -> int | None:
@@ -175,7 +176,8 @@ class DuckDBEngine(Engine):
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Rank at random each user's items in `aggregation`; write the ranks to the directory `destination`.
 
-        The ranks are written as a Parquet file, with `manifest`, the description of the dataset, beside it.
+        An item is a group of a user; later queries keep only items of low rank. The ranks are written as a Parquet
+        file, with `manifest`, the description of the dataset, beside it.
         """
         with self._engine_query(aggregation) as query:
             write_prepared(Path(destination), query.rank(), manifest)
@@ -287,9 +289,9 @@ def _limits(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     return _bytes(str(settings[0])), int(settings[1])
 
 
-def _bytes(written: str) -> int:
-    """Return the number of bytes of the size `written`, as DuckDB prints it, such as "3.5 GiB"."""
-    number, unit = written.split()
+def _bytes(size_text: str) -> int:
+    """Return the number of bytes of the size `size_text`, as DuckDB prints it, such as "3.5 GiB"."""
+    number, unit = size_text.split()
     return int(float(number) * 1024 ** ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"].index(unit))
 
 

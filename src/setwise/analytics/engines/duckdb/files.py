@@ -126,7 +126,7 @@ class ParquetFiles(DuckDBTable):
         needed = {key: kind for key, kind in self._current_facts().types.items() if columns is None or key in columns}
         through_arrow = self._is_stored or broken_path
         if not through_arrow and not any(self._needs_care(*each, columns) for each in needed.items()):
-            return f"read_parquet({_listed(self.files)}, hive_types_autocast = false)"
+            return f"read_parquet({_path_list(self.files)}, hive_types_autocast = false)"
         keys = [key for key in values[0] if all(key in of_file for of_file in values)]
         cursor.register(name, self._reader(list(needed), keys))
         return name
@@ -143,7 +143,9 @@ class ParquetFiles(DuckDBTable):
                 with open_parquet(file) as opened:
                     known.rows += opened.metadata.num_rows
         if known.rows is None:
-            result = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
+            result = cursor.execute(
+                f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_path_list(self.files)})"
+            )
             known.rows = int((result.fetchone() or (0,))[0] or 0)
         return known.rows
 
@@ -319,6 +321,6 @@ def _has_sound_text(file: TableFile, name: str, kind: "pa.DataType") -> bool:
         return all(is_sound_text(stored_column(batch, name, kind)) for batch in batches)
 
 
-def _listed(files: tuple[TableFile, ...]) -> str:
+def _path_list(files: tuple[TableFile, ...]) -> str:
     """Return a SQL list literal of the paths of `files`, for DuckDB's read_parquet."""
     return f"[{', '.join(sql_text(str(file)) for file in files)}]"

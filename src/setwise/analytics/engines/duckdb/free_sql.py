@@ -51,7 +51,7 @@ class ShellResult:
 def run_shell(
     statement: str, tables: Mapping[str, ReleasedTable], public: "Mapping[str, pa.Table] | None" = None
 ) -> ShellResult:
-    """Run a SQL `statement` over released rows and public tables, and return its result.
+    """Run a SQL `statement` over released (noisy) rows and public tables, and return its result.
 
     `tables` (released rows) and `public` (public tables; None for none) give the tables by the names that the statement
     uses. DuckDB runs without access to files, extensions or settings, with at most `MEMORY` of memory and for at most
@@ -105,7 +105,7 @@ def connect_shell() -> duckdb.DuckDBPyConnection:
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTable) -> None:
-    """Create the table `name` on `connection`, with the columns and rows of the released `table`.
+    """Create the table `name` on `connection`, with the columns and rows of `table`, released (noisy) rows.
 
     An integer column that holds a float, or an integer beyond 64 bits, becomes a column of floats.
     """
@@ -147,5 +147,5 @@ def _plain(value: object) -> ShellCell:
 
 
 def _sentence(error: duckdb.Error) -> str:
-    """Return the text after "Error: " in the first line of DuckDB's message; "DuckDB refuses it" if that is empty."""
+    """Return the first line of DuckDB's message in `error`, after "Error: "; "DuckDB refuses it" if that is empty."""
     return str(error).strip().splitlines()[0].partition("Error: ")[2] or "DuckDB refuses it"

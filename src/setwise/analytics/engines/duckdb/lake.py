@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables (lake tables) at one version, read through Arrow into DuckDB.
+"""Delta and Iceberg tables (lake tables) at one pinned version, read through Arrow into DuckDB.
 
 The folder of such a table also holds files that the table has removed, so only the files that the metadata of the
 version lists are read. They lie in a folder of this machine or under a prefix of an object store.
@@ -62,7 +62,7 @@ A table with another feature, such as column mapping, is refused, because such a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One Parquet file of a version of a lake table: its path inside the table's folder, and facts about its rows.
+    """One Parquet file of a version of a Delta or Iceberg table: its path in the table's folder, and facts about it.
 
     `rows` is the number of rows, or None if the metadata does not state it. `constants` are the values of columns that
     the file does not store, such as the column of a partition; a column that is neither stored nor in `constants` is
@@ -77,7 +77,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeVersion:
-    """The metadata of version `version` of a lake table: its columns (`schema`), its `files` and its identity.
+    """The metadata of version `version` of a Delta or Iceberg table: columns (`schema`), `files` and identity.
 
     `table_id` is the identifier that the table got when it was created, so that a table which was removed and created
     again has another one. `field_ids` maps columns to the identifiers by which Iceberg finds them in files, and
@@ -98,7 +98,7 @@ def current_version(folder: LakeFolder) -> int:
 
 
 def lake_fingerprint(folder: LakeFolder) -> str:
-    """Return a digest of the lake table at the version of `folder`: its identity, version, files, deleted rows."""
+    """Return a digest of the Delta or Iceberg table `folder` at its version: identity, version, files, deleted rows."""
     snapshot = _read_version(folder)
     deleted = [None if file.deleted is None else len(file.deleted) for file in snapshot.files]
     files = sorted((file.path, file.rows, count) for file, count in zip(snapshot.files, deleted, strict=True))
@@ -106,7 +106,7 @@ def lake_fingerprint(folder: LakeFolder) -> str:
 
 
 class LakeTable(DuckDBTable):
-    """A Delta or Iceberg table at version `folder.version`; None means the version that is current on opening."""
+    """A Delta or Iceberg table at version `folder.version`, or if that is None, at the current version on opening."""
 
     def __init__(self, folder: LakeFolder) -> None:
         self._version = _read_version(folder)
@@ -148,9 +148,9 @@ class LakeTable(DuckDBTable):
         cursor.register(name, pa.RecordBatchReader.from_batches(sound_schema(chosen), self._batches(chosen)))
         return name
 
-    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+    def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the lake table's columns with DuckDB's types, found by `cursor`; `version` is the version read."""
-        return replace(super().described(cursor), version=str(self.version))
+        return replace(super().describe(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the number of rows of the version's files, including deleted rows.
@@ -211,7 +211,7 @@ class LakeTable(DuckDBTable):
                 if days is not None and days.at in held:
                     batches = batches_in_range(opened, names, held[days.at][0], days, BATCH_ROWS)
                 else:
-                    batches = _numbered(opened.iter_batches(BATCH_ROWS, columns=names))
+                    batches = _with_positions(opened.iter_batches(BATCH_ROWS, columns=names))
                 for start, batch in batches:
                     columns = [_column(cell, batch, held, file.constants) for cell in chosen]
                     table = sound_table(pa.table(columns, names=chosen.names))
@@ -221,12 +221,12 @@ class LakeTable(DuckDBTable):
                     ]
                     rows = pa.table(cells, schema=schema)
                     if file.deleted is not None:
-                        rows = rows.filter(_kept(file.deleted, start, batch.num_rows))
+                        rows = rows.filter(_kept_rows(file.deleted, start, batch.num_rows))
                     yield from rows.to_batches()
 
 
 def recent_lake_rows(folder: LakeFolder, days: DayRange, columns: Sequence[str]) -> pa.Table:
-    """Return the rows of the lake table `folder` that are in the range `days`, without reading files of other days.
+    """Return the rows of the Delta or Iceberg table `folder` in the range `days`, without reading files of other days.
 
     The result is a table in memory with the columns `columns`, among which is the column of times.
     Raises: `UnsuitableTable` if the table cannot be read.
@@ -236,7 +236,7 @@ def recent_lake_rows(folder: LakeFolder, days: DayRange, columns: Sequence[str])
     return table.rows_in(days, columns)
 
 
-def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _with_positions(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (position in the file of the batch's first row, batch) for `batches`, which are all rows of a file."""
     start = 0
     for batch in batches:
@@ -260,14 +260,14 @@ def _column(
     return pa.nulls(batch.num_rows, cell.type)  # the file is older than the column
 
 
-def _kept(deleted: "np.ndarray[Any, np.dtype[np.int64]]", start: int, rows: int) -> pa.Array:
+def _kept_rows(deleted: "np.ndarray[Any, np.dtype[np.int64]]", start: int, rows: int) -> pa.Array:
     """Return an array of `rows` booleans, for the rows of a file from position `start` on: False if deleted.
 
     `deleted` are the positions in the file of its deleted rows.
     """
-    kept = np.ones(rows, dtype=bool)
-    kept[deleted[(deleted >= start) & (deleted < start + rows)] - start] = False
-    return pa.array(kept)
+    flags = np.ones(rows, dtype=bool)
+    flags[deleted[(deleted >= start) & (deleted < start + rows)] - start] = False
+    return pa.array(flags)
 
 
 def _names_in_file(version: LakeVersion, schema: pa.Schema) -> dict[str, str]:

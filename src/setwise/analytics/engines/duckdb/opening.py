@@ -40,7 +40,8 @@ def open_tables(request: OpenRequest) -> DuckDBEngine:
     """Return a DuckDB engine that reads the tables that `request` names.
 
     The tables are joined, and columns, filters and groups derived from them, as `request` says. If `request` has one
-    path, without joins or derivation, and the path holds a prepared dataset, the engine reads that dataset.
+    path, without joins or derivation, and the path holds a prepared dataset (users' items, ranked and stored in
+    advance), the engine reads that dataset.
     """
     tables = request.convert_tables(lambda table: duckdb_table(table.source, table.table, table.types, table.csv))
     table = JoinedTable(tables, request.joins, request.user) if request.joins else tables[0].table
@@ -72,16 +73,16 @@ def duckdb_table(
     return TypedTable(opened, types, options.cells) if types or options.null else opened
 
 
-def untyped_table(source: str, table: str | None, csv: CsvOptions) -> DuckDBTable:
-    """Return the files that `source` names as a table whose text columns are read as they are.
+def untyped_table(source: object, table: str | None, csv: CsvOptions) -> DuckDBTable:
+    """Return `source`, a path or a table in memory, as a table whose text columns are read as they are.
 
     No cell is converted to another type, and no word is taken for an empty cell. The data holder's counts of unreadable
     cells need this, because a conversion would turn such cells into nulls. A description file beside the files is
     ignored; `csv` says how CSV files are written. `table` names a table of a database file, and is None for other
-    files.
+    sources.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """
-    return _file_table(source, table, csv)
+    return _file_table(str(source), table, csv) if isinstance(source, str | Path) else _frame_table(source)
 
 
 def _file_table(source: str, table: str | None, csv: CsvOptions) -> DuckDBTable:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 PROBED_ROWS = 100_000
 """Approximate number of rows that are sampled to learn how often a user's items repeat."""
 UNPROBED_ROWS = 100_000
-"""Tables of at most this many rows are not sampled and their texts are not hashed.
+"""Tables of at most this many rows are not sampled, their texts are not hashed, and they are sorted as a whole.
 
-For such tables either would take as long as it saves.
+For such tables sampling and hashing would take as long as they save, and dividing the rows by users longer.
 """
 BATCH_ROWS = 250_000
 """Rows per Arrow batch when a prepared dataset is written."""
@@ -35,13 +35,37 @@ _KEPT_PAIRS = "kept_pairs"
 """The temporary table of the (user, group) pairs that users keep, for rounds of discovery."""
 
 
+class OneSortBuilder(StatementBuilder):
+    """A `StatementBuilder` that chooses which items (groups) of a user count by one sort of all rows, for small tables.
+
+    A window function with PARTITION BY divides the rows by a hash of the user first. On a table of 20,000 rows this
+    takes DuckDB more time than the rest of the statement.
+    """
+
+    def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
+        """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
+
+        `pairs` is the SQL statement of all pairs of user and item, and `salt` the SQL expression of the secret salt.
+        The pairs are sorted by user, then by the salted hash. A pair is kept if the pair `aggregation.contributions`
+        places before it is of another user: these are the pairs whose rank within the user is at most that number.
+        """
+        if any(measure.groups or measure.peak for measure in aggregation.measures):
+            return super().choose_items(aggregation, pairs, salt, columns)  # it needs a window over users anyway
+        labels = label_columns(aggregation)
+        order = f"u, {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
+        kept = f"LAG(u, {aggregation.contributions}) OVER (ORDER BY {order}) IS DISTINCT FROM u"
+        marked = f"SELECT *, {kept} AS kept FROM ({pairs}) AS pairs"
+        return f"SELECT {labels}, {columns} FROM ({marked}) AS marked WHERE kept"
+
+
 class DuckDBEngineQuery(SqlEngineQuery):
     """One `aggregation` of `table`, which has about `rows` rows, on a DuckDB `cursor` of its own.
 
-    `schema` are the table's columns, and `manifest` describes the prepared dataset if `table` is one. The users are
-    split into `parts` parts, each with its own statement, so that each fits in memory. `salt` is the secret number by
-    which users' items are chosen at random. `hashes` remembers which text columns have no hash collisions
-    (text_codes.py). `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
+    An aggregation describes an exact histogram or statistics of groups. `schema` are the table's columns, and
+    `manifest` describes the prepared dataset (users' items, ranked in advance) if `table` is one. The users are split
+    into `parts` parts, each with its own statement, so that each fits in memory. `salt` is the secret number by which
+    users' items are chosen at random. `hashes` remembers which text columns have no hash collisions (text_codes.py).
+    `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
     """
 
     def __init__(
@@ -78,11 +102,12 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def rank(self) -> "Iterator[pa.RecordBatchReader]":
         """Yield the rows (item, n, rank, users) of a prepared dataset: one Arrow reader for each part of the users.
 
-        A row says that `users` users have the item at this random rank and add n to it.
+        A prepared dataset has the items (groups) of users, ranked in advance. A row says that `users` users have the
+        item at this random rank and add n to it.
         """
         for part in range(self._parts):
             self._begin_statement(part)
-            statement, values = self.prepared()
+            statement, values = self.prepared_statement()
             yield self._cursor.sql(statement, params=values).to_arrow_reader(BATCH_ROWS)
 
     def _all_counts(self) -> str:
@@ -97,7 +122,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
         measures = self._aggregation.measures
         places = [place for place, measure in enumerate(measures) if not measure.in_cells]
         names = ["users", *(f"{name}{place}" for place in places for name in ("s", "n"))]
-        sums = ", ".join(f"{self._dialect.whole(within(f'SUM({name})'))} AS {name}" for name in names)
+        sums = ", ".join(f"{self._dialect.int64(within(f'SUM({name})'))} AS {name}" for name in names)
         by = f"{'g0' if self._aggregation.pooled else label_columns(self._aggregation)}, cell, measure"
         merged = f"SELECT {by}, {sums} FROM part_statistics GROUP BY {by}"
         return self._run_parts("part_statistics", partial(self._statistics, number_rows=self._numbers_rows), merged)
@@ -117,7 +142,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return merged
 
     def _store_parts(self, name: str, build: Callable[[], str]) -> None:
-        """Run the SQL that `build` returns for each part of the users, into the temporary table `name`."""
+        """Run the SQL that `build` returns for each part of the users; store the rows in the temporary table `name`."""
         for part in range(self._parts):
             self._begin_statement(part)
             opening = f"CREATE TEMP TABLE {name} AS" if part == 0 else f"INSERT INTO {name}"
@@ -148,7 +173,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
 
     def _new_builder(self, relation: str) -> StatementBuilder:
         """Return a new statement builder, without parameter values, that reads `relation`, the SQL text after FROM."""
-        return StatementBuilder(self._dialect, relation, self._schema, Parameters(self._dialect))
+        maker = OneSortBuilder if self._table_rows <= UNPROBED_ROWS else StatementBuilder
+        return maker(self._dialect, relation, self._schema, Parameters(self._dialect))
 
     def _rows(self, *conditions: str, hint: str = "") -> str:
         """Return the SQL statement for the rows to aggregate, of the current part of the users.
@@ -159,7 +185,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
         if self._part is not None and self._parts > 1:
             conditions = (*conditions, f"hash({self._user()}) % {self._parts} = {self._part}")
         rows = super()._rows(*conditions, hint=hint)
-        return rows if self._codes is None else self._codes.encoded(rows)
+        return rows if self._codes is None else self._codes.encode(rows)
 
     def _user(self) -> str:
         """Return the SQL expression of the user column, whose values tell users apart."""
@@ -169,7 +195,7 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return self._builder.parameters.add(self._salt_value)
 
     def _decode(self, statement: str) -> str:
-        return statement if self._codes is None else self._codes.decoded(statement)
+        return statement if self._codes is None else self._codes.decode(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
         """Choose between two SQL forms of this query (number or group rows), and whether hashes replace texts.
@@ -225,7 +251,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
 
         How often rows repeat a pair is estimated from the rows of a sample of the users. The result is True for at most
         2 rows per pair, or 4/3 if the query also sums values of rows (`summed`). False for tables of at most 100,000
-        rows, for tables that are costly to read twice, and if the rows must be grouped (see `has_two_forms`).
+        rows, for tables that are costly to read twice, and if only the SQL that groups rows can compute the aggregation
+        (see `has_two_forms`).
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

@@ -37,7 +37,8 @@ def file_source(path: str) -> DataIdentity:
 
     A file is identified by its resolved path, so that symbolic links make no difference, and by its inode, so that hard
     links make none. The table name after `::` counts only for databases, because other readers ignore it. A prepared
-    dataset has the identities of the data that it was prepared from, and all versions of a lake table are one table.
+    dataset (users' items, ranked and stored in advance) has the identities of the data that it was prepared from, and
+    all versions of a lake table are one table.
 
     Raises: `UnsuitableTable` if there is no such file.
     """

@@ -9,7 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.cells import (
+from setwise.analytics.engines.csv_reader import utf8_text
+from setwise.analytics.engines.definitions import plain_view, refuse_view
+from setwise.analytics.engines.derived_tables import DerivedTable
+from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
+from setwise.analytics.engines.joins import Join, JoinedTables, JoinInput, NamedTable, types_of_keys
+from setwise.analytics.engines.object_store import StoredObject, TableFile, check_unchanged, objects_version
+from setwise.analytics.engines.typed_cells import (
     BLANKS,
     PLAIN_CELLS,
     CellGrammar,
@@ -19,12 +25,6 @@ from setwise.analytics.engines.cells import (
     converted_columns,
     null_if_word,
 )
-from setwise.analytics.engines.csv_reader import utf8_text
-from setwise.analytics.engines.definitions import plain_view, refuse_view
-from setwise.analytics.engines.derived_tables import DerivedTable
-from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
-from setwise.analytics.engines.joins import Join, JoinedTables, JoinInput, NamedTable, types_of_keys
-from setwise.analytics.engines.object_store import StoredObject, TableFile, check_unchanged, objects_version
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import UnsuitableTable
@@ -77,7 +77,7 @@ class DuckDBTable(ABC):
         del cursor
         return None
 
-    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+    def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns of the table, which `cursor` reads from metadata alone.
 
         For objects of an object store the schema's `version` names the version that is read; it is "" for other tables.
@@ -121,10 +121,10 @@ class DatabaseTable(DuckDBTable):
         main_first = sorted(matching, key=lambda each: each[0] != "main")
         self._computed = _DuckDBCatalog(connection, self._catalog).generated_columns(*main_first[0])
         if self._computed:
-            chosen = ", ".join(map(quoted, self.described(connection).names))
+            chosen = ", ".join(map(quoted, self.describe(connection).names))
             self._read = f"(SELECT {chosen} FROM {self._name})"
 
-    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+    def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the stored columns of the table, which `cursor` reads from DuckDB's catalogue, as a schema.
 
         The schema's `left_out` maps each generated column to the reason why it is left out.
@@ -237,20 +237,20 @@ class TypedTable(DuckDBTable):
         names is not text.
         """
         self._table.attach(connection)
-        schema = self._table.described(connection)
+        schema = self._table.describe(connection)
         self._converted = converted_columns(self._types, schema)
         if self._grammar.null:
             kinds = {column.name for column in self._converted}
             self._texts = tuple(each.name for each in schema if each.kind is Kind.TEXT and each.name not in kinds)
 
-    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+    def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns with the types as which they are read; `from_text` marks those converted from text.
 
         `cursor` is the DuckDB cursor that reads the types from metadata.
         """
         names = {column.name for column in self._converted}
-        columns = tuple(replace(column, from_text=column.name in names) for column in super().described(cursor))
-        return replace(self._table.described(cursor), columns=columns)
+        columns = tuple(replace(column, from_text=column.name in names) for column in super().describe(cursor))
+        return replace(self._table.describe(cursor), columns=columns)
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
@@ -321,18 +321,19 @@ class JoinedTable(DuckDBTable):
         parts: list[JoinInput] = []
         for place, named in enumerate(self._tables):
             named.table.attach(connection)
-            schema = named.table.described(connection)
+            schema = named.table.describe(connection)
             self._version = schema.version if place == 0 else self._version
             types = {} if named.private or not parts else types_of_keys(self._joins[place - 1], parts, schema)
             if types:
                 typed = TypedTable(named.table, types)
                 typed.attach(connection)
                 self._tables[place] = NamedTable(name=named.name, table=typed)
-                schema = typed.described(connection)
+                schema = typed.describe(connection)
             parts.append(JoinInput(name=named.name, schema=schema, private=named.private))
         self._joined = JoinedTables(parts, self._joins, self._user)
+        self._joined.check_conditions(DuckDBDialect())
 
-    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+    def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns of the join's result, with `from_text` set for the columns that are converted from text.
 
         The schema's `version` is that of the private table. `cursor` is not used.
@@ -344,7 +345,7 @@ class JoinedTable(DuckDBTable):
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         relations = [
-            named.table.relation(cursor, self._checked_join.needed(place, columns), f"{name}_{place}")
+            named.table.relation(cursor, self._checked_join.needed_columns(place, columns), f"{name}_{place}")
             for place, named in enumerate(self._tables)
         ]
         return self._checked_join.statement(relations, DuckDBDialect(), columns)
@@ -375,14 +376,15 @@ class DuckDBDerivedTable(DuckDBTable):
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the underlying table to `connection`, and find the columns of the derived table.
 
-        Raises: `InvalidParameter` or `UnknownColumn` if the derivation computes with columns of an unsuitable type.
+        Raises: `InvalidParameter` or `UnknownColumn` if a computed column or filter reads columns of an unsuitable
+        type.
         """
         self._table.attach(connection)
-        schema = self._table.described(connection)
+        schema = self._table.describe(connection)
         self._derived = DerivedTable(self._derivation, schema, DuckDBDialect())
         self._schema = replace(self._derived.schema, version=schema.version)
 
-    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+    def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns of the derived table, as `attach` has computed them; `cursor` is not used."""
         del cursor
         return self._schema
@@ -391,7 +393,9 @@ class DuckDBDerivedTable(DuckDBTable):
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         assert self._derived is not None, "attach comes first"
-        return self._derived.statement(self._table.relation(cursor, self._derived.needed(columns), name), columns)
+        return self._derived.statement(
+            self._table.relation(cursor, self._derived.needed_columns(columns), name), columns
+        )
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the approximate number of rows of the table that this one is derived from; None if it is not known.

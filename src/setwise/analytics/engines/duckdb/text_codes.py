@@ -54,15 +54,15 @@ class TextCodes:
 
     def users_differ(self, users: str) -> bool:
         """Return whether all distinct users have different hashes; `users` is the SQL of a query with column u."""
-        return self._differ(f"(SELECT {_hashed('u')} AS code FROM (SELECT DISTINCT u FROM ({users})))")
+        return self._differ(f"(SELECT {_hash_sql('u')} AS code FROM (SELECT DISTINCT u FROM ({users})))")
 
     def labels_differ(self, name: str, rows: str, values: dict[str, object]) -> bool:
         """Store the distinct texts of the label column `name` with their hashes; return whether all hashes differ.
 
-        The texts and hashes are stored in a temporary table, by which `decoded` finds the texts again. `rows` is the
+        The texts and hashes are stored in a temporary table, by which `decode` finds the texts again. `rows` is the
         SQL query that has the column, and `values` are the query's parameters.
         """
-        texts = f"SELECT {_hashed(name)} AS code, {name} AS text FROM (SELECT DISTINCT {name} FROM ({rows}))"
+        texts = f"SELECT {_hash_sql(name)} AS code, {name} AS text FROM (SELECT DISTINCT {name} FROM ({rows}))"
         self._cursor.execute(f"CREATE TEMP TABLE {_table(name)} AS {texts}", values)
         return self._differ(_table(name))
 
@@ -71,12 +71,12 @@ class TextCodes:
         [(number, distinct)] = self._cursor.execute(f"SELECT COUNT(*), COUNT(DISTINCT code) FROM {codes}").fetchall()
         return bool(number == distinct)
 
-    def encoded(self, rows: str) -> str:
-        """Return SQL for the rows of the SQL query `rows` with hashes in place of the texts of the replaced columns."""
-        hashed = ", ".join(f"{_hashed(name)} AS {name}" for name in self._columns)
+    def encode(self, rows: str) -> str:
+        """Return SQL for the rows of the SQL query `rows` with 64-bit hashes in place of the texts of `columns`."""
+        hashed = ", ".join(f"{_hash_sql(name)} AS {name}" for name in self._columns)
         return f"SELECT * REPLACE ({hashed}) FROM ({rows})"
 
-    def decoded(self, statement: str) -> str:
+    def decode(self, statement: str) -> str:
         """Return SQL for the rows of the SQL query `statement` with texts in place of the hashes in its label columns.
 
         The texts come from the temporary tables that `labels_differ` has stored.
@@ -92,14 +92,14 @@ class TextCodes:
 def text_columns(aggregation: Aggregation, schema: Schema) -> list[str]:
     """Return which of the columns u (the user) and g0, g1, ... (the labels) of an aggregation's statement are text.
 
-    `schema` are the columns of the table.
+    `aggregation` describes the histogram or statistics to compute, and `schema` are the columns of the table.
     """
     user = ["u"] if schema.column(aggregation.user).kind is Kind.TEXT else []
     labels = [label_kind(group.labels(schema)) is str for group in aggregation.groups]
     return user + [f"g{place}" for place, text in enumerate(labels) if text]
 
 
-def _hashed(name: str) -> str:
+def _hash_sql(name: str) -> str:
     """Return a SQL expression for the 64-bit hash of the SQL column `name`."""
     return f"hash({name})"
 

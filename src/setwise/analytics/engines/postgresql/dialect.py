@@ -105,14 +105,14 @@ class PostgresqlDialect(Dialect):
         decimal.
         """
         moment = self._moment(column)
-        since_epoch = self.whole(f"EXTRACT(EPOCH FROM {moment}) * 1000000")
+        since_epoch = self.int64(f"EXTRACT(EPOCH FROM {moment}) * 1000000")
         return f"CASE WHEN {_in_years(moment)} THEN {since_epoch} + {EPOCH_DAYS * DAY_MICROSECONDS} END"
 
     def months_later(self, day: str, months: int) -> str:
         return f"CAST({day} + INTERVAL '{months} months' AS date)"
 
     def hour(self, column: Column) -> str:
-        return self.whole(f"EXTRACT(HOUR FROM {self._moment(column)})")
+        return self.int64(f"EXTRACT(HOUR FROM {self._moment(column)})")
 
     def _moment(self, column: Column) -> str:
         """Return a SQL expression for a date or time column as a date or a timestamp without time zone.

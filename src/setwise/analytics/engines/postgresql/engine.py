@@ -87,7 +87,8 @@ class PostgresqlEngine(Engine):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the tables that this engine reads; for a view, also of the tables below.
 
-        For a prepared dataset, the names are those of the table that it was prepared from. The result is empty for a
+        For a prepared dataset (users' items, ranked and stored in advance), the names are those of the table that it
+        was prepared from. By these names the same data is recognised under another name. The result is empty for a
         join.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
@@ -110,11 +111,12 @@ class PostgresqlEngine(Engine):
 
     @contextmanager
     def _weights_query(self, aggregation: Aggregation) -> Iterator["PostgresqlEngineQuery"]:
-        """Return a context manager that yields the query of `aggregation` for the rounds of the discovery of groups.
+        """Return a context manager that yields the query of `aggregation` for the rounds of the search for groups.
 
-        The (user, group) pairs that users keep are stored in a temporary table, created in a transaction of its own.
-        Rows are read in another transaction, which is read-only except for temporary tables. If the login may not
-        create temporary tables, or the server is a standby, the rows are read again in every round.
+        Each round of the private search finds some groups. The (user, group) pairs that users keep are stored in a
+        temporary table, created in a transaction of its own. Rows are read in another transaction, which is read-only
+        except for temporary tables. If the login may not create temporary tables, or the server is a standby, the rows
+        are read again in every round.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
@@ -147,11 +149,12 @@ class PostgresqlEngine(Engine):
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Rank at random each user's items in `aggregation`; write the ranks to the table `destination`.
 
-        `manifest`, the description of the dataset, becomes the table's comment; both are written in one transaction.
+        An item is a group of a user; later queries keep only items of low rank. `manifest`, the description of the
+        dataset, becomes the table's comment; both are written in one transaction.
         """
         with self._connect(read_only=False) as connection:
             query = PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)
-            store_table(connection, quoted_table(destination), *query.prepared(), manifest)
+            store_table(connection, quoted_table(destination), *query.prepared_statement(), manifest)
 
     @contextmanager
     def _connect(self, *, read_only: bool = True) -> Iterator["psycopg.Connection[Any]"]:
@@ -186,9 +189,10 @@ def open_tables(request: OpenRequest) -> PostgresqlEngine:
 class PostgresqlEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
 
-    `salts` is for tests: a function that returns the secret numbers for random choices. If it is None, the server draws
-    these numbers. `repetition` caches, for all queries of the engine, the numbers of rows and of (user, item) pairs in
-    a sample of the users. These numbers decide which of two equivalent SQL forms is used, because one is faster.
+    An aggregation is an exact histogram, or statistics of groups, to compute. `salts` is for tests: a function that
+    returns the secret numbers for random choices. If it is None, the server draws these numbers. `repetition` caches,
+    for all queries of the engine, the numbers of rows and of (user, item) pairs in a sample of the users. These numbers
+    decide which of two equivalent SQL forms is used, because one is faster.
     """
 
     def __init__(
@@ -208,19 +212,21 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         salt = _SERVER_SALT if salts is None else f"CAST({self._builder.parameters.add(salts())} AS bigint)"
         self._secret = f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
 
-    def prepared(self) -> tuple[str, dict[str, object]]:
+    def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return the SQL statement for a prepared dataset's rows (item, n, rank, users), and its parameters by name.
 
-        The statement draws its secret salt itself, unless the salt is given for tests.
+        A prepared dataset has users' items, ranked at random in advance. The statement draws its secret salt itself,
+        unless the salt is given for tests.
         """
-        statement, values = super().prepared()
+        statement, values = super().prepared_statement()
         return f"{self._secret} {statement}", values
 
     def make_pairs_table(self) -> None:
         """Create the empty temporary table for the (labels, u) pairs of users and groups that users keep.
 
-        Its columns are taken from a SELECT that is not run. That SELECT has no filter, because a CREATE TABLE statement
-        takes no parameters, and constants of a filter must not become part of its text.
+        A user keeps a bounded number of groups, chosen at random. The columns of the table are taken from a SELECT that
+        is not run. That SELECT has no filter, because a CREATE TABLE statement takes no parameters, and constants of a
+        filter must not become part of its text.
         """
         plain = replace(self._aggregation, where=None, null_item=None)
         rows = StatementBuilder(

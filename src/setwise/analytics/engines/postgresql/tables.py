@@ -85,7 +85,7 @@ _COUNTED = """
 def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
     """Return the manifest in the comment of the table `name`, read through `connection`.
 
-    None if the table is not a prepared dataset.
+    None if the table is not a prepared dataset (users' items, ranked and stored in advance).
     """
     row = connection.execute(_COMMENT, {"name": name}).fetchone()
     return Manifest.in_comment(None if row is None else row[0])
@@ -113,8 +113,9 @@ def store_table(
 ) -> None:
     """Store a prepared dataset: create the table `name` from the SQL `prepared`, with `manifest` as its comment.
 
-    `connection` runs the statements, `name` is quoted, and `parameters` are those of `prepared`. An earlier prepared
-    dataset of that name is replaced.
+    A prepared dataset has users' items, ranked at random in advance; `manifest` describes it. `connection` runs the
+    statements, `name` is quoted, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is
+    replaced.
 
     Raises: `InvalidParameter` if `name` exists and is not a prepared dataset, so that no other table is overwritten.
     """
@@ -126,7 +127,7 @@ def store_table(
         connection.execute(f"DROP TABLE {escaped}", {})
     # CREATE TABLE AS takes no parameters, so the driver writes them into the statement as quoted constants.
     psycopg.ClientCursor(connection).execute(f"CREATE TABLE {escaped} AS {prepared}", parameters)
-    comment = "'" + (MARK + manifest.written()).replace("'", "''").replace("%", "%%") + "'"
+    comment = "'" + (MARK + manifest.to_text()).replace("'", "''").replace("%", "%%") + "'"
     connection.execute(f"COMMENT ON TABLE {escaped} IS {comment}", {})
 
 

@@ -97,7 +97,7 @@ class SparkDialect(Dialect):
     def hour(self, column: Column) -> str:
         if column.kind is Kind.INSTANT:
             return f"{_seconds_of_day(column)} DIV 3600"
-        return self.whole(f"EXTRACT(HOUR FROM {self.name(column.name)})")
+        return self.int64(f"EXTRACT(HOUR FROM {self.name(column.name)})")
 
     def day_number(self, day: str) -> str:
         return f"(CAST(UNIX_DATE({day}) AS BIGINT) + {EPOCH_DAYS})"
@@ -197,13 +197,13 @@ class SparkDialect(Dialect):
         return f"inline(min_by(struct({', '.join(columns)}), {order}, {number}))"
 
 
-def _part(written: str) -> str:
-    """Return the regular expression for `written`, a part of a LIKE pattern without percent signs.
+def _part(part: str) -> str:
+    """Return the regular expression for `part`, a part of a LIKE pattern without percent signs.
 
     An underscore matches any one character, and every other character matches itself.
     """
     expression = ""
-    for character, run in groupby(written):
+    for character, run in groupby(part):
         length = len(list(run))
         expression += f".{{{length}}}" if character == "_" else rf"\x{{{ord(character):x}}}" * length
     return expression

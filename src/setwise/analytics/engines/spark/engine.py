@@ -66,8 +66,8 @@ class SparkEngine(Engine):
     """Engine for `table`, a table of a Spark session, which is read where the session runs.
 
     `progress` is called with the share of work done while a query runs. The function `salts` returns the secret numbers
-    by which users' items are chosen at random. The function `leave` is called once, when the engine is closed, to
-    release the session; it is None if the session belongs to the caller and stays.
+    by which the items (groups) that count of each user are chosen at random. The function `leave` is called once, when
+    the engine is closed, to release the session; it is None if the session belongs to the caller and stays.
     """
 
     @without_driver_error
@@ -113,10 +113,11 @@ class SparkEngine(Engine):
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Rank at random each user's items in `aggregation`; write the ranks to the catalogue table `destination`.
 
-        `manifest`, the description of the dataset, becomes a property of the table.
+        An item is a group of a user; later queries keep only items of low rank. `manifest`, the description of the
+        dataset, becomes a property of the table.
         """
         with self._engine_query(aggregation) as query:
-            statement, values = query.prepared()
+            statement, values = query.prepared_statement()
             store_frame(self._table.frame.sparkSession.sql(statement, args=values), destination, manifest)
 
     def _cancel_group(self, group: str) -> None:
@@ -167,7 +168,8 @@ class SparkEngine(Engine):
 class SparkEngineQuery(SqlEngineQuery):
     """One `aggregation` of the Spark table `table` as SQL statements, with temporary `views` of its own.
 
-    The function `salts` returns the secret number by which users' items are chosen at random.
+    An aggregation is an exact histogram, or statistics of groups, to compute. The function `salts` returns the secret
+    number by which users' items are chosen at random.
     """
 
     def __init__(self, aggregation: Aggregation, table: SparkTable, views: Views, salts: SaltSource) -> None:
@@ -182,7 +184,7 @@ class SparkEngineQuery(SqlEngineQuery):
         self._pairs: DataFrame | None = None
 
     def forget_pairs(self) -> None:
-        """Free the (user, group) pairs that Spark may have cached for the rounds of the discovery of groups."""
+        """Free the (user, group) pairs that Spark may have cached for the rounds of the private search for groups."""
         if self._pairs is not None:
             self._pairs.unpersist()
 
@@ -323,7 +325,7 @@ def open_tables(request: OpenRequest) -> SparkEngine:
     joins, derivation, progress = request.joins, request.derivation, request.progress
     with _session_for(sources[0].table, master) as (session, leave):
         tables = [
-            NamedTable(name=source.name, table=source.table.opened(session), private=source.private)
+            NamedTable(name=source.name, table=source.table.open_table(session), private=source.private)
             for source in sources
         ]
         if not joins and not derivation:

@@ -88,7 +88,7 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
     """
     chosen = list(columns)
 
-    def parsed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the CSV records of whole files as Arrow batches; `batches` gives the files as rows (path, content).
 
         `form` and `chosen` of the enclosing call are the CSV format and the columns to read. This function runs on
@@ -98,16 +98,16 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
                 buffer = content.as_buffer()
 
-                def opened(buffer: pa.Buffer = buffer, path: str = path) -> BinaryIO:
+                def open_buffer(buffer: pa.Buffer = buffer, path: str = path) -> BinaryIO:
                     """Return the content of one file as a decompressed UTF-8 stream; `path` shows the compression."""
-                    return form.opened(pa.BufferReader(buffer), path)
+                    return form.open_converted(pa.BufferReader(buffer), path)
 
-                yield from CsvFile(opened, form).batches(chosen)
+                yield from CsvFile(open_buffer, form).batches(chosen)
 
     schema = ", ".join(f"{SparkDialect().name(name)} STRING" for name in chosen)
     with _python_of_this_machine(session), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about pandas, which mapInArrow imports but does not use
-        return csv_files(session, source).select("path", "content").mapInArrow(parsed, schema)
+        return csv_files(session, source).select("path", "content").mapInArrow(parse_batches, schema)
 
 
 def parquet_frame(session: SparkSession, source: str) -> DataFrame:
@@ -134,10 +134,10 @@ def parquet_frame(session: SparkSession, source: str) -> DataFrame:
 
 
 def _check_no_lake(session: SparkSession, source: str, frame: DataFrame) -> None:
-    """Raise `UnsuitableTable` if any file of `frame` belongs to a lake table; `source` is the path, for the message.
+    """Raise `UnsuitableTable` if any file of `frame` belongs to a lake table, such as a Delta table.
 
-    `session` lists the folders. Files that the lake table has removed still lie in its folder, so reading the files
-    directly gives wrong rows.
+    `source` is the path, for the message. `session` lists the folders. Files that the lake table has removed still lie
+    in its folder, so reading the files directly gives wrong rows.
     """
     hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     configuration = session._jsc.hadoopConfiguration()
@@ -153,8 +153,8 @@ def _check_no_lake(session: SparkSession, source: str, frame: DataFrame) -> None
         for marker, lake in (("_delta_log", "Delta"), (".hoodie", "Hudi")):
             if system.exists(hadoop.Path(folder, marker)):
                 raise UnsuitableTable(_lake_refusal(source, lake))
-        written = system.globStatus(hadoop.Path(folder, "metadata/*.metadata.json"))
-        if written is not None and len(written):
+        metadata_files = system.globStatus(hadoop.Path(folder, "metadata/*.metadata.json"))
+        if metadata_files is not None and len(metadata_files):
             raise UnsuitableTable(_lake_refusal(source, "Iceberg"))
 
 
@@ -244,7 +244,7 @@ def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> t
         start = jvm.org.apache.commons.io.IOUtils.toByteArray(stream, min(length, LONGEST_HEADER))  # type: ignore[union-attr]
     finally:
         stream.close()
-    header = csv_file(lambda: form.opened(io.BytesIO(bytes(start)), path), form)
+    header = csv_file(lambda: form.open_converted(io.BytesIO(bytes(start)), path), form)
     return header if isinstance(header, str) else header.names
 
 

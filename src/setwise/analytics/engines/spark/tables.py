@@ -14,16 +14,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from setwise.analytics.engines.cells import (
-    BLANKS,
-    PLAIN_CELLS,
-    CellGrammar,
-    TextFunctions,
-    check_types,
-    convert_cell,
-    converted_columns,
-    null_if_word,
-)
 from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, JoinInput, NamedTable, types_of_keys
@@ -39,6 +29,16 @@ from setwise.analytics.engines.spark.files import (
     parquet_frame,
     sound_text,
 )
+from setwise.analytics.engines.typed_cells import (
+    BLANKS,
+    PLAIN_CELLS,
+    CellGrammar,
+    TextFunctions,
+    check_types,
+    convert_cell,
+    converted_columns,
+    null_if_word,
+)
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import UnsuitableTable
@@ -50,8 +50,8 @@ class SparkTable:
 
     The function `narrowed` returns the frame with only the columns whose names it is given; it is None if Spark itself
     skips unused columns. `named` is the name under which the session finds the source again, or None. `manifest`
-    describes a prepared dataset, and is None for other tables. If Spark cannot estimate the size of `frame`, `bytes_of`
-    is another frame of about the same size; otherwise it is None.
+    describes a prepared dataset (users' items, ranked in advance), and is None for other tables. If Spark cannot
+    estimate the size of `frame`, `bytes_of` is another frame of about the same size; otherwise it is None.
     """
 
     frame: DataFrame
@@ -77,7 +77,7 @@ class SparkTable:
         return self.frame if self.bytes_of is None else self.bytes_of
 
     def columns(self, names: Sequence[str]) -> DataFrame:
-        """Return a data frame of the table with at least the columns `names`; Spark does not read unused ones."""
+        """Return a data frame of the table with at least the columns `names`; Spark does not read unused columns."""
         return self.frame if self.narrowed is None else self.narrowed(names)
 
     def read_as(self, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> "SparkTable":
@@ -117,7 +117,7 @@ class SparkSource:
     types: Mapping[str, Kind] = field(default_factory=dict)
     csv: CsvOptions = field(default_factory=CsvOptions)
 
-    def opened(self, session: SparkSession) -> SparkTable:
+    def open_table(self, session: SparkSession) -> SparkTable:
         """Return the source as a table whose text columns are converted to the types in `types`.
 
         Raises: `UnsuitableTable` if `session` cannot read the source.
@@ -160,8 +160,8 @@ def joined_tables(
     `joins` are the joins of the other tables, in order, and `user` is the user column. A text key of a public table is
     converted to the type of the key that it is compared with.
 
-    Raises: `UnsuitableTable` for a prepared dataset, `InvalidParameter` or `UnknownColumn` for a join that is not
-    allowed.
+    Raises: `UnsuitableTable` for a prepared dataset (ranked items of users, without rows), `InvalidParameter` or
+    `UnknownColumn` for a join that is not allowed.
     """
     opened: list[SparkTable] = []
     parts: list[JoinInput] = []
@@ -183,7 +183,7 @@ def joined_tables(
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
         try:
             relations = [
-                views.add(str(place), table.columns(joined.needed(place, columns)))
+                views.add(str(place), table.columns(joined.needed_columns(place, columns)))
                 for place, table in enumerate(opened)
             ]
             return session.sql(f"SELECT * FROM {joined.statement(relations, SparkDialect(), columns)}")
@@ -202,7 +202,7 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     """Return the table that `derivation` (computed columns, filters, groups per user) makes of `table`.
 
     `table` itself is returned if the derivation has no steps. `session` is the Spark session that reads the table.
-    Raises: `UnsuitableTable` for a prepared dataset, which has no rows to derive from.
+    Raises: `UnsuitableTable` for a prepared dataset, which has ranked items of users and no rows to derive from.
     """
     if not derivation:
         return table
@@ -217,7 +217,7 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
         None means all columns.
         """
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
-        needed = derived.needed(columns)
+        needed = derived.needed_columns(columns)
         try:
             relation = views.add("derived", table.frame if needed is None else table.columns(needed))
             return session.sql(f"SELECT * FROM {derived.statement(relation, columns)}")
@@ -310,22 +310,22 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
     """Return the manifest stored with the catalogue table `source`; None if the table is not a prepared dataset.
 
-    Also None if `source` is a path and not the name of a catalogue table.
-    `frame` is any frame of the Spark session in which the table is looked up.
+    A prepared dataset has users' items, ranked in advance; its manifest describes it. Also None if `source` is a path
+    and not the name of a catalogue table. `frame` is any frame of the Spark session in which the table is looked up.
     """
     if is_path(source):
         return None
     session = frame.sparkSession
     properties = session.sql(f"SHOW TBLPROPERTIES {_quoted_name(source)}").collect()
-    written = {row["key"]: row["value"] for row in properties}.get(PROPERTY)
-    return None if written is None else Manifest.read(written)
+    manifest_text = {row["key"]: row["value"] for row in properties}.get(PROPERTY)
+    return None if manifest_text is None else Manifest.read(manifest_text)
 
 
 def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
     """Store a prepared dataset: write the rows of `prepared` to the catalogue table `destination`.
 
-    `manifest`, the description of the dataset, becomes a property of the table. An earlier prepared dataset of that
-    name is replaced.
+    A prepared dataset has users' items, ranked in advance. `manifest`, the description of the dataset, becomes a
+    property of the table. An earlier prepared dataset of that name is replaced.
 
     Raises: `InvalidParameter` if `destination` exists and is not a prepared dataset, so that no other table is
     overwritten.
@@ -336,8 +336,8 @@ def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> No
             raise not_replaceable(destination)
         session.sql(f"DROP TABLE {_quoted_name(destination)}")
     prepared.write.format("parquet").saveAsTable(destination)
-    written = manifest.written().replace("\\", "\\\\").replace("'", "\\'")
-    session.sql(f"ALTER TABLE {_quoted_name(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{written}')")
+    manifest_text = manifest.to_text().replace("\\", "\\\\").replace("'", "\\'")
+    session.sql(f"ALTER TABLE {_quoted_name(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{manifest_text}')")
 
 
 def _quoted_name(table: str) -> str:

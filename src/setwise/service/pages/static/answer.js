@@ -6,10 +6,11 @@ const NAMES = new Intl.Collator("en", { numeric: true });
 
 // One colour for each value of the column that has fewer of them, when there are colours enough; else one colour.
 function series(items) {
-  if (items[0].cells?.length !== 2) return [{ items, name: null, label: (each) => each.item }];
+  const alone = [{ items, name: null, label: (each) => each.item, mark: (label) => items.some((each) => each.item === label && each.unreliable) }];
+  if (items[0].cells?.length !== 2) return alone;
   const values = [0, 1].map((place) => [...new Set(items.map((each) => each.cells[place]))]);
   const place = values[1].length <= values[0].length ? 1 : 0;
-  if (values[place].length > SERIES.length) return [{ items, name: null, label: (each) => each.item }];
+  if (values[place].length > SERIES.length) return alone;
   return values[place].map((name) => ({
     name, items: items.filter((each) => each.cells[place] === name), label: (each) => each.cells[1 - place],
   }));
@@ -39,7 +40,7 @@ function traces(drawn, labels, line, grouped) {
       ...(line
         ? { type: "scatter", mode: "lines+markers", x: places, y: values, line: { color: tone, width: 2.4 }, marker: { color: tone, size: 7 }, error_y: intervals(one.items, grouped) }
         : { type: "bar", orientation: "h", x: values, y: places, marker: { color: tone, line: { width: 0 } }, error_x: intervals(one.items, grouped) }),
-      customdata: one.items.map((each) => [plain(shortened(each.item, 80)), each.interval ? `${each.interval[0]} to ${each.interval[1]}` : "no interval"]),
+      customdata: one.items.map((each) => [plain(shortened(each.item, 80)), (each.interval ? `${each.interval[0]} to ${each.interval[1]}` : "no interval") + (each.unreliable ? ", unreliable" : "")]),
       hovertemplate: `%{customdata[0]}<br>%{${line ? "y" : "x"}:,} (%{customdata[1]})<extra></extra>`,
     };
   });
@@ -53,7 +54,7 @@ function chart(place, { name, items }, order, line) {
   const whole = items.every((each) => Number.isInteger(each.count));
   const narrow = place.clientWidth < 480;
   return draw(place, () => {
-    const named = labels.map((label) => plain(shortened(label, narrow ? 14 : 32)));
+    const named = labels.map((label) => plain(shortened(label, narrow ? 14 : 32)) + (!narrow && drawn[0].mark?.(label) ? " (unreliable)" : ""));
     const numbers = { title: { text: narrow ? wrapped(name, 22) : plain(name) }, tickformat: whole ? ",d" : ",", nticks: narrow ? 4 : 8, tickangle: 0 };
     const places = { tickmode: "array", tickvals: labels.map((_, index) => index), ticktext: named, showgrid: false, zeroline: false };
     return [

@@ -65,7 +65,8 @@ function inWords(found) {
 
 function showPreview(found) {
   const sure = `${Math.round(100 * found.confidence)} %`;
-  const facts = fact("Costs at most", element("strong", {}, `ε ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`);
+  const cost = found.alone ?? { epsilon: found.epsilon.upper, delta: found.delta }; // what the answer will state
+  const facts = fact("Costs at most", element("strong", {}, `ε ${raised(cost.epsilon)}`), cost.delta ? ` at δ ${small(cost.delta)}` : "");
   const how = [element("dt", {}, "Drawn at most"), element("dd", { class: "chips" }, ...chips(found.uses, found.words))];
   const counted = found.expected_error !== null; // means and quantiles are close in units of their own
   if (counted) how.push(...fact("A count is off by", `about ${digits(found.expected_error, 3)}, and with ${sure} by at most ${found.radius?.toLocaleString("en") ?? "more"}`));

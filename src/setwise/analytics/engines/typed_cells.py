@@ -74,9 +74,9 @@ class CellGrammar:
         if self.decimal not in DECIMALS:
             raise InvalidParameter(f"the decimal point must be . or , and not {self.decimal!r}")
         if self.thousands not in THOUSANDS:
-            shown = " ".join(THOUSANDS[1:6])
+            separators = " ".join(THOUSANDS[1:6])
             raise InvalidParameter(
-                f"what stands between thousands must be one of {shown} or a space, not {self.thousands!r}"
+                f"what stands between thousands must be one of {separators} or a space, not {self.thousands!r}"
             )
         if self.decimal == self.thousands:
             raise InvalidParameter(

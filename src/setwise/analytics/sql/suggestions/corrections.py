@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.row_values import TRUNCATIONS
+from setwise.analytics.sql.suggestions.rewrites import close_statements, statements_about_values
 from setwise.analytics.sql.syntax import parse
 from setwise.analytics.sql.time_units import FORMATS, format_released
 from setwise.errors import InvalidParameter
@@ -34,7 +35,7 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
     """Yield SQL texts that could replace the refused statement `text`; the caller checks which of them is accepted.
 
     `user` is the user column, and `columns_of` returns the columns of a table by its name. If the text cannot be
-    parsed, a shorter text that can be parsed is tried instead (see `_without_clauses`).
+    parsed, a shorter text that can be parsed, without clauses that are not supported, is tried instead.
     """
     try:
         tree, _, _ = parse(text)
@@ -42,7 +43,6 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
         yield from _without_clauses(text, user)
         return
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
-        yield from _simplest(tree, user)
         return
     spelled = _with_known_names(tree, columns_of)
     if spelled is not None:
@@ -52,11 +52,10 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
         changed = change(tree.copy(), user)
         if changed is not None:
             yield from _sql_text(changed)
-    about_users = tree.copy()
-    for select in list(about_users.find_all(exp.Select)):
-        _compare_users(select, user)
-    if about_users != tree:
-        yield from _sql_text(about_users)
+    yield from _about_same_users(tree, user)
+    yield from _quantiles_first(tree)
+    for close in close_statements(tree):
+        yield from _sql_text(close)
     rewritten = tree.copy()
     for node in list(rewritten.find_all(exp.Anonymous)):
         _rewrite_call(node)
@@ -67,10 +66,42 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
     for select in list(rewritten.find_all(exp.Select)):
         _rewrite_select(select, user)
     yield from _sql_text(rewritten)
+    for about_values in statements_about_values(tree):
+        yield from _sql_text(about_values)
     for select in list(rewritten.find_all(exp.Select)):
         _keep_countable(select)
     yield from _sql_text(rewritten)
+
+
+def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
+    """Yield the statement `tree`, changed so that joins, windows and subqueries combine only rows of the same user."""
+    about_users = tree.copy()
+    for select in list(about_users.find_all(exp.Select)):
+        _compare_users(select, user)
+    if about_users != tree:
+        yield from _sql_text(about_users)
+
+
+def simplest_statements(text: str, user: str) -> Iterator[str]:
+    """Yield statements that only count users, for a refused statement `text` that no accepted statement comes close to.
+
+    `user` is the user column. Yields nothing if the text cannot be parsed.
+    """
+    try:
+        tree, _, _ = parse(text)
+    except InvalidParameter:
+        return
     yield from _simplest(tree, user)
+
+
+def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
+    """Yield the statement `tree` with quantiles in place of MIN and MAX, and nothing else changed."""
+    changed = tree.copy()
+    for node in list(changed.find_all(exp.Anonymous)):
+        if str(node.this).upper() in ("MIN", "MAX"):
+            _rewrite_call(node)
+    if changed != tree:
+        yield from _sql_text(changed)
 
 
 def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
@@ -230,6 +261,9 @@ def _compare_users(select: exp.Expr, user: str) -> None:
     for join in select.args.get("joins") or []:
         joined = join.this
         same = isinstance(joined, exp.Table) and isinstance(source.this, exp.Table) and joined.name == source.this.name
+        pairs = join.find_all(exp.NEQ, exp.LT, exp.GT, exp.LTE, exp.GTE)  # of different users, never of one
+        if any(column.name.lower() == user.lower() for pair in pairs for column in pair.find_all(exp.Column)):
+            continue
         if (same or isinstance(joined, exp.Subquery)) and joined.alias and first:
             _add_condition(join, "on", _equal_users(first, joined.alias, user))
     outer = select.parent_select
@@ -369,9 +403,11 @@ def _keep_countable(select: exp.Expr) -> None:
     """
     group = select.args.get("group")
     kept = []
-    for selected in select.expressions:
+    for place, selected in enumerate(select.expressions, start=1):
         node = selected.this if isinstance(selected, exp.Alias) else selected
+        names = [] if group is None else [entry.name.lower() for entry in group.expressions]
         grouped = group is not None and any(node in (entry, *entry.expressions) for entry in group.expressions)
+        grouped = grouped or selected.alias_or_name.lower() in names or str(place) in names
         plain = isinstance(node, exp.Anonymous) and str(node.this).upper() in ("COUNT", "SUM", "AVG", "PERCENTILE_CONT")
         if grouped or plain:
             kept.append(selected)
@@ -391,12 +427,14 @@ def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
     tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]
     group = tree.find(exp.Group)
     columns = [] if group is None else [each for each in group.expressions if isinstance(each, exp.Column)]
-    names = [each.name for each in columns if each.name.lower() != user.lower()]
+    columns = [each for each in columns if each.name.lower() != user.lower()]
     counted = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=[exp.column(user)])])
     for table in tables:
         if not all(isinstance(part, exp.Identifier) for part in table.parts):
             continue
         parts = {name: table.args[name].copy() for name in ("this", "db", "catalog") if table.args.get(name)}
+        # A column of another table would make a statement that fails.
+        names = [each.name for each in columns if each.table.lower() in ("", table.alias_or_name.lower())]
         for chosen in ([names] if names else []) + [[]]:
             select = exp.Select(expressions=[*map(exp.column, chosen), exp.alias_(counted.copy(), "users")])
             select.set("from_", exp.From(this=exp.Table(**{name: part.copy() for name, part in parts.items()})))

@@ -8,15 +8,14 @@ statistics, with the ends of their intervals and whether noise may dominate them
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from sqlglot import exp
 
-from setwise.analytics.bins import ConsecutiveTime, Group, group_of
+from setwise.analytics.bins import Group, group_of
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.query import Count, Query, Statistic, statistic_name
+from setwise.analytics.query import Contributions, Count, Query, Statistic, statistic_name
 from setwise.analytics.rows.derivation import AddColumns, KeepRows, NamedExpression
 from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.sql.aggregates import AggregateReader, has_aggregate, is_aggregate
@@ -28,12 +27,14 @@ from setwise.analytics.sql.clauses import (
     read_group,
     with_earlier_aliases,
 )
-from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings
-from setwise.analytics.sql.free import check_aggregate
+from setwise.analytics.sql.core import Core, Problems, SelectSource, StatementSettings, unique_after
+from setwise.analytics.sql.free.functions import check_aggregate
+from setwise.analytics.sql.group_columns import GroupColumn, holds_times, may_be_null
 from setwise.analytics.sql.ratios import argument_text, ratio_advice, sql_text
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
+from setwise.analytics.sql.time_units import seconds_of
 from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
 from setwise.mechanisms.labels import Label
 
@@ -46,19 +47,6 @@ _UNSAFE = re.compile(r"[^\w .,()<>=+*/'-]+", re.ASCII)
 
 _LONGEST_NAME = 60
 """The most characters of the name of a computed column; PostgreSQL cuts names after 63 bytes."""
-
-
-@dataclass(slots=True)
-class _GroupColumn:
-    """A group column of a SELECT: its syntax node, its text in the query (`item`), and its name in the result.
-
-    `selected` is the column or the bins that it stands for; None if its value is computed by a row expression.
-    """
-
-    node: exp.Expr
-    item: str
-    name: str
-    selected: SelectedGroup | None = None
 
 
 class CoreBuilder:
@@ -91,26 +79,29 @@ class CoreBuilder:
         self._aggregates = AggregateReader(settings.user, self._rows, self._compute, settings.declared, source.schema)
         self._computed: dict[RowExpression, str] = {}
         self._conditions: list[RowExpression] = []
-        self._groups: list[_GroupColumn] = []
+        self._groups: list[GroupColumn] = []
         self._statistics: list[Statistic] = []
         self._aliases = {each.alias: each.this for each in select.expressions if type(each) is exp.Alias}
+        self._unique_by = source.unique_by
         self.advice: list[str] = []
         """Sentences that say how ratios can mislead, and what to ask instead; filled by `build`."""
 
     def build(self) -> tuple[Core, exp.Expr, tuple[Output, ...] | None]:
         """Return the query with its private rows (`Core`), a SELECT over its released rows, and the result columns.
 
-        The result columns are None if the SELECT over released rows does more than pass them on, such as computing a
-        value or sorting. Errors are added to `problems`.
+        Released rows are the noisy results of the query. The result columns are None if the SELECT over released rows
+        does more than pass them on, such as computing a value or sorting. Errors are added to `problems`.
         """
         select = self._select
         inline_windows(select)
         self._check_clauses()
         where = self._where()
         self._read_groups()
+        plain_groups = {each.node.unnest().name for each in self._groups if type(each.node.unnest()) is exp.Column}
+        self._aggregates.has_one_row = self._unique_by is not None and self._unique_by <= plain_groups
         outputs = self._outputs()
-        having = self._filtered("having")
-        qualify = self._filtered("qualify")
+        having = self._read_condition("having")
+        qualify = self._read_condition("qualify")
         order = self._order()
         query_words = self._query_words(where)
         k = None if having is not None or qualify is not None else self._pushed_limit()
@@ -122,19 +113,19 @@ class CoreBuilder:
         if query is None:
             query = Query()
         self._check_columns(query)
-        nullable = tuple(sql_text(each.node) for each in self._groups if _may_be_null(each))
+        nullable = tuple(sql_text(each.node) for each in self._groups if may_be_null(each))
         null_groups = bool(nullable) and self._takes_null_groups(query)
         core = Core(
             name=self._name,
             query=query,
-            source=self._derived(),
-            says_nothing_of_contributions=self._settings.contributions is None,
+            source=self._derived_rows(),
+            says_nothing_of_contributions=self._contributions is None,
             cataloged=tuple(self._aggregates.cataloged),
             contributions_source=self._settings.contributions_source,
             advice=" ".join(dict.fromkeys(self.advice)),
             nulls_left_out=() if null_groups else nullable,
             has_null_groups=null_groups,
-            times=tuple(map(_is_time, self._groups)),
+            times=tuple(map(holds_times, self._groups)),
         )
         sorted_alike = order is None or (k is not None and len(order.expressions) == 1)
         limit, offset = select.args.get("limit"), select.args.get("offset")
@@ -157,11 +148,20 @@ class CoreBuilder:
     def _takes_null_groups(self, query: Query) -> bool:
         """Return whether rows in which a group column is null can form groups of the query.
 
-        They cannot if the group keys are public, because a list of keys has no null. They cannot in a prepared dataset,
-        which holds no rows without a key, nor if the SELECT gives null keys a label of its own.
+        They cannot if the group keys are public, because a list of keys has no null. They cannot in a prepared dataset
+        (a table whose users' groups were ranked once), which holds no rows without a key, nor if the SELECT gives null
+        keys a label of its own.
         """
         prepared = self._source.schema is not None and self._source.schema.prepared
         return query.domain is None and query.null_item is None and not prepared
+
+    @property
+    def _contributions(self) -> Contributions | None:
+        """The contribution bound, the largest number of groups in which one user counts.
+
+        It is 1 if every user has at most one row, and otherwise the stated bound, or None if none is stated.
+        """
+        return 1 if self._unique_by == frozenset() else self._settings.contributions
 
     def _check_columns(self, query: Query) -> None:
         """Record a problem for every column of the query that the table lacks; does nothing if columns are unknown."""
@@ -206,6 +206,8 @@ class CoreBuilder:
         parts = list(condition.flatten()) if type(condition) is exp.And else [condition]
         for part in parts:
             with self._problems.collect(part):
+                if type(part.unnest()) is exp.EQ and part.find(exp.Subquery) is None:
+                    self._unique_by = unique_after(self._unique_by, self._rows.read(part.copy()))
                 text = self._filter_text(part)
                 if text is None:
                     self._conditions.append(self._rows.read(part))
@@ -214,7 +216,10 @@ class CoreBuilder:
         return " AND ".join(texts) or None
 
     def _filter_text(self, node: exp.Expr) -> str | None:
-        """Return the condition `node` as text of the filter language; None if only a row expression can state it."""
+        """Return the condition `node` as text of the filter language; None if that language cannot state it.
+
+        The filter language compares columns with constants. Other conditions become values computed from each row.
+        """
         if node.find(exp.Subquery) is not None:
             return None
         try:
@@ -248,11 +253,11 @@ class CoreBuilder:
         self._computed[expression] = name
         return name
 
-    def _derived(self) -> SelectSource:
+    def _derived_rows(self) -> SelectSource:
         """Return the private rows that the query aggregates: only rows that satisfy the conditions, with new columns.
 
-        The conditions are those of WHERE that the filter language cannot state; the new columns are the row expressions
-        that `_compute` has named. Both are added as steps to the rows that the SELECT reads.
+        The conditions are those of WHERE that the filter language cannot state; the new columns are the values of each
+        row that `_compute` has named. Both are added as steps to the rows that the SELECT reads.
         """
         source = self._source
         steps: list[KeepRows | AddColumns] = [KeepRows(each) for each in self._conditions]
@@ -283,12 +288,12 @@ class CoreBuilder:
         else:
             with self._problems.collect():
                 check_parts(group, "expressions")
-            nodes = [self._meant(each, selected) for each in group.expressions]
+            nodes = [self._resolve_group(each, selected) for each in group.expressions]
             if not group.expressions:
                 with self._problems.collect():
                     raise InvalidParameter("GROUP BY names no column: name one, or leave it out")
         group_nodes: list[tuple[exp.Expr, SelectedGroup | None]] = []
-        for node in nodes:
+        for node in map(seconds_of, nodes):
             with self._problems.collect(node):
                 if has_aggregate(node):
                     raise unsupported(f"{construct_of(node)} in GROUP BY", "group by columns, not by aggregates")
@@ -307,15 +312,15 @@ class CoreBuilder:
             mixed = selected_group is not None and selected_group.null_item is not None and not alone
             with self._problems.collect(node):
                 if selected_group is None or mixed:
-                    alias = next((name for name, other in self._aliases.items() if other == node), None)
+                    alias = next((name for name, other in self._aliases.items() if seconds_of(other) == node), None)
                     column = self._compute(self._rows.read(node), alias or sql_text(node))
-                    self._groups.append(_GroupColumn(node, str(Group(column)), alias or sql_text(node)))
+                    self._groups.append(GroupColumn(node, str(Group(column)), alias or sql_text(node)))
                 else:
                     self._groups.append(
-                        _GroupColumn(node, str(selected_group.group), selected_group.name, selected_group)
+                        GroupColumn(node, str(selected_group.group), selected_group.name, selected_group)
                     )
 
-    def _meant(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
+    def _resolve_group(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
         """Return the expression that `node`, an entry of GROUP BY, refers to by number or alias, or `node` itself.
 
         `selected` are the expressions of the SELECT list, to which a number refers. A number out of range is recorded
@@ -360,7 +365,7 @@ class CoreBuilder:
         return type(node.unnest()) is exp.Column and node.unnest().name == self._settings.user
 
     def _outputs(self) -> list[tuple[str, exp.Expr]]:
-        """Return (unique name, syntax node over the released rows) for each column of the SELECT's result."""
+        """Return (unique name, syntax node over the released, noisy rows) for each column of the SELECT's result."""
         outputs: list[tuple[str, exp.Expr]] = []
         earlier: dict[str, exp.Expr] = {}
         if not self._select.expressions:
@@ -419,11 +424,11 @@ class CoreBuilder:
     def _over_released(  # noqa: PLR0912 - one branch for each kind of node
         self, node: exp.Expr, alias: str | None = None, *, aliases: bool = True
     ) -> exp.Expr:
-        """Return the expression `node` with groups and aggregates replaced by columns of released rows (g0, s0, ..).
+        """Return the expression `node` with groups and aggregates replaced by columns (g0, s0, ..) of released rows.
 
-        A new aggregate is added to the statistics of the query. If its argument has to be computed as a column of the
-        private rows, that column is called `alias`, or after the argument's SQL text if `alias` is None. With
-        `aliases`, names of result columns in `node` are resolved too.
+        Released rows are the noisy results of the query. A new aggregate is added to the statistics of the query. If
+        its argument has to be computed as a column of the private rows, that column is called `alias`, or after the
+        argument's SQL text if `alias` is None. With `aliases`, names of result columns in `node` are resolved too.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:
@@ -458,8 +463,8 @@ class CoreBuilder:
             child.replace(self._over_released(child, aliases=aliases))
         return node
 
-    def _filtered(self, clause: str) -> exp.Expr | None:
-        """Return the condition of HAVING or QUALIFY (`clause`) as a syntax node over the released rows.
+    def _read_condition(self, clause: str) -> exp.Expr | None:
+        """Return the condition of HAVING or QUALIFY (`clause`) as a syntax node over the released, noisy rows.
 
         None if the SELECT has no such clause, or if the condition is not supported; a problem is recorded in that case.
         """
@@ -501,7 +506,7 @@ class CoreBuilder:
         settings = self._settings
         return {
             "item": tuple(each.item for each in self._groups) or None,
-            "contributions": settings.contributions if self._groups else None,
+            "contributions": self._contributions if self._groups else None,
             "domain": (settings.domain or self._declared_domain()) if self._groups else None,
             "where": where,
             "null_item": nulls.pop() if len(nulls) == 1 else None,
@@ -558,33 +563,11 @@ _CLAUSES = {
 """Clauses of a SELECT that are refused: the name for messages, and what to write instead."""
 
 
-def _may_be_null(group: _GroupColumn) -> bool:
-    """Return whether the key of the group column `group` may be null.
-
-    The key cannot be null if COALESCE or a similar function, or the ELSE of a CASE, gives a value for nulls.
-    """
-    if group.selected is not None:
-        return group.selected.null_item is None
-    node = group.node.unnest()
-    if isinstance(node, exp.Case):
-        return node.args.get("default") is None or isinstance(node.args["default"], exp.Null)
-    return not (isinstance(node, exp.Anonymous) and str(node.this).upper() in ("COALESCE", "IFNULL", "NVL"))
-
-
-def _is_time(group: _GroupColumn) -> bool:
-    """Return whether the keys of the group column `group` are periods of time, such as months.
-
-    False if the SELECT gives null keys a label, because the column then holds text.
-    """
-    selected = group.selected
-    return selected is not None and isinstance(selected.group.bin, ConsecutiveTime) and selected.null_item is None
-
-
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
     """Return the result columns if each is a released group column or statistic, unchanged; None if one is computed.
 
-    `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
-    column whether its keys are periods of time.
+    Released columns have the noisy results of the query. `outputs` has (name, syntax node over the released rows) for
+    each result column, and `times` says for each group column whether its keys are periods of time.
     """
     direct = []
     for name, node in outputs:

@@ -1,0 +1,194 @@
+"""Privacy profiles (delta as a function of epsilon) on a grid of epsilons, and how many grid points they need.
+
+The module has the stored values with their certified readings (`Profile`), the choice of grid points (`Band`), and the
+profile that the recursion from the last mechanism to the first carries along (`TailProfile`). The module `operator` has
+the operators that put one more mechanism before those of a profile.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.brackets import UNIT
+
+Floats = NDArray[np.float64]
+
+FARTHEST_LEFT = 40.0
+"""Smallest epsilon, less the epsilon of one mechanism, at which a profile may begin if values on the left are left out.
+e^-40 is below one unit of rounding."""
+
+CHORD_ROUNDING = 32.0 * UNIT
+"""Relative rounding error of values on the chord that replaces a profile left of its first stored value."""
+
+_LEAST_REACH = 6.4
+"""Smallest length of grid beyond the point that will be read, in standard deviations of the loss. Further right the
+profile is read as constant."""
+
+_FURTHER_LEFT = 1.5
+"""Standard deviations that a grid covers on the left in addition to those on the right, because a profile that counts
+as nearly 1 there raises the result by more than one that counts as constant on the right."""
+
+_POSITION = 1e-11
+"""Relative error added to a value read between grid points, for the rounding of its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Certified lower and upper bounds on a privacy profile at the epsilons 0, h, 2h, ... with h = `step`.
+
+    `rounding` is the relative rounding error of the stored values `lower` and `upper`. It is not contained in them, but
+    is applied by `read_lower` and `read_upper`. `first` is the number of grid points that are left out on the left: the
+    stored values begin at the epsilon `first` h. Only profiles with `first` = 0 can be read; `whole` returns one.
+    """
+
+    step: float
+    lower: Floats
+    upper: Floats
+    rounding: float = 0.0
+    first: int = 0
+
+    @property
+    def end(self) -> float:
+        """The epsilon of the last grid point of this privacy profile."""
+        return self.step * (self.upper.size - 1)
+
+    def without_points_before(self, first: int) -> "Profile":
+        """Return this privacy profile without its values at the grid points before the one with the index `first`.
+
+        Requires: `first` is at least `self.first` and below the index of the last grid point.
+        """
+        left_out = first - self.first
+        return replace(self, lower=self.lower[left_out:], upper=self.upper[left_out:], first=first)
+
+    def whole(self) -> "Profile":
+        """Return this privacy profile (delta f(x) at epsilon x) with bounds on the values left out on the left.
+
+        Let s be the first epsilon with a stored value. A profile falls, so its lower value at s is a lower bound to the
+        left of s. A profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from (1, 1)
+        to (e^s, f(s)): 1 - (1 - f(s)) (e^x - 1) / (e^s - 1). Up to a share e^-s of its size this is 1 - r + r f(s) with
+        r = e^(x - s). The share is below one unit of rounding, because s is at least `FARTHEST_LEFT`.
+        """
+        if self.first == 0:
+            return self
+        distance = self.step * np.arange(self.first, 0, -1.0)
+        chord = -np.expm1(-distance) + np.exp(-np.minimum(distance, 700.0)) * self.upper[0]
+        return Profile(
+            self.step,
+            np.concatenate((np.full(self.first, self.lower[0]), self.lower)),
+            np.concatenate((np.minimum(chord, 1.0), self.upper)),
+            self.rounding + CHORD_ROUNDING,
+        )
+
+    def read_upper(self, x: Floats) -> Floats:
+        """Return upper bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
+
+        The bounds include the rounding errors of the stored values.
+        """
+        size = np.abs(x)
+        position = np.minimum(size / self.step, self.upper.size - 1.0)
+        cell = np.minimum(position.astype(np.int64), max(0, self.upper.size - 2))
+        share = np.clip(np.expm1((position - cell) * self.step) / math.expm1(self.step), 0.0, 1.0)
+        after = np.minimum(cell + 1, self.upper.size - 1)
+        value = (1.0 - share) * self.upper[cell] + share * self.upper[after]
+        value *= 1.0 + self.rounding + _POSITION
+        mirrored: Floats = np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
+        return np.minimum(mirrored, 1.0)
+
+    def read_lower(self, x: Floats) -> Floats:
+        """Return lower bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
+
+        The rounding errors of the stored values are subtracted.
+        """
+        size = np.abs(x)
+        position = np.minimum(size / self.step, self.lower.size)  # beyond the grid, and within the range of integers
+        # A position that equals a grid point up to rounding counts as that point; `_POSITION` covers the difference.
+        after = np.ceil(position * (1.0 - 1e-15) - 1e-12).astype(np.int64)
+        on_grid = after < self.lower.size
+        at = np.where(on_grid, after, 0)
+        value = np.where(on_grid, self.lower[at], 0.0)
+        # The chord from `after` to the next point, continued back to x, runs below f. Its drop is at least `drop`.
+        following = np.minimum(at + 1, self.upper.size - 1)
+        drop = np.maximum(0.0, self.lower[at] * (1 - self.rounding) - self.upper[following] * (1 + self.rounding))
+        back = -np.expm1(np.minimum(0.0, (position - after) * self.step))
+        value = value + np.where(on_grid, drop * back / math.expm1(self.step), 0.0)
+        value *= 1.0 - self.rounding - _POSITION
+        return np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
+
+
+def nothing_to_come(step: float) -> Profile:
+    """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, on a grid of epsilons x with this `step`.
+
+    It is 0 for every x >= 0, so one stored value is enough. The recursion from the last mechanism to the first starts
+    here.
+    """
+    return Profile(step, np.zeros(1), np.zeros(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Decides how many grid points a privacy profile needs so that the final delta, at the epsilon `end`, is accurate.
+
+    The final profile is that of all mechanisms. On the way to it, profiles of only the last mechanisms are computed, on
+    a grid of epsilons with this `step`. Beyond its last grid point a profile counts as constant, and this constant must
+    be well below the final delta. `depth` is about -log of that delta, and `variance` is the variance of the privacy
+    loss of all mechanisms. If `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0.
+    The final profile will not be read left of the epsilon `begin`.
+    """
+
+    step: float
+    end: float
+    variance: float
+    depth: float
+    begin: float = 0.0
+
+    def size(self, done: float, support: float) -> int:
+        """Return the number of grid points that the privacy profile of the mechanisms used last needs.
+
+        `done` is the variance of the privacy loss of these mechanisms and `support` their largest privacy loss. If the
+        overall epsilon `end` is infinite, the grid covers epsilons up to `support`; otherwise it covers only the
+        epsilons at which the profile can still matter for the final delta.
+        """
+        if self.end == math.inf:
+            return math.ceil(support / self.step) + 2
+        reach = min(support, self.end * min(1.0, done / self.variance) + self._deviations * self._spread(done))
+        return math.ceil(reach / self.step) + 2
+
+    def first(self, done: float, epsilon: float) -> int:
+        """Return how many grid points the privacy profile of the mechanisms used last can do without on its left.
+
+        `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon of one of them. The
+        total loss still to come must bring an analyst from an epsilon of at least `begin`, with all mechanisms ahead,
+        to 0 with none ahead. So she passes epsilons near `begin` times `done` / `variance`; those that are several
+        standard deviations below hardly matter. One mechanism reads the profile up to `epsilon` further left.
+        """
+        if self.end == math.inf:
+            return 0
+        share = min(1.0, done / self.variance)
+        left = self.begin * share - (self._deviations + _FURTHER_LEFT) * self._spread(done) - epsilon
+        return math.floor(left / self.step) if left >= FARTHEST_LEFT + epsilon + self.step else 0
+
+    @property
+    def _deviations(self) -> float:
+        """Number of standard deviations of the loss that a grid covers on either side of the epsilons of interest."""
+        return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
+
+    def _spread(self, done: float) -> float:
+        """Return the standard deviation of the loss of the mechanisms used last, conditional on the total loss.
+
+        `done` is the variance of the loss of these last mechanisms, and the total loss is the loss of all mechanisms.
+        """
+        return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
+
+
+@dataclass(frozen=True, slots=True)
+class TailProfile:
+    """The privacy profile of the mechanisms that an analyst uses last; the recursion adds earlier mechanisms to it.
+
+    `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
+    """
+
+    profile: Profile
+    variance: float = 0.0
+    support: float = 0.0

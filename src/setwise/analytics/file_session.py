@@ -1,0 +1,153 @@
+"""Sessions on CSV files, whose columns are read as the types that each question needs.
+
+A CSV file states no types, so its columns are text unless a type is declared. A question such as ``SELECT AVG(amount)``
+says itself that `amount` holds numbers. The type is taken from the question and never from the rows, so that no row
+decides whether a question is answered. Cells that cannot be read as the type count as null.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.askable import SqlWords
+from setwise.analytics.budget import AskedBudget
+from setwise.analytics.engines.base import Engine
+from setwise.analytics.engines.connect import open_engine
+from setwise.analytics.planning.plan import ExecutablePlan
+from setwise.analytics.query import Query
+from setwise.analytics.schema import Kind
+from setwise.analytics.session import Session
+from setwise.errors import BadRequest
+
+if TYPE_CHECKING:
+    from setwise.analytics.sql_question import SqlQuestion
+
+T = TypeVar("T")
+
+
+class FileSession(Session):
+    """A session on a CSV file that reads a column of text as a number, a time or a condition if a question uses it so.
+
+    Only columns without a declared type are read so, and never the user column, because users whose cells cannot be
+    read would be left out. Numbers are read as floats, or as integers if the column is also grouped by or counted.
+
+    `open_with` opens the same table with types for more columns, `declared_types` has the types that were declared, and
+    `words` are the keyword arguments of `Session`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        open_with: Callable[[Mapping[str, Kind]], Session],
+        declared_types: Mapping[str, Kind],
+        **words: Any,  # noqa: ANN401 - each of its own type, as `Session` declares
+    ) -> None:
+        super().__init__(engine, types=declared_types, **words)
+        self._open_with = open_with
+        self._fixed = {*declared_types, self._user, self._person}
+        plain = Session(engine, types=declared_types, **words)
+        self._by_types: dict[frozenset[tuple[str, Kind]], Session] = {frozenset(): plain}
+
+    def ask_sql(self, text: str, words: SqlWords, called: str | None = None) -> "SqlQuestion":
+        """Return the SQL statement `text`, parsed, on this table with the column types that the statement needs.
+
+        `words` are the question's options beside the text, such as its budget, and `called` is one more name by which
+        `text` may refer to the table, or None.
+        """
+
+        def planned(session: Session) -> "SqlQuestion":
+            question = session.ask_sql(text, words, called)
+            question.plan()  # which checks the types of columns that the parser does not need to know
+            return question
+
+        return self._with_needed_types(planned)[1]
+
+    def for_question(self, query: Query, budget: AskedBudget) -> Session:
+        """Return a session on this table with the column types that `query` needs; `budget` may be spent on it."""
+        return self._with_needed_types(lambda session: session.plan(query, budget))[0]
+
+    def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:
+        """Return the plan of `query` within `budget`, on this table with the column types that `query` needs."""
+        return self._with_needed_types(lambda session: session.plan(query, budget))[1]
+
+    def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
+        """Plan and charge `query`, read the table with the column types that it needs, and return the noisy answer.
+
+        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
+        """
+        return self.for_question(query, budget).ask(query, budget, key=key)
+
+    def _with_needed_types(self, attempt: Callable[[Session], T]) -> tuple[Session, T]:
+        """Return the session on which `attempt` succeeds, and its result.
+
+        `attempt` plans a question on the session it is given; it reads no row and charges nothing. It is tried with the
+        declared types first. If it raises an error that names the types which the question needs, it is tried again on
+        a session with these types.
+        Raises: the error of the last attempt, if it names no type that could be given to a column.
+        """
+        types: dict[str, Kind] = {}
+        while True:
+            session = self._read_as(types)
+            try:
+                return session, attempt(session)
+            except BadRequest as error:
+                new = {self._key_of(name): Kind(kind) for name, kind in error.needed_types.items()}
+                if not new or not all(self._may_read(name, types.get(name or ""), new[name]) for name in new):
+                    raise
+                types |= {name: kind for name, kind in new.items() if name is not None}
+
+    def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
+        """Return whether the column `name` may be read as `kind`.
+
+        `name` is None if no file has the column. `before` is the type that the same question needed first, or None;
+        only floats may still become integers.
+        """
+        is_free = name is not None and name not in self._fixed
+        return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
+
+    def _key_of(self, name: str) -> str | None:
+        """Return the column `name` as the argument `types` of `setwise.open` names it; None if no file has the column.
+
+        A column of a joined table is named TABLE.COLUMN. Where several tables have the column, `name` has that form.
+        """
+        table, _, column = name.rpartition(".")
+        if name in self.schema.names:
+            return name
+        if table in self._beside.names:
+            return name
+        if table and column in self.schema.names:
+            return column
+        for joined, source in self._beside.all.items():
+            with open_engine(source) as engine:
+                if name in engine.describe().names:
+                    return f"{joined}.{name}"
+        return None
+
+    def _read_as(self, types: Mapping[str, Kind]) -> Session:
+        """Return the session on this table with `types` for more columns; it adds up with this one what was spent."""
+        wanted = frozenset(types.items())
+        if wanted not in self._by_types:
+            self._by_types[wanted] = session = self._open_with(types)
+            if (scan := self._state.scan) is not None:
+                session._state = replace(self._state, scan=scan.with_types(types))
+        return self._by_types[wanted]
+
+    def stop_scan(self) -> None:
+        """Stop warning of cells that a question will not read."""
+        for session in self._by_types.values():
+            session.stop_scan()
+        super().stop_scan()
+
+    def cancel(self) -> None:
+        """Stop the question that is running, from another thread; what was charged for it stays charged."""
+        for session in list(self._by_types.values()):
+            session.cancel()
+        super().cancel()
+
+    def close(self) -> None:
+        """Close the engines of this session and of the sessions that read the table with other column types."""
+        for session in self._by_types.values():
+            session.close()
+        super().close()

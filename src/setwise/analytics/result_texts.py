@@ -1,0 +1,62 @@
+"""Sentences about the result of a SQL statement, whose rows are computed from one or several released answers."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from setwise.analytics.answer import PrivateAnswer
+from setwise.mechanisms.release import EXACT_NUMBER, NUMBER_COUNTED
+
+_CONFIDENCE_SENTENCES = re.compile(r"(?:(?:On average|Each|The) [^.]*\d%[^.]*\. ?)+")
+"""Pattern of the sentences at the beginning of an interval note that say how often intervals hold."""
+
+
+def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> PrivateAnswer:
+    """Return `answer` with texts that describe each of its parts, the answers of a statement's SELECTs.
+
+    `groups` has the group columns of each part, by which the texts name it: "By carrier: ..", "In all: ..". Texts that
+    all parts share are stated once. An answer without parts is returned unchanged.
+    """
+    if not answer.parts:
+        return answer
+    names = _part_names(groups)
+
+    def joined(texts: Sequence[str], separator: str) -> str:
+        if len(set(texts)) == 1:
+            return texts[0]
+        return separator.join(f"{name}: {text}" for name, text in zip(names, texts, strict=False) if text)
+
+    return replace(
+        answer,
+        measure=joined([part.measure for part in answer.parts], "; "),
+        left_out=joined([part.left_out for part in answer.parts], " "),
+        interval_note=joined([part.interval_note for part in answer.parts], " "),
+        brief=joined([part.number_sentences() for part in answer.parts], " "),
+        hidden="",
+    )
+
+
+def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
+    """Return a name for each SELECT by its group columns; if two have the same columns, its number as well."""
+    names = [f"By {' and '.join(columns)}" if columns else "In all" for columns in groups]
+    if len(set(names)) == len(names):
+        return names
+    return [f"SELECT {place} ({name[:1].lower()}{name[1:]})" for place, name in enumerate(names, start=1)]
+
+
+def with_chosen_rows(answer: PrivateAnswer) -> PrivateAnswer:
+    """Return `answer` for a result that shows only rows chosen by their noisy numbers, as HAVING and LIMIT do.
+
+    High noise favours a row, so the intervals of chosen rows hold less often than those of all rows. The sentences that
+    state how often they hold are replaced by one that says so.
+    """
+    parts = tuple(with_chosen_rows(part) for part in answer.parts)
+    if not _CONFIDENCE_SENTENCES.match(answer.interval_note):
+        return replace(answer, parts=parts)
+    number = NUMBER_COUNTED if NUMBER_COUNTED in answer.interval_note else EXACT_NUMBER
+    sentence = (
+        "The statement chose these rows by their noisy numbers, which favours high noise, so fewer than "
+        f"{answer.confidence:.0%} of their intervals may hold {number}. "
+    )
+    note = _CONFIDENCE_SENTENCES.sub(sentence, answer.interval_note, count=1).strip()
+    return replace(answer, interval_note=note, parts=parts)

@@ -1,0 +1,58 @@
+"""The errors for row expressions whose columns have other types than the expressions need.
+
+All columns of a CSV file are text unless a type is declared for them. An error therefore says, in `needed_types`, which
+type a text column would need, so that a session can read the column as that type and try again.
+"""
+
+from setwise.analytics.rows.expression import ColumnValue, RowExpression
+from setwise.analytics.schema import Kind
+from setwise.errors import InvalidParameter
+
+
+def not_a_number(statement: str, argument: RowExpression, kind: Kind) -> InvalidParameter:
+    """Return the error for `argument`, whose values are of `kind`, in a place where only a number is allowed.
+
+    `statement` begins the message and names the place, as in "ROUND takes a number".
+    """
+    return InvalidParameter(f"{statement}, not {kind} values{_advice(argument, kind, Kind.FLOAT)}").needing(
+        _declarable_types(argument, kind, Kind.FLOAT)
+    )
+
+
+def not_comparable(left: tuple[RowExpression, Kind], right: tuple[RowExpression, Kind]) -> InvalidParameter:
+    """Return the error for a comparison of values of different types.
+
+    `left` and `right` are the two sides, each as (expression, its type). If a side is a column of text, the message
+    advises to declare its type.
+    """
+    message = f"{left[1]} and {right[1]} values cannot be compared: convert one of them"
+    for (side, kind), (_, other) in ((left, right), (right, left)):
+        wanted = Kind.FLOAT if other is Kind.INTEGER else other
+        if needed := _declarable_types(side, kind, wanted):
+            return InvalidParameter(message + _advice(side, kind, wanted)).needing(needed)
+    return InvalidParameter(message)
+
+
+def not_a_condition(expression: RowExpression, kind: Kind) -> InvalidParameter:
+    """Return the error for `expression`, whose values are of `kind`, in a place where only a condition is allowed."""
+    return InvalidParameter(
+        f"a condition must be true or false, and {kind} values are not{_advice(expression, kind, Kind.BOOLEAN)}"
+    ).needing(_declarable_types(expression, kind, Kind.BOOLEAN))
+
+
+def _declarable_types(expression: RowExpression, kind: Kind, wanted: Kind) -> dict[str, str]:
+    """Return the `wanted` type by column name if `expression` is a column of text; otherwise an empty dictionary.
+
+    `kind` is the kind of the expression's values.
+    """
+    return {expression.name: wanted} if isinstance(expression, ColumnValue) and kind is Kind.TEXT else {}
+
+
+def _advice(expression: RowExpression, kind: Kind, wanted: Kind) -> str:
+    """Return the end of an error message that advises to declare the type `wanted` of a column of text.
+
+    `expression` is the expression in the error, and `kind` its type. The result is "" if `expression` is not a column,
+    or if `kind` is not text.
+    """
+    needed = _declarable_types(expression, kind, wanted)
+    return "".join(f"; if {name!r} is of a CSV file, give its type, as in --type {name}={wanted}" for name in needed)

@@ -1,0 +1,1 @@
+"""The free part of a statement: SQL over released rows and public tables, which costs no budget."""

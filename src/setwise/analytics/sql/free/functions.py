@@ -1,0 +1,121 @@
+"""The functions and constructs that the free part of a statement may use, over released rows and public tables.
+
+Released rows are the noisy answers of the statement's private queries. Calls are checked against a list of allowed
+functions, and rewritten as DuckDB writes them. `engines/duckdb/free_sql.py` runs the free part in memory, where it can
+neither open a file nor read a private table.
+"""
+
+from sqlglot import exp
+
+from setwise.analytics.sql.clauses import own_nodes
+from setwise.analytics.sql.free.intervals import constant_number
+from setwise.analytics.sql.syntax import construct_of, unsupported
+from setwise.analytics.sql.time_units import EPOCH_FUNCTIONS, FORMATS, format_released
+
+FUNCTIONS = frozenset(
+    """
+    ABS ACOS ANY_VALUE ASIN ATAN ATAN2 AVG BOOL_AND BOOL_OR CEIL CEILING CHAR_LENGTH COALESCE CONCAT CONCAT_WS CONTAINS
+    CORR COS COUNT COUNTIF COUNT_IF COVAR_POP COVAR_SAMP CUME_DIST DATE DATE_FORMAT DATE_PART DATE_TRUNC DAY DAYNAME
+    DAYOFWEEK DEGREES DENSE_RANK DIV ENDS_WITH EXP FIRST_VALUE FLOOR FORMAT_DATE FORMAT_DATETIME FORMAT_TIMESTAMP
+    FROM_UNIXTIME GREATEST HOUR IF IFF IFNULL IIF INITCAP ISNULL LAG LAST_DAY LAST_VALUE LEAD LEAST LEFT LEN LENGTH LN
+    LOG LOG10 LOG2 LOGICAL_AND LOGICAL_OR LOWER LPAD LTRIM MAX MEAN MEDIAN MIN MOD MODE MONTH MONTHNAME NTH_VALUE NTILE
+    NULLIF NVL PERCENT_RANK PI POW POWER QUANTILE_CONT QUANTILE_DISC QUARTER RADIANS RANK REPLACE REVERSE RIGHT ROUND
+    ROW_NUMBER RPAD RTRIM SAFE_DIVIDE SIGN SIN SPLIT_PART SQRT STARTS_WITH STDDEV STDDEV_POP STDDEV_SAMP STRFTIME
+    STRING_AGG STRPOS SUBSTR SUBSTRING SUM TAN TIMESTAMP_SECONDS TO_CHAR TO_TIMESTAMP TRIM TRUNC UPPER VARIANCE VAR_POP
+    VAR_SAMP WEEK YEAR ZEROIFNULL
+    """.split()  # noqa: SIM905 - a list literal of a hundred names is harder to read
+)
+"""The functions that the free part may call. They compute with values and released rows, and read nothing else."""
+
+_RENAMED = {
+    "IFNULL": "COALESCE", "NVL": "COALESCE", "COUNTIF": "COUNT_IF", "LOGICAL_AND": "BOOL_AND", "LOGICAL_OR": "BOOL_OR",
+    "POWER": "POW", "LEN": "LENGTH", "CHAR_LENGTH": "LENGTH", "MEAN": "AVG",
+    "ANY_VALUE": "MIN",
+}  # fmt: skip
+"""Functions that DuckDB knows by another name. ANY_VALUE becomes MIN, so that equal rows have equal results."""
+
+_LONGEST_PADDED = 10_000
+"""The most characters to which LPAD and RPAD pad a text.
+
+DuckDB computes a constant such as RPAD('x', 900000000, 'y') while it plans, where neither its time nor its memory is
+limited: that took 73 s and 1.9 GB.
+"""
+
+_NOT_FREE = (
+    exp.Unnest, exp.Lateral, exp.Parameter, exp.Placeholder, exp.TableSample, exp.Command, exp.Pivot, exp.Into,
+    exp.Lock, exp.SessionParameter,
+)  # fmt: skip
+"""Syntax nodes that are refused in the free part."""
+
+
+def check_free(select: exp.Expr) -> None:
+    """Check a SELECT over released (noisy) rows, and rewrite its calls in place so that DuckDB understands them.
+
+    Casts are rewritten so that a value that cannot be cast becomes null.
+    Raises: `InvalidParameter` for a construct or function that is not allowed.
+    """
+    for column in select.expressions if isinstance(select, exp.Select) else ():
+        if isinstance(column, exp.Anonymous) and str(column.this).upper() in _RENAMED:  # keep the name as written
+            column.replace(exp.alias_(column.copy(), column.sql(dialect="duckdb"), quoted=True))
+    for node in list(own_nodes(select)):
+        if isinstance(node, _NOT_FREE):
+            raise unsupported(construct_of(node), "select columns of released rows")
+        # A SELECT in parentheses is checked by itself. EXISTS, ARRAY and ALL hold a SELECT that nobody would check.
+        if any(isinstance(child, exp.Select | exp.SetOperation) for child in node.iter_expressions()):
+            raise unsupported(f"{construct_of(node)} of a SELECT over released rows", "join the released rows instead")
+        if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
+            raise unsupported(f"{construct_of(node.this)} in FROM", "name a table")
+        if isinstance(node, exp.Anonymous):
+            _check_call(node)
+        elif isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+            node.replace(exp.TryCast(this=node.this, to=node.args["to"]))
+
+
+def _check_call(node: exp.Expr) -> None:
+    name = str(node.this).upper()
+    if name not in FUNCTIONS:
+        raise unsupported(name, "it is not among the functions of released rows")
+    arguments = node.expressions
+    if name == "SAFE_DIVIDE" and len(arguments) == 2:
+        zero = exp.Anonymous(this="NULLIF", expressions=[arguments[1], exp.Literal.number(0)])
+        node.replace(exp.paren(exp.Div(this=exp.paren(arguments[0]), expression=zero)))
+    elif name == "DATE_TRUNC" and len(arguments) == 2 and not arguments[0].is_string:
+        unit = exp.Literal.string(arguments[1].name.lower())
+        node.set("expressions", [unit, arguments[0]])
+    elif name == "DIV" and len(arguments) == 2:
+        node.replace(exp.Anonymous(this="FDIV", expressions=arguments))
+    elif name in ("LPAD", "RPAD") and len(arguments) > 1:
+        length = constant_number(arguments[1].unnest())
+        if length is None or length > _LONGEST_PADDED:
+            raise unsupported(
+                f"{name} to {arguments[1].sql()} characters", f"write a number of at most {_LONGEST_PADDED:,}"
+            )
+    elif name in ("IFF", "IIF") and len(arguments) == 3:
+        node.replace(exp.If(this=arguments[0], true=arguments[1], false=arguments[2]))
+    elif name in FORMATS and name != "STRFTIME":
+        node.replace(format_released(name, arguments))
+    elif name in EPOCH_FUNCTIONS and len(arguments) == 1:
+        node.replace(_time_of_seconds(arguments[0]))
+    elif name in _RENAMED:
+        node.set("this", _RENAMED[name])
+
+
+def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:
+    """Return DuckDB's expression for the time, in UTC, that is `seconds` seconds after the start of 1970."""
+    real, whole = (exp.DataType.build(name, dialect="duckdb") for name in ("DOUBLE", "BIGINT"))
+    number = exp.Mul(this=exp.TryCast(this=seconds, to=real), expression=exp.Literal.number(1_000_000))
+    return exp.Anonymous(this="MAKE_TIMESTAMP", expressions=[exp.TryCast(this=number, to=whole)])
+
+
+def check_aggregate(node: exp.Expr) -> None:
+    """Raise `InvalidParameter` if `node` calls an unknown function, such as STRING_AGG, with columns as arguments.
+
+    A function is known if SQL over released (noisy) rows may call it. The error lists the aggregates of private rows.
+    Without this check, the error would ask for the columns in the call to be grouped, which would not help.
+    """
+    function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):
+        function = str(node.this).upper()
+    if function:
+        known = "COUNT, COUNTIF, SUM, AVG, MEDIAN, PERCENTILE_CONT, VARIANCE and STDDEV"
+        raise unsupported(function, f"the aggregates of private rows are {known}")

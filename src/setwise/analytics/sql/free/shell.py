@@ -1,0 +1,348 @@
+"""The free part of a statement as SQL text: a SELECT over released rows and public tables, which costs no budget.
+
+Result columns that depend on released statistics get hidden columns beside them, with the ends of their intervals and
+whether noise may dominate them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from setwise.analytics.sql.aggregates import has_aggregate
+from setwise.analytics.sql.free.intervals import (
+    ColumnEnds,
+    Ends,
+    HiddenColumns,
+    constant_number,
+    count_sources,
+    interval_ends,
+    statistic_ends,
+    unreliable_condition,
+)
+
+_MOST_PRODUCTS = 40
+"""The most products and quotients of two numbers in a statement with intervals; with more, no column has an interval.
+
+Together with `_LARGEST_OPERANDS` it limits the SQL of a statement of 10,000 characters to about 300,000 characters.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellColumn:
+    """A result column of a `Shell`, the SELECT over released (noisy) rows.
+
+    `lower` and `upper` are the names of hidden columns with the ends of its interval; both are None if it has no
+    interval. `unreliable` is the name of a hidden column that is true in rows where noise may dominate the value; None
+    if the column depends on no statistic. `sources` is the number of released statistics from which the interval is
+    computed. `is_key` is True if the column is computed from group keys alone, so that its values are labels.
+    """
+
+    name: str
+    lower: str | None = None
+    upper: str | None = None
+    unreliable: str | None = None
+    sources: int = 0
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """A SELECT over released (noisy) rows and public tables: `sql` is its DuckDB SQL text. It costs no budget.
+
+    `columns` are the columns of the result; None if they are known only after the SQL has run. `public` are the names
+    of the public tables that it reads. `chooses_rows` is True if a WHERE, HAVING, QUALIFY or LIMIT leaves out rows.
+    """
+
+    sql: str
+    columns: tuple[ShellColumn, ...] | None = None
+    public: tuple[str, ...] = ()
+    chooses_rows: bool = False
+
+
+def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
+    """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
+
+    `tree` is the syntax tree of this part, and the keys of `public` are the names of the public tables that it reads.
+    If `tree` is one SELECT, or several united with UNION ALL, hidden columns are added for each result column that
+    depends on a statistic: whether noise may dominate the value and, if it has an interval, the two ends. Other
+    statements, and those with more than `_MOST_PRODUCTS` products and quotients, get no hidden columns.
+    """
+    columns = None
+    selects = _united_selects(tree)
+    if selects and _count_products(tree) <= _MOST_PRODUCTS:
+        for select in selects:
+            _expand_stars(select, tree)
+        if _have_equal_columns(selects):
+            columns = _with_ends(selects, tree)
+    chooses = tree.find(exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset) is not None
+    text = tree.sql(dialect="duckdb", identify=True)
+    return Shell(sql=text, columns=columns, public=tuple(public), chooses_rows=chooses)
+
+
+def _count_products(tree: exp.Expr) -> int:
+    """Return the number of products and quotients of two non-constant numbers in the syntax tree `tree`."""
+    return sum(
+        constant_number(node.this.unnest()) is None and constant_number(node.args["expression"].unnest()) is None
+        for node in tree.find_all(exp.Mul, exp.Div)
+    )
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return type(node) is exp.Star or (type(node) is exp.Column and type(node.this) is exp.Star)
+
+
+def _united_selects(tree: exp.Expr) -> list[exp.Expr]:
+    """Return the SELECTs whose rows `tree` unites with UNION ALL, in order; `tree` itself if it is a SELECT.
+
+    Returns an empty list for other set operations, which compare whole rows.
+    """
+    if isinstance(tree, exp.Select):
+        return [tree]
+    if isinstance(tree, exp.Subquery) and not tree.alias:
+        return _united_selects(tree.this)
+    if not isinstance(tree, exp.Union) or tree.args.get("distinct") or tree.args.get("by_name"):
+        return []
+    sides = [_united_selects(tree.args[side]) for side in ("this", "expression")]
+    return [*sides[0], *sides[1]] if all(sides) else []
+
+
+def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
+    """Return whether `selects` have equal numbers of result columns, and no result column is a *."""
+    columns = [each for select in selects for each in select.expressions]
+    return len({len(select.expressions) for select in selects}) == 1 and not any(map(_is_star, columns))
+
+
+def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
+    """Return the inner SELECTs that `select` reads row by row: each of its rows comes from one row of an inner SELECT.
+
+    They are a subquery in the FROM of `select`, or a common table expression of the statement `tree` that FROM names:
+    one SELECT, or several united with UNION ALL. The list is empty if `select` joins, groups or removes duplicates, or
+    if an inner SELECT removes duplicates. It is also empty if the common table expression is read in several places,
+    where hidden columns that are added for one place would show up in another.
+    """
+    source = select.args.get("from_")
+    if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
+        return []
+    return _selects_of(source.this, tree)
+
+
+def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
+    """Return the inner SELECTs whose rows `table`, an entry of a FROM clause, has; empty as in `_passed_selects`.
+
+    `tree` is the whole statement, whose common table expressions `table` may name.
+    """
+    inner = None
+    if table.args.get("pivots"):
+        return []
+    if isinstance(table, exp.Subquery) and not table.alias_column_names:
+        inner = table.this
+    elif isinstance(table, exp.Table) and not isinstance(table.this, exp.Func) and not table.alias_column_names:
+        name = table.name.lower()
+        defined = [each for each in tree.find_all(exp.CTE) if each.alias.lower() == name]
+        reads = [each for each in tree.find_all(exp.Table) if each.name.lower() == name]
+        if len(defined) == len(reads) == 1 and not defined[0].args["alias"].args.get("columns"):
+            inner = defined[0].this
+    selects = [] if inner is None else _united_selects(inner)
+    return [] if any(each.args.get("distinct") for each in selects) else selects
+
+
+def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
+    """Replace each plain * of `select`, in place, by the columns of the subquery or CTE in its FROM.
+
+    That inner query is one SELECT, or several united with UNION ALL, whose own stars are replaced first. `tree` is the
+    whole statement. A * stays if `select` joins, groups or removes duplicates, or reads no such inner query (see
+    `_passed_selects`). It also stays if it has options such as EXCEPT, or if the columns of the inner query are not
+    known: one has no name, two have the same name, a * is left, or the SELECTs of a UNION ALL have unequal numbers of
+    columns.
+    """
+    passed = _passed_selects(select, tree)
+    for inner in passed:
+        _expand_stars(inner, tree)
+    if not passed or not _have_equal_columns(passed):
+        return
+    names = [each.alias_or_name for each in passed[0].expressions]
+    if not all(names) or len({*map(str.lower, names)}) < len(names):
+        return
+    columns: list[exp.Expr] = []
+    for selected in select.expressions:
+        plain = _is_star(selected) and not any(
+            (selected if type(selected) is exp.Star else selected.this).args.values()
+        )
+        columns += [exp.column(name, quoted=True) for name in names] if plain else [selected]
+    select.set("expressions", columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnPrecision:
+    """How precise a result column of one SELECT over released (noisy) rows is.
+
+    `flag` is a condition that is true in rows in which noise may dominate the value; None if the column depends on no
+    statistic. `ends` are the two ends of the column's interval, None if it has none. `sources` is the number of
+    released statistics from which the interval is computed.
+    """
+
+    flag: exp.Expr | None
+    ends: Ends | None
+    sources: int
+
+
+def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn, ...]:
+    """Add hidden columns to SELECTs that are united with UNION ALL, in place; return the visible columns.
+
+    The hidden columns hold the ends of intervals, and whether noise may dominate a value; they are null in a SELECT
+    whose column has no interval, or depends on no statistic. `selects` have equal numbers of columns, and the first
+    SELECT names them. `tree` is the whole statement, whose common table expressions the SELECTs may read.
+    """
+    precisions = [_precisions(select, tree) for select in selects]
+    columns = []
+    hidden: list[list[exp.Expr]] = [[] for _ in selects]
+    for place, first in enumerate(list(selects[0].expressions)):
+        name = first.alias_or_name or str(first.sql(dialect="duckdb"))
+        branches = [each[place] for each in precisions]
+        if all(each.flag is None for each in branches):
+            columns.append(ShellColumn(name=name, is_key=_holds_keys(selects, place, tree)))
+            continue
+        unreliable = f"unreliable {place}"
+        bounded = any(each.ends is not None for each in branches)
+        lower, upper = (f"lower {place}", f"upper {place}") if bounded else (None, None)
+        for added, branch in zip(hidden, branches, strict=True):
+            added.append(exp.alias_(branch.flag or exp.null(), unreliable, quoted=True))
+            if lower is not None and upper is not None:
+                ends = branch.ends or (exp.null(), exp.null())
+                added += [exp.alias_(ends[0], lower, quoted=True), exp.alias_(ends[1], upper, quoted=True)]
+        sources = max(each.sources for each in branches)
+        columns.append(ShellColumn(name=name, lower=lower, upper=upper, unreliable=unreliable, sources=sources))
+    for select, added in zip(selects, hidden, strict=True):
+        select.set("expressions", [*select.expressions, *added])
+    return tuple(columns)
+
+
+def _precisions(select: exp.Expr, tree: exp.Expr) -> list[_ColumnPrecision]:
+    """Return how precise each result column of `select`, a SELECT over released (noisy) rows, is.
+
+    The precision is the column's interval, and whether noise may dominate its values. `tree` is the whole statement.
+    """
+    hidden_of = _hidden_columns(select, tree)
+    columns_precision = []
+    for selected in select.expressions:
+        node = selected.unalias()
+        flag = unreliable_condition(node, hidden_of)
+        ends = None if flag is None else interval_ends(node, hidden_of)
+        sources = 0 if ends is None else count_sources(node, hidden_of)
+        columns_precision.append(_ColumnPrecision(flag, ends, sources))
+    return columns_precision
+
+
+def _is_key(node: exp.Expr, select: exp.Expr, tree: exp.Expr) -> bool:
+    """Return whether the expression `node` of `select` is computed from group keys of released (noisy) rows alone.
+
+    `tree` is the whole statement, whose common table expressions `select` may read.
+    """
+    if has_aggregate(node) or node.find(exp.Window, exp.Subquery, exp.Select) is not None:
+        return False
+    columns = list(node.find_all(exp.Column))
+    return bool(columns) and all(_names_key(column, select, tree) for column in columns)
+
+
+def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
+    """Return whether `column`, which `select` reads, is a group key (g0, g1, ..) of a table of released (noisy) rows.
+
+    If `select` joins tables, the column must name the released table, because a public table may have a column g0, too.
+    `tree` is the whole statement, whose common table expressions `select` may read.
+    """
+    source = select.args.get("from_")
+    table = None if source is None else source.this
+    if isinstance(table, exp.Table) and table.name.startswith("core_"):
+        is_released = column.table == table.alias_or_name or not (column.table or select.args.get("joins"))
+        return is_released and column.name.startswith("g") and column.name[1:].isdecimal()
+    passed = _passed_selects(select, tree)
+    names = [each.alias_or_name.lower() for each in passed[0].expressions] if passed else []
+    if column.name.lower() not in names or not _have_equal_columns(passed):
+        return False
+    place = names.index(column.name.lower())
+    return _holds_keys(passed, place, tree)
+
+
+def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool:
+    """Return whether the result column with the index `place` of SELECTs united with UNION ALL holds group keys.
+
+    The column holds group keys if it is computed from group keys in at least one of `selects`, and is constant in the
+    other SELECTs. `tree` is the whole statement.
+    """
+    nodes = [select.expressions[place].unalias() for select in selects]
+    keys = [_is_key(node, select, tree) for node, select in zip(nodes, selects, strict=True)]
+    constant = [node.find(exp.Column, exp.Window, exp.Select) is None and not has_aggregate(node) for node in nodes]
+    return any(keys) and all(key or known for key, known in zip(keys, constant, strict=True))
+
+
+def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
+    """Return a function that maps a column that `select` reads to its hidden columns (`HiddenColumns`).
+
+    Hidden columns have the ends of a value's interval, and whether noise may dominate it. The function returns None for
+    a column that depends on no statistic. `tree` is the whole statement. If `select` passes on the rows of an inner
+    SELECT, hidden columns are added to that SELECT, in place.
+    """
+    source = select.args.get("from_")
+    if source is None or any(select.args.get(clause) for clause in ("group", "distinct")):
+        return lambda _: None
+    if any(map(_is_star, select.expressions)):
+        return lambda _: None
+    if select.args.get("joins"):
+        return _joined_columns(select, tree)
+    ends_of = _columns_of(source.this, tree)
+    return ends_of if ends_of is not None else lambda _: None
+
+
+def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
+    """Return a function that maps a column of `table`, an entry of a FROM clause, to its hidden columns.
+
+    Hidden columns are added to the inner SELECTs of `table`, in place. Returns None if `table` has no released rows, or
+    if its rows are not passed on one by one. `tree` is the whole statement.
+    """
+    if isinstance(table, exp.Table) and table.name.startswith("core_"):
+        return statistic_ends
+    passed = _selects_of(table, tree)
+    if not passed or not _have_equal_columns(passed):
+        return None
+    known = {
+        column.name.lower(): HiddenColumns(column.lower, column.upper, column.unreliable, column.sources)
+        for column in _with_ends(passed, tree)
+        if column.unreliable is not None
+    }
+    return lambda column: known.get(column.name.lower())
+
+
+def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
+    """Return a function that maps a column of `select`, which joins tables, to its hidden columns.
+
+    Each row of a join has the columns of one row of each table, or nulls, so a statistic keeps its interval. A column
+    without the name of its table belongs to the only table that has a statistic of this name: DuckDB refuses a name
+    that two tables have, except in USING, whose columns get no interval. There are no intervals in a NATURAL JOIN,
+    which would compare the hidden columns as well. `tree` is the whole statement.
+    """
+    joins = select.args["joins"]
+    if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in joins):
+        return lambda _: None
+    merged = {column.name.lower() for join in joins for column in join.args.get("using") or ()}
+    tables = [select.args["from_"].this, *(join.this for join in joins)]
+    names = [table.alias_or_name for table in tables]
+    if len({name.lower() for name in names}) < len(names):
+        return lambda _: None
+    columns = {
+        name: ends_of
+        for name, table in zip(names, tables, strict=True)
+        if name and (ends_of := _columns_of(table, tree)) is not None
+    }
+
+    def ends_of_column(column: exp.Column) -> HiddenColumns | None:
+        if not column.table and column.name.lower() in merged:
+            return None
+        found = [
+            replace(hidden, table=name)
+            for name, ends_of in columns.items()
+            if (not column.table or column.table.lower() == name.lower()) and (hidden := ends_of(column)) is not None
+        ]
+        return found[0] if len(found) == 1 else None
+
+    return ends_of_column

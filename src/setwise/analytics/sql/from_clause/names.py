@@ -1,0 +1,239 @@
+"""Names of tables and columns in a SELECT over private rows: aliases, qualifiers, and keys that LEFT JOIN nulls."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from setwise.analytics.sql.clauses import WRITTEN, own_nodes
+from setwise.errors import InvalidParameter
+
+
+@dataclass(frozen=True, slots=True)
+class LeftKey:
+    """A key column of a table that a LEFT JOIN joins, which SQL makes null in rows without a match.
+
+    `column` is the name of the key in the rows, where it has the value of the earlier table in every row. `found` is
+    the column of the rows that is 1 in rows with a match, and null in others.
+    """
+
+    column: str
+    found: str
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of tables and columns that the expressions of a SELECT over private rows may use.
+
+    `tables` maps the alias of each table to its name. `columns` are the columns of the rows, or None if they are not
+    known. `joined` maps (alias, column) of a joined per-user subquery (each of its rows is computed from the rows of
+    one user), in lower case, to the column's name in the rows. `ambiguous` has the names, in lower case, of columns
+    that both the rows and a joined subquery have. `left_keys` maps (alias, column), in lower case, of the keys of LEFT
+    JOINs that the SELECT reads from the joined table.
+    """
+
+    tables: dict[str, str]
+    columns: tuple[str, ...] | None
+    joined: dict[tuple[str, str], str] = field(default_factory=dict)
+    ambiguous: set[str] = field(default_factory=set)
+    left_keys: dict[tuple[str, str], LeftKey] = field(default_factory=dict)
+
+    @property
+    def aliases(self) -> set[str]:
+        """The aliases of all tables and subqueries, in lower case."""
+        return {alias.lower() for alias in self.tables} | {alias for alias, _ in self.joined}
+
+    def left_key(self, node: exp.Expr) -> LeftKey | None:
+        """Return the key of a LEFT JOIN that the column `node` reads from the joined table; None for other columns."""
+        alias = qualifier_of(node, self.aliases) if self.left_keys else None
+        return None if alias is None else self.left_keys.get((alias.lower(), node.name.lower()))
+
+    def resolve(self, select: exp.Expr) -> None:
+        """Replace every column reference in a SELECT or another syntax node by the column's name in the rows, in place.
+
+        Raises: `InvalidParameter` if several tables have a column, or if a qualifier is not an alias.
+        """
+        results = {each.alias_or_name.lower(): each for each in select.expressions}
+        for node in list(own_nodes(select)):
+            if type(node) is not exp.Column:
+                continue
+            result = results.get(node.name.lower())
+            if result is not None and not node.table and node.find_ancestor(exp.Order, exp.Group, exp.Having):
+                if type(result) is exp.Alias:
+                    continue  # the alias of a result column, which is no column of the tables
+                node.set("table", result.args.get("table"))
+            if node.args.get("table") is None:
+                if node.name.lower() in self.ambiguous and WRITTEN not in node.meta:
+                    raise InvalidParameter(
+                        f"several tables have the column {node.name!r}: write the name of one before it"
+                    )
+                continue
+            left_key = self.left_key(node)
+            if left_key is not None:
+                _replace_left_key(node, left_key)
+                continue
+            name = self.joined.get((node.args["table"].name.lower(), node.name.lower()))
+            if name is not None:
+                node.meta[WRITTEN] = node.name
+                node.set("this", exp.to_identifier(name, quoted=True))
+                _drop_qualifiers(node)
+        unqualify(select, self.tables, self.columns)
+
+    def resolved(self, node: exp.Expr) -> exp.Expr:
+        """Return a copy of a syntax node with every column reference replaced by the column's name in the rows."""
+        holder = exp.Paren(this=node.copy())
+        self.resolve(holder)
+        return exp.Paren(this=holder.this)
+
+
+def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
+    """Replace the column `node` by an expression that is null in rows for which the LEFT JOIN of `key` has no match.
+
+    Where only nulls matter, as in `node` IS NULL and COUNT(node), the expression is the column `key.found`. It does not
+    read the key, so that a service which refuses to compute with the user column can answer these.
+    """
+    parent = node.parent
+    is_counted = isinstance(parent, exp.Anonymous) and str(parent.this).upper() == "COUNT"
+    found = exp.column(key.found, quoted=True)
+    if is_counted or (isinstance(parent, exp.Is) and isinstance(parent.args["expression"], exp.Null)):
+        node.replace(found)
+        return
+    value = exp.column(key.column, quoted=True)
+    value.meta[WRITTEN] = node.name
+    is_found = exp.Not(this=exp.Is(this=found, expression=exp.Null()))
+    case: exp.Expr = exp.Case(ifs=[exp.If(this=is_found, true=value)])
+    node.replace(exp.alias_(case, node.name, quoted=True) if isinstance(parent, exp.Select) else case)
+
+
+def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
+    """Return which of `aliases` the qualifier of the column `node` means; None if it has none, or means no alias.
+
+    BI tools write the database and the schema before the table, as in "db"."public"."films"."title". So a qualifier
+    also means an alias that it ends with after a dot, or that ends with the qualifier; upper and lower case are equal
+    unless an alias has the qualifier's own spelling.
+    Raises: `InvalidParameter` if the qualifier means several aliases.
+    """
+    parts = [node.args.get(part) for part in ("catalog", "db", "table")]
+    written = ".".join(part.name for part in parts if part is not None)
+    if not written:
+        return None
+    return matching_name(written, aliases)
+
+
+def matching_name(written: str, names: Iterable[str]) -> str | None:
+    """Return which of `names` the table name `written` means; None if it means none of them.
+
+    It means the name that is equal, or that is equal if case is ignored, or else the name that it ends with after a
+    dot, or that ends with it after a dot.
+    Raises: `InvalidParameter` if it means several names.
+
+    >>> matching_name("db.public.films", ["films", "people"]), matching_name("films", ["public.films"])
+    ('films', 'public.films')
+    """
+    known = list(dict.fromkeys(names))
+    if written in known:
+        return written
+    lower = written.lower()
+    equal = [name for name in known if name.lower() == lower]
+    ending = [name for name in known if lower.endswith(f".{name.lower()}") or name.lower().endswith(f".{lower}")]
+    meant = equal or ending
+    if len(meant) > 1:
+        raise InvalidParameter(f"{written!r} may mean {' or '.join(map(repr, meant))}: write one of them")
+    return meant[0] if meant else None
+
+
+def use_known_names(tree: exp.Expr, names: Sequence[str]) -> None:
+    """Replace the names of tables in the statement `tree` by those of `names` that they mean, in place.
+
+    So "db"."public"."films" becomes films if the data holder declared films. Names of common table expressions, and
+    names that mean none of `names`, stay.
+    Raises: `InvalidParameter` if a name means several of `names`.
+    """
+    common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    for table in list(tree.find_all(exp.Table)):
+        parts = [table.args.get(part) for part in ("catalog", "db", "this")]
+        identifiers = [part for part in parts if part is not None]
+        if not all(type(part) is exp.Identifier for part in identifiers):
+            continue
+        written = ".".join(part.name for part in identifiers)
+        if len(identifiers) == 1 and written.lower() in common:
+            continue
+        name = matching_name(written, names)
+        if name is not None and name != written:
+            table.set("this", exp.to_identifier(name, quoted=True))
+            table.set("db", None)
+            table.set("catalog", None)
+
+
+def known_table(node: exp.Expr, tables: Mapping[str, str]) -> str:
+    """Return the name of the table that the qualifier of the column `node` means; `tables` maps aliases to names.
+
+    Raises: `InvalidParameter` if no table has that alias.
+    """
+    alias = qualifier_of(node, tables)
+    if alias is None:
+        written = ".".join(node.args[part].name for part in ("catalog", "db", "table") if node.args.get(part))
+        raise InvalidParameter(f"no table is called {written!r} here: write one of {', '.join(map(repr, tables))}")
+    return tables[alias]
+
+
+def _drop_qualifiers(node: exp.Expr) -> None:
+    for part in ("table", "db", "catalog"):
+        node.set(part, None)
+
+
+def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
+    """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined tables, in place.
+
+    `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known.
+    If several tables have a column x, `columns` calls these columns TABLE.x, and a reference must be qualified. A name
+    that differs only in case from exactly one column means that column, as in DuckDB and PostgreSQL. A name in double
+    quotes that no column has is a text constant if it is compared with a column, as in GoogleSQL.
+    Raises: `InvalidParameter` for an unqualified x that several tables have, or a qualifier that is not an alias.
+    """
+    for node in list(own_nodes(select)):
+        if type(node) is not exp.Column:
+            continue
+        if type(node.this) is not exp.Identifier:
+            continue  # refused later, when the expression is converted
+        table = node.args.get("table")
+        if table is not None:
+            qualified = f"{known_table(node, tables)}.{node.name}"
+            node.meta[WRITTEN] = node.name
+            if columns is not None and _column_of(qualified, columns) is not None:
+                node.set("this", exp.to_identifier(_column_of(qualified, columns), quoted=True))
+            _drop_qualifiers(node)
+        if columns is None or node.name in columns:
+            continue
+        several = [f"{name}.{node.name}" for name in tables.values() if f"{name}.{node.name}" in columns]
+        if several and table is None:
+            raise InvalidParameter(f"several tables have the column {node.name!r}: write {' or '.join(several)}")
+        column = _column_of(node.name, columns)
+        if column is not None:
+            node.meta.setdefault(WRITTEN, column)
+            node.set("this", exp.to_identifier(column, quoted=True))
+        elif node.this.quoted and table is None and _beside_column(node, columns):
+            node.replace(exp.Literal.string(node.name))
+
+
+def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
+    """Return whether the quoted name `node` is compared with one of `columns`; it may then be a text constant."""
+    parent = node.parent
+    if isinstance(parent, exp.In):
+        other = parent.this
+    elif isinstance(parent, exp.Binary):
+        other = parent.args["expression"] if parent.this is node else parent.this
+    else:
+        return False
+    return other is not node and type(other) is exp.Column and _column_of(other.name, columns) is not None
+
+
+def _column_of(name: str, columns: Sequence[str]) -> str | None:
+    """Return the name in `columns` that equals `name`, or that differs from it only in upper and lower case.
+
+    None if there is no such name, or if several names differ from `name` only in case and no name equals it.
+    """
+    if name in columns:
+        return name
+    matching = [column for column in columns if column.lower() == name.lower()]
+    return matching[0] if len(matching) == 1 else None

@@ -1,0 +1,151 @@
+"""Conditions on membership in a public table: x IN (SELECT y FROM p ..), and EXISTS (SELECT .. FROM p WHERE p.y = t.x).
+
+Each becomes a join with the public table that matches every row at most once. It adds one column, which says whether
+there is a match, so it neither drops nor repeats rows.
+"""
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from setwise.analytics.engines.joins import Join, Key
+from setwise.analytics.rows.expression import AllOf
+from setwise.analytics.sql.clauses import check_not_negated, conjunction, subqueries_of
+from setwise.analytics.sql.from_clause.names import known_table, qualifier_of
+from setwise.analytics.sql.from_clause.tables import ReadExpression, without_qualifiers
+from setwise.analytics.sql.syntax import construct_of, unsupported
+from setwise.errors import InvalidParameter
+
+_NEEDLESS = ("distinct", "order")
+_UNDERSTOOD = ("expressions", "from_", "where", "kind", *_NEEDLESS)
+
+
+def join_public_lists(
+    select: exp.Expr,
+    tables: Mapping[str, str],
+    public_name: Callable[[exp.Expr], str | None],
+    read: ReadExpression,
+) -> list[Join]:
+    """Return a join for each IN or EXISTS of `select` over a public table; in `select` a condition replaces each.
+
+    `tables` maps the aliases of `select` to names of tables. `public_name` returns the name of the public table that a
+    node in FROM stands for, or None, and `read` converts a condition over the public table.
+    Raises: `InvalidParameter` for a subquery over a public table that is not supported.
+    """
+    joins: list[Join] = []
+    for node in list(subqueries_of(select)):
+        inner = _inner_select(node)
+        source = None if inner is None else inner.args.get("from_")
+        table = public_name(source.this) if source is not None and isinstance(source.this, exp.Table) else None
+        if table is None:
+            continue
+        if isinstance(node, exp.In):
+            check_not_negated(node)
+        join, condition = _public_list(node, table, tables, len(joins), read)
+        node.replace(condition)
+        joins.append(join)
+    return joins
+
+
+def _inner_select(node: exp.Expr) -> exp.Expr | None:
+    """Return the SELECT inside `node`, an IN or EXISTS; None if `node` is another subquery or holds no SELECT."""
+    if isinstance(node, exp.Exists):
+        inner = node.this.unnest() if isinstance(node.this, exp.Subquery) else node.this
+    elif isinstance(node, exp.In):
+        inner = node.args["query"].this
+    else:
+        return None
+    return inner if isinstance(inner, exp.Select) else None
+
+
+def _public_list(
+    node: exp.Expr, table: str, tables: Mapping[str, str], number: int, read: ReadExpression
+) -> tuple[Join, exp.Expr]:
+    """Return (join, condition) for `node`, an IN or EXISTS whose SELECT reads the public table `table`.
+
+    The condition is a syntax node over the columns of the joined rows, and replaces `node`. `tables` maps the aliases
+    of the SELECT around `node` to names of tables. `number` tells the public lists of that SELECT apart, and `read`
+    converts a condition over the public table.
+    Raises: `InvalidParameter` for a subquery that is not supported.
+    """
+    inner = _inner_select(node)
+    assert inner is not None, "the caller asks for IN and EXISTS alone"
+    for clause, value in inner.args.items():
+        if value and clause not in _UNDERSTOOD:
+            raise unsupported(f"{clause.upper().rstrip('_')} in a subquery over a public table", "leave it out")
+    source = inner.args["from_"].this
+    alias = source.alias or table
+    keys = _in_keys(node, inner, tables) if isinstance(node, exp.In) else []
+    conditions = []
+    for part in conjunction(inner.args.get("where")):
+        key = _read_correlation(part.unnest(), alias, tables)
+        if key is not None:
+            keys.append(key)
+        elif all(_is_inner(column, alias, tables) for column in part.find_all(exp.Column)):
+            conditions.append(read(without_qualifiers(part)))
+        else:
+            raise unsupported(
+                f"{construct_of(part.unnest())} with columns of both tables", f"compare {alias}.x = t.y for equality"
+            )
+    if not keys:
+        raise unsupported(
+            "EXISTS over a public table without an equality", f"compare a column of {alias} with one of the outer table"
+        )
+    condition = None if not conditions else conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
+    found = f"in {table} {number}"
+    join = Join(table=table, keys=tuple(keys), keeps_all=True, where=condition, found=found, once=True, called=found)
+    present = exp.Not(this=exp.Is(this=exp.column(found, quoted=True), expression=exp.Null()))
+    return join, exp.paren(present, copy=False)
+
+
+def _in_keys(node: exp.Expr, inner: exp.Expr, tables: Mapping[str, str]) -> list[Key]:
+    """Return the pairs of columns that the IN `node` compares: columns on its left with columns that `inner` selects.
+
+    `tables` maps the aliases of the SELECT around `node` to names of tables.
+    Raises: `InvalidParameter` if a side is not a column, or the sides have different numbers of columns.
+    """
+    left = node.this.unnest()
+    sides = [each.unnest() for each in left.expressions] if isinstance(left, exp.Tuple) else [left]
+    selected = [(each.this if type(each) is exp.Alias else each).unnest() for each in inner.expressions]
+    if len(sides) != len(selected):
+        raise InvalidParameter(f"IN compares {len(sides)} columns with {len(selected)} columns of its subquery")
+    for side in [*sides, *selected]:
+        if type(side) is not exp.Column or type(side.this) is not exp.Identifier:
+            raise unsupported(
+                f"{construct_of(side)} in IN with a public table", "compare columns, as in x IN (SELECT y"
+            )
+    return [
+        Key(column=side.name, joined=inner_side.name, earlier=_earlier(side, tables))
+        for side, inner_side in zip(sides, selected, strict=True)
+    ]
+
+
+def _read_correlation(node: exp.Expr, alias: str, tables: Mapping[str, str]) -> Key | None:
+    """Return the pair of columns that the equality `node` compares, one of the public table `alias`, one outer.
+
+    `tables` maps the aliases of the outer SELECT to names of tables. Returns None for any other condition.
+    """
+    if type(node) is not exp.EQ:
+        return None
+    sides = [node.this.unnest(), node.args["expression"].unnest()]
+    if not all(type(side) is exp.Column for side in sides):
+        return None
+    mine = [side for side in sides if _is_inner(side, alias, tables)]
+    others = [side for side in sides if not _is_inner(side, alias, tables)]
+    if len(mine) != 1:
+        return None
+    return Key(column=others[0].name, joined=mine[0].name, earlier=_earlier(others[0], tables))
+
+
+def _is_inner(column: exp.Expr, alias: str, tables: Mapping[str, str]) -> bool:
+    """Return whether `column` belongs to the public table `alias`.
+
+    A column without a qualifier belongs to it. `tables` maps the aliases of the outer SELECT to names of tables.
+    """
+    if column.args.get("table") is None:
+        return True
+    return qualifier_of(column, [alias]) is not None or qualifier_of(column, tables) is None
+
+
+def _earlier(column: exp.Expr, tables: Mapping[str, str]) -> str | None:
+    return None if column.args.get("table") is None else known_table(column, tables)

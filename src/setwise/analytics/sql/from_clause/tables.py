@@ -1,0 +1,223 @@
+"""Reading of the tables of a SELECT over private rows: FROM, JOIN and LEFT JOIN with USING or ON."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from setwise.analytics.engines.joins import Join, Key
+from setwise.analytics.rows.expression import AllOf, RowExpression
+from setwise.analytics.sql.clauses import own_nodes
+from setwise.analytics.sql.from_clause.names import LeftKey, known_table, qualifier_of
+from setwise.analytics.sql.syntax import check_parts, construct_of, unsupported
+from setwise.errors import InvalidParameter
+
+_CLAUSES = {"sample": ("TABLESAMPLE", "ask the whole table"), "laterals": ("LATERAL", "ask the table itself")}
+_ON = "JOIN takes ON a.x = b.y, or USING (x)"
+
+ReadExpression = Callable[[exp.Expr], RowExpression]
+"""A function that converts a syntax node, whose columns have no qualifiers, into a row expression."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromClause:
+    """The tables that a SELECT reads, and the joins between them.
+
+    `tables` maps each table's alias (its name if it has no alias) to its name, in the order of FROM. `left_keys` maps
+    (alias, column), in lower case, of the keys of LEFT JOINs that the SELECT reads from the joined table.
+    """
+
+    tables: dict[str, str]
+    joins: tuple[Join, ...]
+    left_keys: dict[tuple[str, str], LeftKey]
+
+
+def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
+    """Return the tables that `select` reads. Conditions in ON that are not equalities are moved to WHERE, in place.
+
+    A condition in ON of a LEFT JOIN is not moved: it chooses the rows of the joined table, and `read` converts it.
+    Raises: `InvalidParameter` if FROM is missing or a join is not supported.
+    """
+    source = select.args.get("from_")
+    if source is None:
+        raise InvalidParameter("the SELECT names no table: write FROM and its name")
+    check_parts(source, "this")
+    alias, name = _table(source.this)
+    tables, joins = {alias: name}, list[Join]()
+    left_keys: dict[tuple[str, str], LeftKey] = {}
+    moved: list[exp.Expr] = []
+    for node in select.args.get("joins") or ():
+        alias, name = _table(node.this)
+        if alias in tables:
+            raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
+        join = _join(node, name, alias, tables, read, moved)
+        if name in tables.values():
+            join = _with(join, called=alias)
+        merged = {key.joined.lower(): key.column for key in join.keys if key.column == key.joined}
+        aliases = [*tables, alias]
+        if join.keeps_all and any(_reads_key(each, alias, aliases, merged) for each in own_nodes(select)):
+            join = _with(join, found=f"{join.name} found")
+            left_keys |= {(alias.lower(), key): LeftKey(column, str(join.found)) for key, column in merged.items()}
+        joins.append(join)
+        tables[alias] = join.name
+    if moved:
+        where = select.args.get("where")
+        conditions = [*moved, *([] if where is None else [exp.paren(where.this, copy=False)])]
+        select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+    return FromClause(tables=tables, joins=tuple(joins), left_keys=left_keys)
+
+
+def _with(join: Join, *, called: str | None = None, found: str | None = None) -> Join:
+    """Return `join` with the name `called` for its table and the column `found`; None keeps what the join has."""
+    return Join(
+        table=join.table,
+        keys=join.keys,
+        keeps_all=join.keeps_all,
+        where=join.where,
+        found=found or join.found,
+        called=called or join.called,
+    )
+
+
+def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
+    """Return whether `node` is a column, outside of ON, that names one of `keys` of the table with the alias `alias`.
+
+    `aliases` are those of all tables so far, and `keys` has the names of the keys in lower case.
+    """
+    if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
+        return False
+    return qualifier_of(node, aliases) == alias
+
+
+def private_first(select: exp.Expr, place: int) -> None:
+    """Swap the public table in FROM of `select` with the private table of a JOIN, in place, so that FROM names it.
+
+    `place` is the number of that JOIN, counted from 1. The swap keeps the rows of the SELECT, because all joins up to
+    that JOIN are inner joins, or the first is a RIGHT JOIN of the private table, which becomes a LEFT JOIN.
+    Raises: `InvalidParameter` if one of these joins is a LEFT JOIN.
+    """
+    joins = select.args["joins"]
+    if place == 1 and str(joins[0].args.get("side") or "").upper() == "RIGHT":
+        joins[0].set("side", "LEFT")
+    elif any(join.args.get("side") for join in joins[:place]):
+        raise unsupported("LEFT JOIN from a public table", "begin FROM with the private table")
+    source = select.args["from_"]
+    first, private = source.this, joins[place - 1].this
+    joins[place - 1].set("this", first)
+    source.set("this", private)
+
+
+def _table(table: exp.Expr) -> tuple[str, str]:
+    """Return (alias, name) of a table in FROM or JOIN; without an alias both are the table's name.
+
+    Raises: `InvalidParameter` for anything but a plain table.
+    """
+    if type(table) is not exp.Table:
+        raise unsupported(f"{construct_of(table)} in FROM", "name one table")
+    for name, (construct, instead) in _CLAUSES.items():
+        if table.args.get(name):
+            raise unsupported(construct, instead)
+    check_parts(table, "this", "db", "catalog", "alias")
+    if not all(type(part) is exp.Identifier for part in table.parts):
+        raise unsupported(f"{construct_of(table.this)} in FROM", "name one table")
+    alias = table.args.get("alias")
+    if alias is not None:
+        check_parts(alias, "this")
+    name = ".".join(part.name for part in table.parts)
+    return (name if alias is None else str(alias.name)), name
+
+
+def _join(
+    join: exp.Expr, name: str, alias: str, earlier: dict[str, str], read: ReadExpression, moved: list[exp.Expr]
+) -> Join:
+    """Return the join that the syntax node `join` states, of the table `name` with the alias `alias`.
+
+    `earlier` maps the aliases of the tables before it to their names. Conditions of an inner join that are not
+    equalities of two columns are added to `moved`; in a LEFT JOIN, `read` converts them.
+    Raises: `InvalidParameter` if the join is of another kind, or its condition is not supported.
+    """
+    side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+    method = str(join.args.get("method") or "").upper()
+    if method or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
+        words = " ".join(word for word in (method, side, kind, "JOIN") if word)
+        raise unsupported(words, "write JOIN or LEFT JOIN, with USING or ON")
+    check_parts(join, "this", "side", "kind", "on", "using")
+    using, condition = join.args.get("using") or (), join.args.get("on")
+    if using:
+        keys = [Key(column=_name(each), joined=_name(each)) for each in using]
+        return Join(table=name, keys=tuple(keys), keeps_all=side == "LEFT")
+    if condition is None:
+        raise InvalidParameter(f"the table {name!r} has nothing to be joined by: {_ON}")
+    plain = condition.unnest()
+    keys, others = [], []
+    for part in plain.flatten() if type(plain) is exp.And else [plain]:
+        key = _equal(part.unnest(), alias, earlier)
+        if key is None:
+            others.append(part)
+        else:
+            keys.append(key)
+    if not keys and type(others[0].unnest()) is exp.EQ:
+        raise unsupported("ON with columns of other tables", f"compare a column of {alias} with an earlier one")
+    if not keys:
+        raise unsupported(f"{construct_of(others[0].unnest())} in ON", _ON)
+    if side != "LEFT":
+        moved += others
+        return Join(table=name, keys=tuple(keys))
+    return Join(table=name, keys=tuple(keys), keeps_all=True, where=_own_condition(others, alias, earlier, read))
+
+
+def _own_condition(
+    parts: Sequence[exp.Expr], alias: str, earlier: Mapping[str, str], read: ReadExpression
+) -> RowExpression | None:
+    """Return the conditions `parts`, all over columns of the table `alias`, as one row expression, or None.
+
+    A row expression is a value that an engine computes from each row; None if there are no `parts`. `earlier` maps the
+    aliases of earlier tables to their names, and `read` converts a syntax node.
+    Raises: `InvalidParameter` if one of them names a column of another table.
+    """
+    for column in [column for part in parts for column in part.find_all(exp.Column)]:
+        if qualifier_of(column, [*earlier, alias]) != alias:
+            raise unsupported(
+                f"{column.sql()} in ON of a LEFT JOIN beside its equalities",
+                f"put only columns of {alias} there, with {alias}. before them",
+            )
+    conditions = tuple(read(without_qualifiers(part)) for part in parts)
+    return None if not conditions else conditions[0] if len(conditions) == 1 else AllOf(conditions)
+
+
+def without_qualifiers(node: exp.Expr) -> exp.Expr:
+    """Return a copy of a syntax node, in parentheses, whose columns have no qualifiers."""
+    holder = exp.Paren(this=node.copy())
+    for column in list(holder.find_all(exp.Column)):
+        for part in ("table", "db", "catalog"):
+            column.set(part, None)
+    return holder
+
+
+def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key | None:
+    """Return the pair of columns (a `Key`) that `node`, a condition in ON, compares; either column may come first.
+
+    One column belongs to the joined table with the alias `alias`, the other to a table before it in FROM; `earlier`
+    maps the aliases of these earlier tables to their names. Returns None for any other condition.
+    Raises: `InvalidParameter` if a column of an equality of two columns has no qualifier, or that of an unknown table.
+    """
+    if type(node) is not exp.EQ:
+        return None
+    sides = [node.this.unnest(), node.args["expression"].unnest()]
+    if not all(type(side) is exp.Column for side in sides):
+        return None
+    if not all(side.args.get("table") is not None for side in sides):
+        raise unsupported(f"{construct_of(node)} without the tables of both columns", _ON)
+    mine = [side for side in sides if qualifier_of(side, [*earlier, alias]) == alias]
+    others = [side for side in sides if qualifier_of(side, [*earlier, alias]) != alias]
+    if len(mine) != 1:
+        return None
+    return Key(column=others[0].name, joined=mine[0].name, earlier=known_table(others[0], earlier))
+
+
+def _name(node: exp.Expr) -> str:
+    if type(node) is exp.Column:
+        check_parts(node, "this")
+    elif type(node) is not exp.Identifier:
+        raise unsupported(f"{construct_of(node)} in USING", "write the names of columns")
+    return str(node.name)

@@ -1,0 +1,508 @@
+"""Conversion of the syntax tree of a SQL statement into private queries, which are charged, and a free part.
+
+The free part reads the released rows of the queries. The three kinds of SELECTs are described in parser.py.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TypeAlias
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from setwise.analytics.engines.joins import Join
+from setwise.analytics.query import Contributions, Query
+from setwise.analytics.rows.expression import ReleasedValue
+from setwise.analytics.schema import Schema
+from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
+from setwise.analytics.sql.clauses import own_nodes, subqueries_of
+from setwise.analytics.sql.core import CORE_PREFIX, Core, Problems, SelectSource, StatementSettings
+from setwise.analytics.sql.core_builder import CoreBuilder
+from setwise.analytics.sql.free.functions import check_free
+from setwise.analytics.sql.free.series import is_constant_table, rewrite_series
+from setwise.analytics.sql.free.shell import Shell, shell_of
+from setwise.analytics.sql.from_clause.names import Scope, use_known_names
+from setwise.analytics.sql.from_clause.public_lists import join_public_lists
+from setwise.analytics.sql.from_clause.tables import private_first, read_tables
+from setwise.analytics.sql.grouping_sets import has_grouping_sets, split_grouping_sets
+from setwise.analytics.sql.per_user import PerUserReader
+from setwise.analytics.sql.released_filters import ReleasedColumns, grouped_columns, move_released_conditions
+from setwise.analytics.sql.result import Output
+from setwise.analytics.sql.row_values import RowReader
+from setwise.analytics.sql.spellings import rewrite_user_sets
+from setwise.analytics.sql.statement import Statement, computed_output
+from setwise.analytics.sql.syntax import construct_of, unsupported
+from setwise.analytics.sql.user_rows import join_rows, user_subquery, with_subquery
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.labels import Label
+
+SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
+"""A function that returns the columns of a private table together with the tables joined to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """Facts about the tables of a statement that its text does not state.
+
+    `public` are the names of public tables, and `private` those of private tables that are declared. `declared`,
+    `domains` and `contributions` are the clipping bounds, public group keys and contribution bound (the largest number
+    of groups in which one user counts) that the catalog declares for the private table. `schema_of` is a function that
+    takes the name of the private table and its joins, and returns the columns; it is None if the table is not open yet.
+    """
+
+    public: Collection[str] = ()
+    private: Collection[str] = ()
+    declared: DeclaredBounds = field(default_factory=DeclaredBounds)
+    domains: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+    contributions: Contributions | None = None
+    schema_of: SchemaOf | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """A SELECT over released (noisy) rows and public tables, which costs no budget, as the syntax node `node`.
+
+    A SELECT that aggregates private rows is split in two: `core` is its aggregation, which is charged, and `node` is
+    the remaining SELECT over the released rows. If a SELECT reads no private rows itself, `core` is None. `outputs` are
+    the result columns if this is the outermost SELECT and `node` computes nothing from released columns, else None.
+    """
+
+    node: exp.Expr
+    core: Core | None = None
+    outputs: tuple[Output, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Public:
+    """The public table called `name`, which FROM or JOIN of a statement names."""
+
+    name: str
+
+
+_Result: TypeAlias = SelectSource | _Free | _Public
+
+
+class StatementReader:
+    """Converts the syntax tree of a SQL statement to a `Statement`, innermost SELECT first.
+
+    The SELECTs that aggregate private rows are numbered in the order in which they are run. Errors are collected in
+    `problems`, so that one refusal can name them all.
+    """
+
+    def __init__(self, settings: StatementSettings, facts: TableFacts, columns: Sequence[str] | None) -> None:
+        self._settings = settings
+        self._facts = facts
+        self._columns = None if columns is None else tuple(columns)
+        self._public: dict[str, str] = {}
+        self._cores: list[Core] = []
+        self._finished: list[Core] = []
+        self._scalars: list[Shell] = []
+        self._ties: tuple[str, ...] = ()
+        self._numbers = count()
+        self._core_prefix = CORE_PREFIX
+        self.problems = Problems()
+
+    def read(self, tree: exp.Expr) -> Statement | None:
+        """Return the `Statement` for the syntax tree `tree`, or None if errors were added to `problems`.
+
+        Raises: `InvalidParameter` if the statement reads no private table.
+        """
+        use_known_names(tree, (*self._facts.public, *self._facts.private))
+        self._ties = tuple(sorted({each.name.lower() for each in tree.find_all(exp.Identifier)}))
+        while any(name.startswith(self._core_prefix) for name in self._ties):
+            self._core_prefix += "_"  # a table that the statement calls core_0 would hide the released rows
+        tree = rewrite_user_sets(rewrite_series(tree, self._settings.today), self._settings.user)
+        result = self._query(tree, {}, top=True)
+        if isinstance(result, SelectSource):
+            self.problems.found.append(
+                "the statement shows rows of single users: aggregate over them, as in SELECT COUNT(*) FROM (..)"
+            )
+        if self.problems.found or not isinstance(result, _Free):
+            return None
+        if not self._cores:
+            raise InvalidParameter("the statement reads no private table: ask DuckDB or any other database")
+        if result.outputs is not None and len(self._cores) == 1:
+            return Statement(cores=tuple(self._cores), outputs=result.outputs, user=self._settings.user)
+        try:
+            shell = shell_of(result.node, self._public)
+        except (SqlglotError, ValueError):
+            raise InvalidParameter("the part over released rows cannot be written for DuckDB") from None
+        outputs = tuple(map(computed_output, shell.columns or ()))
+        scalars = tuple(self._scalars)
+        return Statement(
+            cores=tuple(self._cores), outputs=outputs, user=self._settings.user, shell=shell, scalars=scalars
+        )
+
+    def _query(self, node: exp.Expr, known: Mapping[str, _Result], *, top: bool = False) -> _Result | None:
+        match node:
+            case exp.Subquery():
+                if node.args.get("with_") is not None:
+                    node.this.set("with_", node.args["with_"])
+                return self._query(node.this, known, top=top)
+            case exp.SetOperation():
+                return self._set_operation(node, known)
+            case exp.Select():
+                return self._select(node, known, top=top)
+            case _:
+                with self.problems.collect():
+                    raise unsupported(construct_of(node), "write a SELECT")
+                return None
+
+    def _set_operation(self, node: exp.Expr, known: Mapping[str, _Result]) -> _Result | None:
+        known = self._with(node, known)
+        for side in ("this", "expression"):
+            result = self._query(node.args[side], known)
+            if isinstance(result, _Free):
+                node.set(side, result.node)
+            elif result is not None:
+                with self.problems.collect():
+                    raise unsupported(
+                        f"{construct_of(node)} of private rows", "aggregate each side first, and unite the results"
+                    )
+        with self.problems.collect():
+            check_free(node)
+        return _Free(node)
+
+    def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
+        """Return `known` together with the common table expressions, by name, that the WITH clause of `node` defines.
+
+        In the syntax tree, common table expressions over private rows are removed from WITH; the others stay.
+        """
+        names = dict(known)
+        clause = node.args.get("with_")
+        if clause is None:
+            return names
+        if clause.args.get("recursive"):
+            with self.problems.collect():
+                raise unsupported("WITH RECURSIVE", "write WITH")
+        kept = []
+        for common_table in clause.expressions:
+            result = self._query(common_table.this, names)
+            if result is None:
+                names[common_table.alias.lower()] = _Free(common_table.this)
+                continue
+            if isinstance(result, _Free):
+                common_table.set("this", result.node)
+                kept.append(common_table)
+            elif common_table.args["alias"].args.get("columns"):
+                self.problems.found.append("a common table expression over private rows takes aliases in its SELECT")
+            names[common_table.alias.lower()] = result
+        node.set("with_", exp.With(expressions=kept) if kept else None)
+        return names
+
+    def _select(self, select: exp.Expr, known: Mapping[str, _Result], *, top: bool) -> _Result | None:
+        known = self._with(select, known)
+        with self.problems.collect():
+            return self._read_select(select, known, top=top)
+        return None
+
+    def _read_select(self, select: exp.Expr, known: Mapping[str, _Result], *, top: bool) -> _Result | None:
+        source = select.args.get("from_")
+        if source is None:
+            if has_aggregate(select) or any(type(each) is exp.Column for each in own_nodes(select)):
+                raise InvalidParameter("the SELECT names no table: write FROM and its name")
+            return self._free(select, (), (), known)
+        if not self._is_per_user(select, top=top):
+            move_released_conditions(select, lambda node: self._released_columns(node, known))
+        whole = select.copy() if has_grouping_sets(select) else None
+        joins = select.args.get("joins") or []
+        tables = [source.this, *(join.this for join in joins)]
+        results: list[_Result | None] = [self._table(each, known) for each in tables]
+        if any(each is None for each in results):
+            return None
+        private = [isinstance(each, SelectSource) for each in results]
+        if not any(private):
+            return self._free(select, tables, results, known)
+        if any(isinstance(each, _Free) for each in results):
+            raise InvalidParameter(
+                "released rows are joined to private rows: aggregate the private table in a subquery of its own, and "
+                "join the two results"
+            )
+        if whole is not None and not self._is_per_user(select, top=top):
+            return self._grouping_sets(whole, known)
+        if not private[0]:
+            place = private.index(True)
+            private_first(select, place)
+            results[0], results[place] = results[place], results[0]
+        released = self._released(known)
+        rows = self._source(select, results, known)
+        if self._is_per_user(select, top=top):
+            return PerUserReader(select, rows, self._settings, self.problems, released, self._ties).read()
+        name = f"{self._core_prefix}{len(self._cores)}"
+        self._cores.append(Core(name=name, query=Query(), source=rows))
+        place = len(self._cores) - 1
+        scalars = len(self._cores)
+        free = self._free_subqueries(known)
+        core, shell, outputs = CoreBuilder(select, name, rows, self._settings, self.problems, released, free).build()
+        twin = next((each for each in self._finished if replace(each, name=name, advice=core.advice) == core), None)
+        if twin is not None and len(self._cores) == scalars:  # an equal SELECT is released once, and read twice
+            self._cores.pop()
+            shell.set("from_", exp.From(this=exp.to_table(twin.name)))
+            core = twin
+        else:  # scalar subqueries run before the SELECT whose condition holds them
+            self._cores[place:] = [*self._cores[place + 1 :], core]
+            self._finished.append(core)
+        with self.problems.collect():
+            check_free(shell)
+        clause = select.args.get("with_")
+        if clause is not None:
+            shell.set("with_", clause)
+        return _Free(shell, core, outputs if top else None)
+
+    def _released_columns(self, node: exp.Expr, known: Mapping[str, _Result]) -> ReleasedColumns | None:
+        """Return the columns of `node`, an entry of FROM or IN, if it stands for released groups; None for other nodes.
+
+        Released groups come from the noisy answer of a private query: they are a common table expression of `known`
+        over released rows, or a subquery that groups by columns other than the user column. A subquery that reads
+        released groups, without joins, has released groups too.
+        """
+        if self._is_known(node, known):
+            result = known[node.name.lower()]
+            if not isinstance(result, _Free) or not isinstance(result.node, exp.Select):
+                return None
+            names = {each.unalias().name: each.alias_or_name for each in result.node.expressions}
+            groups = 0 if result.core is None else len(result.core.query.groups)
+            keys = [names[f"g{place}"] for place in range(groups) if f"g{place}" in names]
+            return ReleasedColumns(tuple(names.values()), frozenset(keys) if len(keys) == groups else frozenset())
+        inner = node.this if isinstance(node, exp.Subquery) else None
+        if not isinstance(inner, exp.Select):
+            return None
+        if inner.args.get("group") is not None:
+            return None if self._is_per_user(inner, top=False) else grouped_columns(inner)
+        source = inner.args.get("from_")
+        if source is None or inner.args.get("joins") or self._released_columns(source.this, known) is None:
+            return None
+        return ReleasedColumns(tuple(each.alias_or_name for each in inner.expressions))
+
+    def _grouping_sets(self, select: exp.Expr, known: Mapping[str, _Result]) -> _Free | None:
+        """Return the SQL over released (noisy) rows of a SELECT with grouping sets, each of which is charged.
+
+        `known` are common table expressions by name. Returns None if an error was recorded.
+        """
+        clause = select.args.get("with_")
+        grouped = split_grouping_sets(select)
+        results = [self._read_select(each, known, top=True) for each in grouped.selects]
+        nodes = [each.node for each in results if isinstance(each, _Free)]
+        if len(nodes) < len(results):
+            return None
+        united = grouped.united(nodes)
+        if clause is not None:
+            united.set("with_", clause)
+        return _Free(united)
+
+    def _table(self, node: exp.Expr, known: Mapping[str, _Result]) -> _Result | None:
+        """Return the table that a node in FROM or JOIN means: private rows, released (noisy) rows, or a public table.
+
+        `known` are common table expressions by name. Returns None if the node is a subquery with an error, which was
+        recorded.
+        """
+        if node.args.get("pivots"):
+            raise unsupported("PIVOT", "write SUM(CASE WHEN c = 'a' THEN x END) AS a for each column of the result")
+        if is_constant_table(node):
+            return _Free(node)
+        if isinstance(node, exp.Subquery):
+            result = self._query(node.this, known)
+            if isinstance(result, _Free):
+                node.set("this", result.node)
+            elif node.alias_column_names:
+                raise InvalidParameter("a subquery over private rows takes the aliases of its columns in its SELECT")
+            return result
+        if not isinstance(node, exp.Table) or not all(type(part) is exp.Identifier for part in node.parts):
+            inner = node.this if isinstance(node, exp.Table) else node
+            raise unsupported(f"{construct_of(inner)} in FROM", "name one table")
+        name = ".".join(part.name for part in node.parts)
+        if len(node.parts) == 1 and name.lower() in known:
+            return known[name.lower()]
+        if name in self._facts.public:
+            return _Public(name)
+        return SelectSource(table=name)
+
+    def _free(
+        self,
+        select: exp.Expr,
+        tables: Sequence[exp.Expr],
+        results: Sequence[_Result | None],
+        known: Mapping[str, _Result],
+    ) -> _Free:
+        """Return `select`, which reads no private rows; its subqueries become SELECTs over released (noisy) rows.
+
+        `tables` are the nodes of its FROM and JOIN, `results` the table that each stands for (None after an error), and
+        `known` the common table expressions by name. Converted here are the subqueries in expressions.
+        """
+        for node, result in zip(tables, results, strict=True):
+            if isinstance(result, _Public):
+                self._public[result.name] = result.name
+                if not node.alias and "." in result.name:
+                    node.set("alias", exp.TableAlias(this=exp.to_identifier(result.name.rpartition(".")[2])))
+                node.set("this", exp.to_identifier(result.name, quoted=True))
+                node.set("db", None)
+                node.set("catalog", None)
+        for inner in [each for each in select.find_all(exp.Subquery) if each.parent_select is select]:
+            if inner in tables:
+                continue
+            result = self._query(inner.this, known)
+            if result is not None and not isinstance(result, _Free):
+                raise InvalidParameter("a subquery over private rows is aggregated before it is compared with")
+            inner.set("this", inner.this if result is None else result.node)
+        check_free(select)
+        return _Free(select)
+
+    def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
+        """Return the private rows that `select` reads: those of its first table, with columns joined to them.
+
+        Joined are tables, subqueries in JOIN whose rows are each computed from the rows of one user, and subqueries in
+        expressions about the user of the row. `tables` are the tables of FROM and JOIN (None after an error), and
+        `known` the common table expressions by name. Also removes qualifiers such as t. from the column references of
+        `select`, in place.
+        """
+        first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
+        base = tables[0]
+        assert isinstance(base, SelectSource), "the private table comes first"
+        user_joins = [
+            (join, rows)
+            for join, rows in zip(joins, tables[1:], strict=True)
+            if isinstance(rows, SelectSource) and (rows.table == base.table or self._is_derived(join.this, known))
+        ]
+        if user_joins:
+            kept = [join for join in joins if all(join is not other for other, _ in user_joins)]
+            select.set("joins", kept or None)
+        rows, scope = self._base(select, first, base, known)
+        reader = RowReader(self._settings.today)
+        for join, joined in user_joins:
+            rows = join_rows(select, join, joined, rows, scope, self._settings.user, reader.read)
+        for node in list(subqueries_of(select)):
+            refused = len(self.problems.found)
+            with self.problems.collect(node):
+                rows = self._with_subquery(node, rows, scope, known, reader)
+            if len(self.problems.found) > refused:  # a constant, so that only other problems are found after this one
+                node.replace(exp.Literal.number(0) if isinstance(node, exp.Subquery) else exp.true())
+        scope.resolve(select)
+        return rows
+
+    def _with_subquery(
+        self, node: exp.Expr, rows: SelectSource, scope: Scope, known: Mapping[str, _Result], reader: RowReader
+    ) -> SelectSource:
+        """Return `rows` with added columns that hold, in each row, the subquery `node`'s result for the row's user.
+
+        In the SELECT, an expression over these columns replaces `node`. Returns `rows` unchanged if the subquery is not
+        correlated by the user. `scope` has the names of the SELECT, `known` its common table expressions, and `reader`
+        converts expressions.
+        """
+        subquery = user_subquery(node, scope, self._settings.user)
+        if subquery is None:
+            return rows
+        refused = len(self.problems.found)
+        result = self._select(subquery.select, known, top=False)
+        number = next(self._numbers)
+        if isinstance(result, SelectSource):
+            rows, replaced = with_subquery(subquery, result, rows, scope, self._settings.user, number, reader.read)
+            node.replace(replaced)
+        elif len(self.problems.found) == refused:
+            raise unsupported("a correlated subquery over released rows or public tables", "join the table instead")
+        return rows
+
+    def _base(
+        self, select: exp.Expr, first: exp.Expr, base: SelectSource, known: Mapping[str, _Result]
+    ) -> tuple[SelectSource, Scope]:
+        """Return the private rows of a SELECT's first table and the plain tables joined to it, with their `Scope`.
+
+        The `Scope` has the names of tables and columns that the SELECT may use. `first` is the syntax node of the first
+        table, `base` the rows that it stands for, and `known` the common table expressions by name.
+        """
+        alias = first.alias or first.name
+        if self._is_derived(first, known):
+            if select.args.get("joins"):
+                raise unsupported("JOIN with a subquery over private rows", "join the tables inside the subquery")
+            return base, Scope({alias: alias} if alias else {}, base.columns)
+        reader = RowReader(self._settings.today)
+        clause = read_tables(select, reader.read)
+        table = next(iter(clause.tables.values()))
+        lists = join_public_lists(select, clause.tables, lambda node: self._public_name(node, known), reader.read)
+        joins = (*clause.joins, *lists)
+        schema = None if self._facts.schema_of is None else self._facts.schema_of(table, joins)
+        columns = self._columns if schema is None else schema.names
+        source = SelectSource(table=table, joins=joins, schema=schema, columns=columns)
+        return source, Scope(clause.tables, columns, left_keys=clause.left_keys)
+
+    def _public_name(self, node: exp.Expr, known: Mapping[str, _Result]) -> str | None:
+        """Return the name of the public table that `node`, a table in FROM, stands for; None for other tables.
+
+        `known` are common table expressions by name.
+        """
+        table = None if self._is_known(node, known) else self._table(node, known)
+        return table.name if isinstance(table, _Public) else None
+
+    def _is_derived(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
+        """Return whether a node of FROM or JOIN is a subquery or names one of `known`, the common table expressions."""
+        return isinstance(node, exp.Subquery) or self._is_known(node, known)
+
+    def _is_known(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
+        return isinstance(node, exp.Table) and len(node.parts) == 1 and node.name.lower() in known
+
+    def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
+        """Return whether every row of a SELECT over private rows is about one user, so that its result stays private.
+
+        Every row is about one user if the SELECT is grouped by the user column or has no aggregates. Returns False for
+        the outermost SELECT (`top`), because its rows would be shown.
+        """
+        user = self._settings.user
+        group = select.args.get("group")
+        selected = [each.this if type(each) is exp.Alias else each for each in select.expressions]
+        aggregated = any(has_aggregate(each) for each in select.expressions) or select.args.get("having") is not None
+        if group is None:
+            if select.args.get("distinct") and not aggregated:
+                return not top and any(_is_column(each, user) for each in selected)
+            return not aggregated and not top
+        if top:
+            return False
+        if group.args.get("all"):
+            return any(_is_column(each, user) for each in selected)
+        for key in group.expressions:
+            resolved_key = key
+            if type(key) is exp.Literal and str(key.this).isdecimal() and 1 <= int(key.this) <= len(selected):
+                resolved_key = selected[int(key.this) - 1]
+            if _is_column(resolved_key, user):
+                return True
+        return False
+
+    def _released(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], ReleasedValue]:
+        def released(node: exp.Expr) -> ReleasedValue:
+            inner = node.this
+            aggregated = any(has_aggregate(each) for each in inner.expressions)
+            if isinstance(inner, exp.Select) and (inner.args.get("group") or not aggregated):
+                raise unsupported(
+                    "a subquery of several rows in a condition", "compare with one number, as in (SELECT AVG(x) FROM t)"
+                )
+            result = self._query(inner, known)
+            if not isinstance(result, _Free):
+                raise InvalidParameter("a subquery in a condition must be one number, as in (SELECT AVG(x) FROM t)")
+            self._scalars.append(Shell(sql=result.node.sql(dialect="duckdb", identify=True)))
+            return ReleasedValue(len(self._scalars) - 1)
+
+        return released
+
+    def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
+        """Return a function that converts a scalar subquery in the SELECT list, HAVING or ORDER BY of a SELECT.
+
+        The SELECT aggregates private rows. The converted subquery reads released (noisy) rows only: if it aggregates
+        private rows, this is a private query of its own, charged together with the statement. `known` are common table
+        expressions by name.
+        """
+
+        def converted(node: exp.Expr) -> exp.Expr:
+            result = self._query(node.this, known)
+            if isinstance(result, _Free):
+                node.set("this", result.node)
+            elif result is not None:
+                raise InvalidParameter(
+                    "a subquery beside aggregates must be aggregated itself, as in (SELECT COUNT(*) FROM t)"
+                )
+            return node
+
+        return converted
+
+
+def _is_column(node: exp.Expr, name: str) -> bool:
+    inner = node.unnest()
+    return type(inner) is exp.Column and inner.name.lower() == name.lower()

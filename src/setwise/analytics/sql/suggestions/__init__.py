@@ -1,0 +1,1 @@
+"""Suggestions of statements that are accepted in place of a refused one."""

@@ -1,0 +1,297 @@
+"""Statements close to a refused one, for constructs that have an answered form of their own.
+
+Each function takes the syntax tree of a statement, and returns a new tree, or None if the construct does not occur. The
+caller checks whether the new statement is accepted.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
+from setwise.analytics.sql.suggestions.public_joins import left_join_of_released, not_exists_for_not_in
+
+_TEXT_AGGREGATES = (
+    "ANY_VALUE", "MODE", "STRING_AGG", "LISTAGG", "GROUP_CONCAT", "ARRAY_AGG", "FIRST_VALUE", "LAST_VALUE", "MIN",
+    "MAX",
+)  # fmt: skip
+"""Aggregates that show values of single users; the values themselves can be counted instead."""
+
+_SPLITS = ("STRING_SPLIT", "STRING_TO_ARRAY", "STR_SPLIT", "SPLIT", "REGEXP_SPLIT_TO_TABLE")
+
+
+def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield statements that ask nearly what `tree` asks, each without one construct that is refused."""
+    rewrites = (
+        left_join_of_released, not_exists_for_not_in, _without_split, _lateral_values, _united_aggregates,
+        _grouped_subquery, _grouped_window,
+    )  # fmt: skip
+    return (changed for rewrite in rewrites if (changed := rewrite(tree.copy())) is not None)
+
+
+def statements_about_values(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield statements that show released months, or count values, where `tree` shows the value of one user."""
+    rewrites = (_period_of_times, _counted_values)
+    return (changed for rewrite in rewrites if (changed := rewrite(tree.copy())) is not None)
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _function(node: exp.Expr) -> str:
+    if isinstance(node, exp.GroupConcat):
+        return "STRING_AGG"
+    return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def _argument(node: exp.Expr) -> exp.Expr | None:
+    """Return the first argument of the aggregate call `node`, without DISTINCT and ORDER BY; None if it has none."""
+    first = node.this if isinstance(node, exp.GroupConcat) else next(iter(node.expressions), None)
+    while isinstance(first, exp.Distinct | exp.Order):
+        first = first.this if isinstance(first, exp.Order) else next(iter(first.expressions), None)
+    return first
+
+
+def _rows_counted() -> exp.Expr:
+    return exp.alias_(_call("COUNT", exp.Star()), "n")
+
+
+def _group_keys(select: exp.Expr) -> list[exp.Expr]:
+    """Return the expressions of GROUP BY of `select`, with numbers and aliases replaced by what they refer to."""
+    group = select.args.get("group")
+    aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+    keys = []
+    for key in [] if group is None else group.expressions:
+        place = int(key.name) - 1 if isinstance(key, exp.Literal) and key.name.isdecimal() else -1
+        if 0 <= place < len(select.expressions):
+            keys.append(select.expressions[place].unalias())
+        else:
+            keys.append(aliases.get(key.name.lower(), key) if isinstance(key, exp.Column) and not key.table else key)
+    return keys
+
+
+def _without_split(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree` with x in place of UNNEST(STRING_SPLIT(x, ..)), in the SELECT list or in FROM.
+
+    The rewritten query counts each text as a whole instead of its parts. `tree` itself is changed. Returns None if
+    `tree` has no such call.
+    """
+    names: dict[str, exp.Expr] = {}
+    for join in [each for each in tree.find_all(exp.Join) if isinstance(each.this, exp.Unnest)]:
+        column = join.this.find(exp.Column)
+        select = join.parent
+        if column is None or select is None:
+            return None
+        names |= {name.lower(): column for name in (*join.this.alias_column_names, join.this.alias)}
+        select.set("joins", [each for each in select.args["joins"] if each is not join] or None)
+    for reference in list(tree.find_all(exp.Column)):
+        if reference.name.lower() in names:
+            reference.replace(names[reference.name.lower()].copy())
+    calls = [node for node in tree.find_all(exp.Anonymous) if _function(node) in ("UNNEST", *_SPLITS)]
+    for call in calls:
+        column = call.find(exp.Column)
+        if column is not None and call.parent is not None and _function(call.parent) != "UNNEST":
+            call.replace(column.copy())
+    return tree if names or calls else None
+
+
+def _lateral_values(tree: exp.Expr) -> exp.Expr | None:
+    """Return a UNION ALL with one SELECT for each row of CROSS JOIN LATERAL (VALUES ..) AS v(k, x).
+
+    In each SELECT the columns of v are replaced by the values of the row. Returns None unless `tree` is a SELECT with
+    one such join, whose first column is constant and grouped.
+    """
+    joins = tree.args.get("joins") or []
+    lateral = next((each for each in joins if each.find(exp.Values) is not None), None)
+    values = None if lateral is None else lateral.find(exp.Values)
+    alias = None if lateral is None else lateral.this.args.get("alias")
+    if values is None or alias is None or not alias.columns or not isinstance(tree, exp.Select):
+        return None
+    names = [column.name.lower() for column in alias.columns]
+    selects: list[exp.Expr] = []
+    for row in values.expressions:
+        single = tree.copy()
+        single.set("joins", [each.copy() for each in joins if each is not lateral] or None)
+        for clause in ("order", "limit"):
+            single.set(clause, None)
+        cells = dict(zip(names, row.expressions, strict=False))
+        kept = [key for key in _group_keys(single) if key.name.lower() not in names]
+        single.set("group", exp.Group(expressions=[key.copy() for key in kept]) if kept else None)
+        for column in list(single.find_all(exp.Column)):
+            if column.name.lower() in cells and column.table.lower() in ("", alias.name.lower()):
+                cell = cells[column.name.lower()].copy()
+                is_named = isinstance(column.parent, exp.Select)
+                column.replace(exp.alias_(cell, column.name) if is_named else cell)
+        selects.append(single)
+    return _unite(selects)
+
+
+def _unite(selects: Sequence[exp.Expr]) -> exp.Expr:
+    united = selects[0]
+    for select in selects[1:]:
+        united = exp.Union(this=united, expression=select, distinct=False)
+    return united
+
+
+def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree`, a SELECT over a UNION ALL of private rows, with the aggregates computed on each side first.
+
+    COUNT and SUM of both sides are added up. Returns None if `tree` has other aggregates.
+    """
+    source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
+    union = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
+    if source is None or not isinstance(union, exp.Union) or tree.args.get("joins") or tree.args.get("having"):
+        return None
+    keys = _group_keys(tree)
+    inner: list[exp.Expr] = []
+    outer: list[exp.Expr] = []
+    for place, selected in enumerate(tree.expressions):
+        node, name = selected.unalias(), selected.alias_or_name
+        if _function(node) in ("COUNT", "SUM") and not node.find(exp.Distinct):
+            name = selected.alias or f"value_{place}"
+            inner.append(exp.alias_(node.copy(), name))
+            outer.append(exp.alias_(_call("SUM", exp.column(name)), name))
+        elif node in keys and name:
+            inner.append(exp.alias_(node.copy(), name))
+            outer.append(exp.column(name))
+        else:
+            return None
+    grouped = [each for each in outer if isinstance(each, exp.Column)]
+    selects: list[exp.Expr] = []
+    for side in (union.this, union.args["expression"]):
+        single = exp.Select(expressions=[each.copy() for each in inner])
+        single.set("from_", exp.From(this=exp.Subquery(this=side.copy(), alias=source.this.args["alias"].copy())))
+        where = tree.args.get("where")
+        single.set("where", None if where is None else where.copy())
+        single.set("group", exp.Group(expressions=[key.copy() for key in keys]) if keys else None)
+        selects.append(single)
+    rows = exp.Subquery(this=_unite(selects), alias=exp.TableAlias(this=exp.to_identifier("sides")))
+    result = exp.Select(expressions=outer, from_=exp.From(this=rows))
+    result.set("group", exp.Group(expressions=[each.copy() for each in grouped]) if grouped else None)
+    return result
+
+
+def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
+    """Return the subquery (SELECT COUNT(*) FROM t p WHERE p.g = o.g) of the SELECT list as SELECT g, .. GROUP BY g.
+
+    It is grouped by its own columns that it compares with the outer table. Returns None if there is no such subquery.
+    """
+    for subquery in [each for each in tree.find_all(exp.Subquery) if isinstance(each.parent, exp.Select | exp.Alias)]:
+        inner = subquery.this
+        where = inner.args.get("where") if isinstance(inner, exp.Select) else None
+        source = inner.args.get("from_") if isinstance(inner, exp.Select) else None
+        if where is None or source is None or not any(map(has_aggregate, inner.expressions)):
+            continue
+        own = source.this.alias_or_name.lower()
+        parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        keys, kept = [], []
+        for part in parts:
+            columns = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
+            tables = [each.table.lower() if isinstance(each, exp.Column) else "" for each in columns]
+            if own in tables and any(table not in ("", own) for table in tables):
+                keys.append(columns[tables.index(own)])
+            else:
+                kept.append(part)
+        if not keys:
+            continue
+        select: exp.Expr = inner.copy()
+        select.set("expressions", [*(key.copy() for key in keys), *select.expressions])
+        select.set("where", exp.Where(this=exp.and_(*(part.copy() for part in kept))) if kept else None)
+        select.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        return select
+    return None
+
+
+def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
+    """Return SELECT g, AVG(x) .. GROUP BY g if `tree` selects AVG(x) OVER (PARTITION BY g) beside rows of users."""
+    if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
+        return None
+    windows = [each for each in tree.expressions if isinstance(each.unalias(), exp.Window)]
+    aggregates = [each for each in windows if is_aggregate(each.unalias().this)]
+    if not aggregates:
+        return None
+    keys = list(dict.fromkeys(key for each in aggregates for key in each.unalias().args.get("partition_by") or ()))
+    calls = [(each.unalias().this.copy(), each.alias) for each in aggregates]
+    shown = [exp.alias_(call, alias) if alias else call for call, alias in calls]
+    tree.set("expressions", [*(key.copy() for key in keys), *shown])
+    tree.set("group", exp.Group(expressions=[key.copy() for key in keys]) if keys else None)
+    for clause in ("order", "limit", "offset", "qualify", "distinct"):
+        tree.set(clause, None)
+    return tree
+
+
+def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree` with the first and last month of released groups in place of MIN(x) and MAX(x) of a time x.
+
+    Released groups are groups of a noisy answer. Returns None if `tree` has no MIN or MAX, or several different
+    arguments of them, or selects a column that is not grouped. Other aggregates are left out.
+    """
+    if not isinstance(tree, exp.Select) or tree.args.get("having") or tree.args.get("from_") is None:
+        return None
+    calls = [
+        node for each in tree.expressions for node in each.find_all(exp.Anonymous) if _function(node) in ("MIN", "MAX")
+    ]
+    arguments = list(dict.fromkeys(argument for call in calls if (argument := _argument(call)) is not None))
+    if len(arguments) != 1:
+        return None
+    keys = _group_keys(tree)
+    inner: list[exp.Expr] = []
+    outer: list[exp.Expr] = []
+    for place, selected in enumerate(tree.expressions):
+        node, function = selected.unalias(), _function(selected.unalias())
+        name = selected.alias or (
+            node.name if isinstance(node, exp.Column) else f"{function.lower() or 'value'}_{place}"
+        )
+        if node in keys:
+            inner.append(exp.alias_(node.copy(), name))
+            outer.append(exp.column(name))
+        elif function in ("MIN", "MAX"):
+            outer.append(exp.alias_(_call(function, exp.column("month")), name))
+        elif function == "COUNT" and isinstance(_argument(node), exp.Star):
+            outer.append(exp.alias_(_call("SUM", exp.column("n")), name))
+        elif not has_aggregate(node):
+            return None
+    groups = [each.copy() for each in outer if isinstance(each, exp.Column)]
+    month = exp.alias_(_call("DATE_TRUNC", exp.Literal.string("month"), arguments[0].copy()), "month")
+    months = tree.copy()
+    months.set("expressions", [*inner, month, _rows_counted()])
+    months.set("group", exp.Group(expressions=[*(key.copy() for key in keys), exp.column("month")]))
+    for clause in ("order", "limit", "offset"):
+        months.set(clause, None)
+    rows = exp.Subquery(this=months, alias=exp.TableAlias(this=exp.to_identifier("months")))
+    result = exp.Select(expressions=outer, from_=exp.From(this=rows))
+    result.set("group", exp.Group(expressions=groups) if groups else None)
+    return result
+
+
+def _counted_values(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree` grouped by x as well, with COUNT(*), in place of STRING_AGG(x), ANY_VALUE(x), MODE(x) or MAX(x).
+
+    `tree` itself is changed; its ORDER BY, LIMIT and HAVING are removed. Returns None if it is not a SELECT with such
+    an aggregate, or if it has window functions.
+    """
+    if not isinstance(tree, exp.Select):
+        return None
+    keys = [key.copy() for key in _group_keys(tree)]
+    shown: list[exp.Expr] = []
+    added = False
+    for selected in tree.expressions:
+        node = selected.unalias()
+        inner = node.this if isinstance(node, exp.WithinGroup) else node
+        argument = _argument(inner) if _function(inner) in _TEXT_AGGREGATES else None
+        if argument is None:
+            shown.append(selected.copy())
+            continue
+        added = True
+        shown.append(argument.copy())
+        keys += [] if argument in keys else [argument.copy()]
+    if not added or any(node.find(exp.Window) for node in shown):
+        return None
+    if not any(map(has_aggregate, shown)):
+        shown.append(_rows_counted())
+    tree.set("expressions", shown)
+    tree.set("group", exp.Group(expressions=keys))
+    for clause in ("order", "limit", "offset", "having"):
+        tree.set(clause, None)
+    return tree

@@ -1,0 +1,118 @@
+"""Warnings of a Python session on the caller's own table: rows and cells that a question will not read.
+
+`setwise.open` makes the scan for tables that the calling program can read itself, so that it learns nothing new from
+exact counts. The command line prints its own notes, and the service and agents never scan.
+"""
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from setwise.analytics.schema import Kind
+from setwise.analytics.tables.scan_notes import TableToScan, types_of_joined
+from setwise.analytics.tables.unread_cells import named_columns, ordered_columns, unread_cells
+
+_PACKAGE = str(Path(__file__).parents[2])
+
+
+class UnreadCellsWarning(UserWarning):
+    """A question skips rows or cells of the caller's table, or misreads them; the message has the exact counts.
+
+    It is raised by `warnings.warn` before the question is charged. The argument ``scan=False`` of `setwise.open` turns
+    the scan off, and ``warnings.simplefilter("error", setwise.UnreadCellsWarning)`` stops such questions.
+    """
+
+
+class HolderScan:
+    """The scan of a session's tables before each charge; each column is scanned once, when a question first names it.
+
+    `main` is the session's table, and `joinable` has the tables, by name, that a question may join to it.
+    """
+
+    def __init__(self, main: TableToScan, joinable: Mapping[str, TableToScan]) -> None:
+        self._main = main
+        self._joinable = joinable
+        self._scanned: set[tuple[str, str]] = set()
+        self._told: set[str] = set()
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Stop scanning: no later question causes a warning."""
+        self._stopped = True
+
+    def with_types(self, types: Mapping[str, Kind]) -> "HolderScan":
+        """Return a scan of the same tables that reads columns of text as `types`, beside the declared types.
+
+        A column of a table that may be joined is named TABLE.COLUMN in `types`.
+        """
+        joinable = {
+            name: replace(table, types={**table.types, **types_of_joined(types, name)})
+            for name, table in self._joinable.items()
+        }
+        own = {name: kind for name, kind in types.items() if name.partition(".")[0] not in self._joinable}
+        scan = HolderScan(replace(self._main, types={**self._main.types, **own}), joinable)
+        scan._stopped = self._stopped
+        return scan
+
+    def warn(self, question: str) -> None:
+        """Warn of rows and cells of the tables in `question` that it will not read; `question` is its text.
+
+        The text of a question that is not SQL has its columns and the names of the tables that it joins. Nothing is
+        raised but the warning, if warnings are errors: a table that cannot be scanned is left to the question, whose
+        own refusal says what is wrong.
+        """
+        if self._stopped:
+            return
+        tables = {"": self._main}
+        tables |= {name: self._joinable[name] for name in named_columns([*self._joinable], question)}
+        for name, table in tables.items():
+            columns, sentences = self._scan_new_columns(name, table, question)
+            for sentence in sentences:
+                if sentence not in self._told:
+                    warnings.warn(sentence, UnreadCellsWarning, stacklevel=_caller_level())
+            # Remembered only now: if warnings are errors, the next such question has to be stopped too.
+            self._told |= set(sentences)
+            self._scanned |= columns
+
+    def _scan_new_columns(self, name: str, table: TableToScan, question: str) -> tuple[set[tuple[str, str]], list[str]]:
+        """Return (what was scanned of the table `name` for `question`, notes about it); both empty if nothing is new.
+
+        What was scanned are pairs of the table's name and the name of a column, which is "" for the table as a whole.
+        """
+        try:
+            if name not in self._names:
+                self._names[name] = _column_names(table)
+            new = {(name, column) for column in ("", *_scanned_columns(self._names[name], question))}
+            notes = [] if new <= self._scanned else unread_cells(table, question)
+        except Exception:  # the engine reads the table again, and reports what is wrong without a value of a row
+            return set(), []
+        prefix = f"{name}: " if name else ""
+        remedies = [table.remedy if "setwise.open" in note.text else "" for note in notes]
+        return new, [f"{prefix}{note.text}{remedy}" for note, remedy in zip(notes, remedies, strict=True)]
+
+
+def _column_names(table: TableToScan) -> tuple[str, ...]:
+    """Return the names of the columns of `table`."""
+    from setwise.analytics.engines.duckdb.cell_counts import column_names
+    from setwise.analytics.engines.duckdb.opening import duckdb_table
+
+    return column_names(duckdb_table(table.source, table.table_name, table.types, table.csv))
+
+
+def _scanned_columns(names: Sequence[str], question: str) -> list[str]:
+    """Return those of the column `names` that `question` names; a column that is compared by order is listed twice.
+
+    The second time it has "<" after its name, because such a comparison has notes of its own.
+    """
+    return [*named_columns(names, question), *(f"{name}<" for name in ordered_columns(names, question))]
+
+
+def _caller_level() -> int:
+    """Return the `stacklevel` with which a warning names the first caller outside of this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,149 @@
+"""What the holder of a file is told on the command line: notes of the scan before a charge, and how to read the file.
+
+The scan prints notes on standard error about lines and cells that a question cannot read. A question is refused if at
+least half of the cells of one of its columns cannot be read. A refusal about a file ends with one command that reads
+the file as it is written: a file from a spreadsheet may need several options, and if each refusal named one of them,
+the holder of the file would need as many attempts.
+
+The notes have exact numbers and the options are guessed from the rows, as `setwise check` does, so neither is private
+output. The person who runs the command can read the files anyway. They are never part of an answer, and a question
+never uses the options unasked.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from shlex import join, quote
+from typing import TYPE_CHECKING
+
+from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
+
+if TYPE_CHECKING:
+    from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.schema import Kind
+    from setwise.analytics.tables.scan_notes import TableToScan
+
+command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
+"""The words of the command that runs, from the name of the command on."""
+
+_FLAGS = frozenset({"--header", "--no-header"})
+_VALUED = frozenset(
+    {
+        *("--type", "--separator", "--columns", "--encoding", "--skip-lines", "--format"),
+        *("--decimal", "--thousands", "--date-format", "--null"),
+    }
+)
+"""The options, with a value, that say how a file is written."""
+_ABOUT_FILES = ("--type", "setwise check", "--separator", "--skip-lines", "--date-format", "DATE_TRUNC")
+"""Words of refusals that the right reading of a file may settle."""
+
+
+@contextmanager
+def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> Iterator[None]:
+    """Context manager that adds to a refusal the command which reads the CSV file `source` as it is written.
+
+    `csv` and `types` are the options that were given, and `user` is the user column. Nothing is added if the refusal is
+    not about the file, or if `setwise check` would not read the file in another way.
+    """
+    try:
+        yield
+    except (UnsuitableTable, UnknownColumn, InvalidFilter, InvalidParameter) as refusal:
+        about_file = isinstance(refusal, UnsuitableTable | UnknownColumn)
+        if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
+            raise
+        advice = _advice(source, csv, types, user)
+        if not advice:
+            raise
+        raise type(refusal)(f"{refusal}; {advice}") from None
+
+
+def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> str:
+    """Return a sentence with all options that the CSV file `source` needs, and the command with them; "" if none.
+
+    The arguments are those of `add_reading_advice`.
+    """
+    from setwise.analytics.engines.files import files_of, magic_of
+    from setwise.analytics.tables.check import check_table
+
+    try:
+        files = files_of(source)
+        if not files or magic_of(files[0]) is not None:
+            return ""
+        check = check_table(source, csv, {}, None)
+    except SetwiseError:  # the refusal itself says why the file cannot be read
+        return ""
+    names = {column.name for column in check.found.columns}
+    words = check.options()
+    for name, kind in types.items():
+        if name in names and name not in check.types:
+            words += ["--type", f"{name}={kind}"]
+    command = _with_options(command_words.get(), words)
+    if not words or user not in names or set(words) <= set(command_words.get()):
+        return ""
+    saved = f"all that the file needs is kept beside it by: setwise check {quote(source)} --save"
+    if any("\n" in word for word in command) or not command:
+        return f"{saved}; or add these options: {join(words)}"
+    return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the words of `command` with `options` in place of its own options for reading a file."""
+    kept: list[str] = []
+    remaining = iter(command)
+    for word in remaining:
+        if word in _FLAGS or ("=" in word and word.partition("=")[0] in _VALUED):
+            continue
+        if word in _VALUED:
+            next(remaining, None)
+            continue
+        kept.append(word)
+    return [*kept, *options] if kept else []
+
+
+def joined_tables(
+    sources: Mapping[str, str], types: "Mapping[str, Kind]", users: Mapping[str, str]
+) -> "list[TableToScan]":
+    """Return the tables that a SELECT joins, so that they can be scanned for cells that cannot be read.
+
+    `sources` maps their names to paths, and `users` the names of the private tables to their user columns. Keys of
+    `types` of the form TABLE.COLUMN give the kinds of their columns. The command's CSV options describe only the first
+    table, so a joined table is read as its description file says, which is written by `setwise check --save`.
+    """
+    from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.tables.scan_notes import TableToScan, types_of_joined
+
+    return [
+        TableToScan(
+            source=source,
+            csv=CsvOptions(),
+            types=types_of_joined(types, name),
+            user=users.get(name),
+            remedy=f" (for a joined table: setwise check {quote(source)} with these options and --save)",
+        )
+        for name, source in sources.items()
+    ]
+
+
+def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: bool) -> None:
+    """Print to standard error how many lines and cells of `tables` a question cannot read, and which options help.
+
+    `question` is the text of the question; only columns whose names occur in it are checked. `free` is True for a
+    preview, which charges nothing.
+    Raises: `UnsuitableTable` if a table has no readable line, or if at most half of a column's cells can be read,
+    unless the question is `free`. The message has all such notes.
+    """
+    from setwise.analytics.tables.unread_cells import unread_cells
+
+    refusals = []
+    for table in tables:
+        for note in unread_cells(table, question):
+            remedy = table.remedy if "--" in note.text else ""
+            sentence = f"{Path(table.source).name}: {note.text}{remedy}"
+            if note.mostly_unreadable and not free:
+                refusals.append(sentence)
+            else:
+                print(f"note: {sentence}", file=sys.stderr)
+    if refusals:
+        raise UnsuitableTable(f"{'; '.join(refusals)}; nothing was charged (--no-scan asks anyway)")

@@ -1,0 +1,110 @@
+"""The preview of a question for people: what is released, how accurately, at which cost; then the mechanism."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from setwise.accounting.notation import format_use
+from setwise.accounting.promises import promise_in_words, rounded_up
+from setwise.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from setwise.analytics.planning.plan import Plan
+    from setwise.analytics.query import Query
+
+
+def show_preview(
+    plan: "Plan",
+    queries: "Sequence[Query]",
+    shortage: str | None,
+    warning: str | None = None,
+    *,
+    as_json: bool,
+    details: bool,
+) -> None:
+    """Print a plan: what is released, how accurate and at which cost, and why an account cannot pay it.
+
+    The plan is printed as a table or, with `as_json`, as JSON. `queries` are the queries that the plan answers.
+    `shortage` says what the account lacks, and is None if it can pay or if no account pays. A dataset's cap (the budget
+    of all its accounts together) can be paid from a Gaussian wallet (a budget in mu squared) or from a sum of epsilons.
+    `warning` says which of the two ways the charge would end for all accounts; it is None if the charge ends neither.
+    `details` adds the mechanism, how it was chosen, and the uses that are charged.
+    """
+    from setwise.analytics.present.text import question_in_words
+
+    if as_json:
+        print_json({**plan.to_dict(), "shortage": shortage, "warning": warning})
+        return
+    epsilon, delta = plan.alone or (plan.epsilon.upper, plan.delta)
+    at_delta = f" at delta {rounded_up(delta)}" if delta else ""
+    rows = [
+        ("released", "; ".join(dict.fromkeys(question_in_words(query.to_dict()) for query in queries))),
+        ("accuracy", accuracy_in_words(plan)),
+        ("cost", f"At most epsilon {rounded_up(epsilon)}{at_delta}"),
+        ("promise", promise_in_words(epsilon, delta)),
+    ]
+    if shortage is not None:
+        rows.append(("too little left", shortage))
+    if warning is not None:
+        rows.append(("warning", warning))
+    if details:
+        rows += _mechanism_rows(plan)
+    print_table("Preview: nothing was read or charged", rows)
+
+
+_EXAMPLE = re.compile(r"for example, (if .*?): \w[\w+]*: (.*?)(?: \(found with|; next best|$)")
+"""Pattern of the error for example bounds in the text that says how a mechanism was chosen (`Plan.why`)."""
+
+_COUNTS = re.compile(
+    r"finds items whose count is ([\d,]+) above those left out, counts off by \S+ on average, within ±"
+)
+
+
+def accuracy_in_words(plan: "Plan") -> str:
+    """Return a sentence that says how close the answer will be to the exact numbers, and which groups are found.
+
+    If bounds are still to be found, the sentence states the error for example bounds. The page "Ask" says the same.
+    """
+    error = plan.error
+    if error.expected_error is None:
+        example = _EXAMPLE.search(plan.why)
+        if example is None:
+            return _capitalize(re.sub(r"^[^:]*: ", "", plan.why))
+        found = _COUNTS.match(example[2])
+        close = example[2]
+        if found is not None:
+            close = f"counts within about {close[found.end() :]}; a group shows up if its count is about {found[1]} "
+            close += "or more above those left out"
+        return f"{_capitalize(example[1])}: {close}"
+    if error.radius is None:
+        close = f"Counts off by about {error.expected_error:.3g}"
+    else:
+        close = f"Counts within about {error.radius:,} (with probability {float(error.confidence):.0%})"
+    if error.detectable is None:
+        return close
+    return f"{close}; a group shows up if its count is about {error.detectable:,} or more above those left out"
+
+
+def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
+    """Return rows (name, text) on the mechanism of `plan`: how it was chosen, its uses, and its error in numbers."""
+    rows = [
+        ("mechanism", plan.mechanism),
+        ("why", plan.why),
+        ("at most", "  ".join(format_use(use) for use in plan.uses)),
+        ("epsilon", f"{rounded_up(plan.epsilon.upper)} at delta {rounded_up(plan.delta)} ({plan.interaction})"),
+    ]
+    expected = plan.error
+    if expected.radius is not None and expected.expected_error is not None:
+        within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
+        if expected.detectable is not None and "+" not in plan.mechanism:  # the counts themselves pass the threshold
+            within += " where clear of the threshold"
+        rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
+    if expected.detectable is not None:
+        rows.append(("found when", f"a count is {expected.detectable:,} above those left out"))
+    if expected.shortfall is not None:
+        rows.append(("in order when", f"counts are apart by {expected.shortfall:,}"))
+    return rows
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]

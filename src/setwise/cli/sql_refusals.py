@@ -1,0 +1,87 @@
+"""Refusals of `setwise sql`: which file a statement names, and what to paste where a user or budget is missing."""
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from setwise.errors import BadRequest, InvalidParameter, Unavailable
+
+if TYPE_CHECKING:
+    from setwise.analytics.schema import Schema
+    from setwise.analytics.sql.parser import TableFacts
+
+_USER_WORDS = re.compile(r"user|customer|client|person|people|patient|member|subscriber|visitor|who|uid", re.IGNORECASE)
+"""Words in the names of columns that often tell users apart."""
+
+
+def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) -> InvalidParameter:
+    """Return the error for a statement `text` without a user column; it lists the columns, and options to paste.
+
+    `tables` maps the names given with --table to paths. `is_paid` is False if nothing says what may be spent either.
+    The columns come from the table's header or metadata; a table that cannot be opened has none to list.
+    """
+    schema = schema_of(text, tables, engine)
+    names = () if schema is None else schema.names
+    likely = next((name for name in names if _USER_WORDS.search(name)), "COL")
+    wanted = "which column tells users apart" + ("" if is_paid else " and what may be spent")
+    paste = f"--user {quote(likely)}" + ("" if is_paid else " --epsilon 1")
+    has = f" (the table has the columns {', '.join(names[:50])})" if names else ""
+    return InvalidParameter(f"say {wanted}: add {paste}, or privacy_unit_column in OPTIONS{has}")
+
+
+def schema_of(text: str, tables: dict[str, str], engine: str) -> "Schema | None":
+    """Return the columns of the first table that the statement `text` names; None if that table cannot be opened.
+
+    `tables` maps the names given with --table to paths. Only the header or the metadata is read.
+    """
+    from setwise.analytics.engines.connect import open_engine
+    from setwise.analytics.sql.syntax import table_names
+
+    with suppress(BadRequest, Unavailable):
+        for name in table_names(text)[:1]:
+            with open_engine(table_path(name, tables, engine), engine) as table:
+                return table.describe()
+    return None
+
+
+def refused_by_type(
+    refused: InvalidParameter, text: str, user: str | None, facts: "TableFacts", schema: "Schema | None"
+) -> InvalidParameter:
+    """Return the refusal of the statement `text` that knows the types of its columns, or else `refused`.
+
+    `refused` was raised without knowing the columns, so it may suggest a number where the column holds times. `user`
+    and `facts` are those with which `text` was parsed, and `schema` has the columns, or is None. A statement of several
+    tables keeps `refused`, and so does one that only needs other types of CSV columns.
+    """
+    from setwise.analytics.sql.parser import parse_sql
+    from setwise.analytics.sql.syntax import table_names
+
+    try:
+        if schema is not None and len(table_names(text)) == 1:
+            parse_sql(text, user=user, facts=replace(facts, schema_of=lambda _table, _joins: schema))
+    except InvalidParameter as better:
+        return refused if better.needed_types else better
+    return refused
+
+
+def table_path(name: str, tables: dict[str, str], engine: str) -> str:
+    """Return the path of the table that the statement calls `name` after FROM.
+
+    `tables` maps the names given with --table to paths. They are compared with `name` regardless of upper and lower
+    case, and also without what stands before the last dot, because BI tools and warehouses write the schema or the
+    project there. If no name matches, or a file is called `name`, then `name` itself is returned as the path.
+    Raises: `InvalidParameter` if no name matches, `name` is a plain identifier, the engine is DuckDB, and no file is
+    called `name`.
+    """
+    for known in (name, *([] if Path(name).exists() else [name.rpartition(".")[2]])):
+        matching = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]
+        if known in tables or len(matching) == 1:
+            return tables.get(known, matching[0])
+    if engine == "duckdb" and name.isidentifier() and not Path(name).exists():
+        files = sorted(str(file) for file in Path().glob(f"{name}.*") if file.is_file() and file.suffix != ".toml")
+        path = quote(files[0]) if len(files) == 1 else "PATH"
+        raise InvalidParameter(f"no table is called {name!r}: give --table {name}={path}, or a `path` after FROM")
+    return name

@@ -1,0 +1,68 @@
+"""Estimates of the users whom noise hides in the last bins of a noisy histogram.
+
+A bin is a range of numbers, such as of rows per user, and ends at twice the end of the bin before it. Users may be too
+few to stand out from the noise of their bin, and yet have much of the table: ten users of 1,000 rows have as many rows
+as a thousand users of ten. A bound that is chosen as if they did not exist leaves out most of their rows.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_DECAY = 0.25
+"""Users who are expected in a bin that has some, per user of the bin before it. From bin to bin the numbers of rows
+double, so with a fourth of the users a bin has half the rows of the bin before it."""
+
+_OCCUPIED = 0.5
+"""The probability, before its noisy number is seen, that a bin has users."""
+
+_STEPS = 512
+"""The number of equally likely numbers of users, for a bin that has some, among which their number is estimated."""
+
+_QUANTILES = -np.log1p(-(np.arange(_STEPS) + 0.5) / _STEPS)
+"""These numbers of users, as multiples of the expected number: quantiles of the exponential distribution."""
+
+
+def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float) -> NDArray[np.float64]:
+    """Return an estimate of the number of users in each of the bins that `noisy` counts, in the order of `noisy`.
+
+    `noisy` has the number of users in each bin with Laplace noise of `scale`, and `users_before` is the number of users
+    in the bin before the first of them. The estimate of a bin is the mean of its number given its noisy number, if the
+    bin is empty with probability one half and otherwise has an exponentially distributed number of users, a fourth of
+    the bin before it on average. Only noisy numbers are read, so the estimates cost no privacy. They choose bounds; no
+    interval depends on them.
+
+    >>> estimate_tail(np.array([0.0, 0.0]), 120.0, 20.0).round(1).tolist()  # a few of 120 may go on to the next bin
+    [3.4, 0.4]
+    >>> estimate_tail(np.array([40.0, 0.0]), 3000.0, 20.0).round(1).tolist()  # 750 would be seen: 40 is noise
+    [11.2, 1.2]
+    """
+    estimates = np.zeros(len(noisy))
+    expected = _DECAY * users_before
+    for place, number in enumerate(noisy):
+        users = expected * _QUANTILES
+        # Likelihoods are divided by that of an empty bin, so that no exponential underflows to 0 in both.
+        exponents = (abs(number) - np.abs(number - users)) / scale
+        largest = max(0.0, float(exponents.max()))
+        likelihoods = np.exp(exponents - largest)
+        occupied = _OCCUPIED * likelihoods.mean()
+        empty = (1 - _OCCUPIED) * np.exp(-largest)
+        estimates[place] = _OCCUPIED * (likelihoods * users).mean() / (occupied + empty)
+        expected = _DECAY * estimates[place]
+    return estimates
+
+
+def laplace_sums_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance: float) -> NDArray[np.float64]:
+    """Return for each row of `scales` a radius r: a sum S of Laplace noises has P[|S| > r] <= `chance`.
+
+    S has numbers[i] independent noises of scale scales[row, i], for each column i. By Chernoff's bound, S exceeds r
+    with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i. Integer
+    Laplace noise of the same scale has a smaller moment generating function, so the bound holds for it as well.
+    """
+    largest = scales.max(axis=1, where=numbers > 0, initial=1e-12)
+    best = np.full(len(scales), np.inf)
+    for part in np.linspace(0.02, 0.98, 49):
+        rate = part / largest
+        squares = np.minimum((rate[:, None] * scales) ** 2, part**2)
+        log_moments = -(numbers * np.log1p(-squares)).sum(axis=1)
+        best = np.minimum(best, (np.log(2 / chance) + log_moments) / rate)
+    return best

@@ -1,0 +1,66 @@
+"""A released number keeps its interval through joins, aliases and WITH, and loses it where the rows are not its own."""
+
+import duckdb
+import pytest
+
+import setwise
+
+TABLE = "SELECT r AS reader, ['novel', 'comic'][1 + r % 2] AS book, 1 + r % 5 AS days FROM range(3000) t(r)"
+ALL = "SELECT book, COUNT(DISTINCT reader) AS n FROM loans GROUP BY book"
+LONG = "SELECT book, COUNT(DISTINCT reader) AS n FROM loans WHERE days > 2 GROUP BY book"
+BOTH = f"WITH a AS ({ALL}), b AS ({LONG})"
+
+
+@pytest.fixture(scope="module")
+def loans():
+    with setwise.open(duckdb.sql(TABLE).to_arrow_table(), user="reader", name="loans") as session:
+        yield session
+
+
+KEPT = [
+    (f"{BOTH} SELECT a.book, a.n AS x, b.n AS y FROM a JOIN b ON a.book = b.book", "xy"),
+    (f"{BOTH} SELECT book, a.n AS x, b.n AS y FROM a LEFT JOIN b USING (book)", "xy"),
+    (f"{BOTH} SELECT p.book, P.n AS x, q.N AS y FROM a AS p, b AS q WHERE p.book = q.book", "xy"),
+    (f"SELECT x.book, y FROM ({ALL}) x JOIN (SELECT book AS k, n AS y FROM ({LONG})) z ON x.book = z.k", "y"),
+    (f"{BOTH}, c AS (SELECT a.book, a.n AS s, b.n AS y FROM a JOIN b USING (book)) SELECT s AS x, y FROM c", "xy"),
+    (f"WITH a AS ({ALL}) SELECT book, n AS x FROM a JOIN (VALUES ('novel'), ('comic')) v(k) ON a.book = v.k", "x"),
+]
+
+
+@pytest.mark.parametrize(("text", "names"), KEPT)
+def test_a_number_passed_through_a_join_keeps_its_interval(loans, text, names):
+    rows = loans.sql(text, epsilon=5, delta=1e-6).rows
+    assert len(rows) == 2
+    for name, truth in zip("xy", (1500, 900), strict=True):
+        for row in rows if name in names else ():
+            lower, upper = row[name]["interval"]
+            assert lower <= row[name]["value"] <= upper
+            assert abs(row[name]["value"] - truth) < 20 > upper - lower
+
+
+def test_each_side_of_a_join_has_its_own_interval(loans):
+    text = f"{BOTH} SELECT a.n AS x, b.n AS y, a.n - b.n AS d FROM a JOIN b USING (book)"
+    for row in loans.sql(text, epsilon=5, delta=1e-6).rows:
+        (first, last), (least, most) = row["x"]["interval"], row["y"]["interval"]
+        assert row["d"]["interval"] == [first - most, last - least]
+
+
+def test_a_row_without_a_match_has_no_interval(loans):
+    text = f"{BOTH} SELECT a.book, b.n AS y FROM a LEFT JOIN b ON a.book = b.book AND b.book = 'novel'"
+    cells = {row["book"]: row["y"] for row in loans.sql(text, epsilon=5, delta=1e-6).rows}
+    assert cells["comic"] is None or cells["comic"]["value"] is None
+    assert cells["novel"]["interval"] is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{BOTH} SELECT book, x, y FROM (SELECT book, n AS x FROM a) c NATURAL JOIN (SELECT book, n AS y FROM b) d",
+        f"{BOTH} SELECT a.book, SUM(a.n) AS x, SUM(b.n) AS y FROM a JOIN b USING (book) GROUP BY 1",
+        f"WITH a AS ({ALL}) SELECT l.book, l.n AS x, r.n AS y FROM a l JOIN a r ON l.book <> r.book",
+    ],
+)
+def test_other_joins_answer_the_same_numbers_without_intervals(loans, text):
+    rows = loans.sql(text, epsilon=5, delta=1e-6).rows
+    assert [set(row) for row in rows] == [{"book", "x", "y"}] * 2
+    assert all(not isinstance(row[name], dict) for row in rows for name in "xy")

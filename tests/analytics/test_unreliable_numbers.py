@@ -1,0 +1,131 @@
+"""Numbers that noise can be as large as are marked unreliable: every statistic, by one rule, in every form of answers.
+
+A question about two users at epsilon 0.01 has noise of about 100. Noise beyond the radius of its interval, which would
+leave the number unmarked, has a probability of 2.5%: of 20 answers more than 10 are unmarked once in 10^12 runs.
+"""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.statistics import Count, Distinct, Mean, Sum
+from setwise.mechanisms.release import UNRELIABLE, Estimate, Item
+from setwise.reports.outputs import rows_of
+
+USERS = 4000
+TABLE = pa.table(
+    {
+        "plane": [f"N{plane:05}" for plane in range(USERS)],
+        "carrier": ["AA"] * USERS,
+        "delay": [plane % 100 for plane in range(USERS)],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def flights():
+    with setwise.open(TABLE, user="plane", name="flights") as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def few():
+    with setwise.open(TABLE.slice(0, 2), user="plane", name="flights") as session:
+        yield session
+
+
+QUESTIONS = {
+    "users": lambda session, epsilon: session.count(epsilon=epsilon),
+    "rows": lambda session, epsilon: session.count(per_user=3, epsilon=epsilon),
+    "sum": lambda session, epsilon: session.sum(value="delay", low=0, high=99, epsilon=epsilon),
+    "mean": lambda session, epsilon: session.mean(value="delay", low=0, high=99, epsilon=epsilon),
+    "distinct": lambda session, epsilon: session.distinct(value="delay", per_user=1, epsilon=epsilon),
+    "histogram": lambda session, epsilon: session.histogram(
+        item="carrier", contributions=1, domain=["AA"], epsilon=epsilon
+    ),
+    "SQL": lambda session, epsilon: (
+        session.sql("SELECT COUNT(DISTINCT delay) AS n FROM flights", epsilon=epsilon).answer
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_number_that_is_mostly_noise_is_marked_and_a_precise_one_is_not(flights, few, name):
+    noisy = [QUESTIONS[name](few, 0.01) for _ in range(20)]
+    assert sum(any(answer.unreliable_columns()) for answer in noisy) >= 10
+    precise = QUESTIONS[name](flights, 20)
+    assert not any(precise.unreliable_columns())
+    assert UNRELIABLE not in precise.summary
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        Count(),
+        Count(most=3),
+        Sum(column="delay", low=0, high=9),
+        Distinct(column="delay"),
+        Mean(column="delay", low=0, high=1000),
+    ],
+    ids=lambda statistic: statistic.name,
+)
+def test_one_rule_marks_every_statistic(statistic):
+    """The interval is at least twice as wide as the number."""
+    release = statistic.release([statistic])
+
+    def is_unreliable(value, interval):
+        return statistic.is_unreliable(Estimate(value=value, interval=interval), release, None)
+
+    assert is_unreliable(0, (0, 90))
+    assert is_unreliable(45, (0, 90))
+    assert not is_unreliable(46, (0, 90))
+    assert not is_unreliable(45, None)
+
+
+def test_a_mean_between_bounds_of_both_signs_may_be_near_zero_and_precise():
+    delay = Mean(column="delay", low=-60, high=60)
+    release = delay.release([delay])
+    assert not delay.is_unreliable(Estimate(value=0.1, interval=(-0.2, 0.4)), release, None)
+    assert delay.is_unreliable(Estimate(value=20, interval=(-10, 50)), release, None)
+
+
+def test_a_distinct_count_never_claims_to_be_exactly_zero():
+    """Noise below its radius gave 0 with the interval 0 to 0, which reads as: there is no value at all."""
+    shown = Distinct(column="page").in_units(Estimate(value=-40, interval=(-70, -10)))
+    assert (shown.value, shown.interval) == (0, (0, 30))
+    shown = Distinct(column="page").in_units(Estimate(value=12, interval=(-18, 42)))
+    assert (shown.value, shown.interval) == (12, (0, 42))
+
+
+@pytest.fixture
+def marked(flights):
+    """A histogram with one precise and one noisy count."""
+    answer = flights.histogram(item="carrier", contributions=1, domain=["AA", "YV"], epsilon=4)
+    items = (
+        Item(label="AA", count=4000, interval=(3990, 4010), noisy=4000),
+        Item(label="YV", count=5, interval=(0, 20), noisy=5),
+    )
+    return replace(answer, items=items)
+
+
+def test_a_count_is_marked_in_every_form_of_an_answer(marked):
+    assert marked.unreliable_columns() == [[], ["count"]]
+    assert "5 in [0, 20] (unreliable)" in str(marked)
+    assert str(marked).count("(unreliable)") == 1
+    items = json.loads(marked.to_json())["items"]
+    assert items[1]["unreliable"] is True
+    assert "unreliable" not in items[0]
+    measures = [row["measure"] for row in csv.DictReader(io.StringIO(marked.to_csv()))]
+    assert ["unreliable" in measure for measure in measures] == [False, True]
+    assert ["unreliable" in row["measure"] for row in rows_of(marked).to_pylist()] == [False, True]
+    assert marked._repr_html_().count("(unreliable)") == 1
+    labels = [text.get_text() for text in marked.plot().figure.axes[0].get_yticklabels()]
+    assert labels == ["AA", "YV (unreliable)"]
+    assert UNRELIABLE in marked.summary
+    assert PrivateAnswer.from_stored(marked.stored()) == marked

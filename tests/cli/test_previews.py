@@ -1,0 +1,46 @@
+"""A preview begins in words: what is released, how accurate it will be and what it costs; the mechanism on request."""
+
+import pytest
+
+COUNTED = "SELECT dest, COUNT(*) AS n FROM flights GROUP BY dest ORDER BY n DESC LIMIT 10"
+
+
+@pytest.fixture
+def flights(tmp_path):
+    rows = "".join(f"u{user},D{user % 3}\n" for user in range(60))
+    (tmp_path / "flights.csv").write_text(f"user,dest\n{rows}")
+    return tmp_path / "flights.csv"
+
+
+@pytest.fixture
+def shown(setwise):
+    def run(*words):
+        done = setwise(*words)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.replace("│", " ").split())
+
+    return run
+
+
+def test_explain_begins_with_what_is_released_how_accurately_and_at_which_cost(flights, shown):
+    words = ("sql", f"EXPLAIN {COUNTED}", "--table", f"flights={flights}", "--user", "user", "--epsilon", "1")
+    text = shown(*words)
+    places = [
+        text.index(name)
+        for name in ("released Top 10 of dest: events", "accuracy If a user counts", "cost At most epsilon ")
+    ]
+    assert places == sorted(places)
+    assert "counts within about" in text
+    for word in ("mechanism", "unknown_", "approx:", "pure:"):
+        assert word not in text
+    detailed = shown(*words, "--details")
+    assert detailed.index("promise") < detailed.index("mechanism")
+    assert "pure:" in detailed
+
+
+def test_a_preview_of_a_count_states_its_radius(flights, shown):
+    text = shown("count", str(flights), "--user", "user", "--epsilon", "1", "--preview")
+    assert (
+        "released Number of users accuracy Counts within about 3 (with probability 95%) cost At most epsilon 1" in text
+    )
+    assert "except" not in text

@@ -1,0 +1,112 @@
+"""Rows without a user are in no answer, and users called N/A are one person: the holder is told before the charge."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from setwise.cli.main import app
+
+PAID = ("--epsilon", "2", "--delta", "1e-6")
+USERS = [*(f"u{number}" for number in range(300)), *[""] * 40, *["N/A"] * 25, *["-"] * 7, *["unknown"] * 3]
+MISSING = "40 of 375 rows have no 'who' and are left out of every answer"
+SHARED = (
+    "25 rows have 'N/A', 7 rows '-' and 3 rows 'unknown' as 'who', and each of these texts counts as one person: "
+    "--null N/A --null - --null unknown leaves the rows out"
+)
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+
+
+def write_csv(folder: Path) -> Path:
+    path = folder / "visits.csv"
+    path.write_text("who,page\n" + "".join(f"{user},home\n" for user in USERS))
+    return path
+
+
+def asked(path: Path) -> tuple[object, ...]:
+    return ("histogram", path, "--user", "who", "--item", "page", "--contributions", "1", *PAID)
+
+
+def test_rows_without_a_user_are_told_on_standard_error(tmp_path: Path):
+    done = run(*asked(write_csv(tmp_path)))
+    assert f"note: visits.csv: {MISSING}" in done.stderr
+    assert f"note: visits.csv: {SHARED}" in done.stderr
+    assert "375" not in done.stdout
+    assert "left out of every answer" not in done.stdout
+
+
+def test_the_option_that_is_named_leaves_them_out(tmp_path: Path):
+    done = run(*asked(write_csv(tmp_path)), "--null", "N/A", "--null", "-", "--null", "unknown")
+    assert "75 of 375 rows have no 'who'" in done.stderr
+    assert "counts as one person" not in done.stderr
+
+
+def test_sql_is_scanned_for_them_too(tmp_path: Path):
+    text = f"SELECT page, COUNT(*) AS n FROM `{write_csv(tmp_path)}` GROUP BY page"
+    done = run("sql", text, "--user", "who", "--contributions", "1", *PAID)
+    assert MISSING in done.stderr
+    assert SHARED in done.stderr
+
+
+def test_the_scan_can_be_turned_off(tmp_path: Path):
+    assert run(*asked(write_csv(tmp_path)), "--no-scan").stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["text", "integer"])
+def test_parquet_files_are_scanned_for_them_too(kind: str, tmp_path: Path):
+    path = tmp_path / "visits.parquet"
+    if kind == "text":
+        users = pa.array([user or None for user in USERS])
+    else:
+        users = pa.array([None if place % 5 == 0 else place for place in range(375)])
+    pq.write_table(pa.table({"who": users, "page": ["home"] * 375}), path)
+    notes = run(*asked(path)).stderr
+    assert (MISSING if kind == "text" else "75 of 375 rows have no 'who'") in notes
+    assert (SHARED in notes) == (kind == "text")
+
+
+def test_users_that_are_no_whole_numbers_are_left_out_and_told(tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    path.write_text("who,page\n" + "".join(f"{place if place % 4 else 'N/A'},home\n" for place in range(400)))
+    done = run(*asked(path), "--type", "who=integer")
+    assert "100 of 400 cells of 'who' are not whole numbers" in done.stderr
+    assert "so that their rows are left out of every answer: --null N/A" in done.stderr
+
+
+def test_a_table_without_any_user_is_answered_and_told(tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    path.write_text("who,page\n" + ",home\n" * 50)
+    done = run(*asked(path))
+    assert "50 of 50 rows have no 'who'" in done.stderr
+    assert done.exit_code == 0
+
+
+def test_empty_texts_of_a_parquet_file_are_one_person(tmp_path: Path):
+    path = tmp_path / "visits.parquet"
+    pq.write_table(pa.table({"who": [*map(str, range(300)), *[""] * 30], "page": ["home"] * 330}), path)
+    notes = run(*asked(path)).stderr
+    assert "30 rows have '' as 'who', and this text counts as one person: make such cells null in the table" in notes
+
+
+def test_a_table_in_which_every_row_has_a_user_gets_no_note(tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    path.write_text("who,page\n" + "".join(f"u{place},home\n" for place in range(300)))
+    assert run(*asked(path)).stderr == ""
+
+
+def test_the_user_column_of_a_private_table_that_is_joined_is_scanned(tmp_path: Path):
+    visits, people = tmp_path / "visits.csv", tmp_path / "people.csv"
+    visits.write_text("who,page\n" + "".join(f"u{place},home\n" for place in range(300)))
+    people.write_text("who,age\n" + "".join(f"u{place},{place % 3}\n" for place in range(300)) + ",9\n" * 12)
+    text = "SELECT p.age, COUNT(*) AS n FROM visits v JOIN people p ON v.who = p.who GROUP BY p.age"
+    done = run(
+        "sql", text, "--user", "who", "--table", f"visits={visits}", "--table", f"people={people}", "--contributions",
+        "1", *PAID,
+    )  # fmt: skip
+    assert "people.csv: 12 of 312 rows have no 'who'" in done.stderr
+    assert "visits.csv" not in done.stderr
