@@ -11,6 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 from tests.command_line import setwise
+from tests.repeatable_noise import start_noise
 from tests.servers.clickhouse import clickhouse_server
 from tests.servers.object_store import bucket, object_store
 from tests.servers.postgresql import postgresql_server, postgresql_url
@@ -88,6 +89,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Look for doctests in the package only: every worker would search 300 files of tests, which have none."""
     return [each for each in (yield) if not isinstance(each, DoctestModule)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start the noise of each test anew, before its fixtures are made."""
+    start_noise(item)
 
 
 def pytest_configure() -> None:
