@@ -1,7 +1,7 @@
 """Mechanisms for questions that are paid with an account's registered uses (`Draws`).
 
-Such a question states which registered guarantee, such as `pure:0.1`, pays for each noisy count and which for each pick
-of a group. This module returns a mechanism that consists of uses with exactly these guarantees.
+Such a question names two guarantees that the account registered, such as `pure:0.1`: one pays for each noisy count, the
+other for each random pick of a group. This module returns a mechanism whose uses have exactly these guarantees.
 """
 
 from collections.abc import Sequence
@@ -54,18 +54,18 @@ class AccountMechanism:
 def mechanism_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
     """Return the mechanism of a histogram or top k with the given `bounds` whose uses have the guarantees in `draws`.
 
-    - A pick paid by bounded-range:E uses Gumbel noise, which is the exponential mechanism.
-    - A count paid by pure:E gets discrete Laplace noise of scale at least per_item/E, which is E-DP; per_item is the
-      most that one user adds to one count.
-    - A count paid by gaussian:S (a standard deviation of S per unit of sensitivity) gets Gaussian noise whose standard
-      deviation is at most per_item * S before rounding. One user changes m counts; m uses of gaussian:S cost as much as
-      one use of gaussian:S/sqrt(m), which pays for all m counts. The counts share a part of the noise where sharing
-      makes the noise of each count smaller.
+    - bounded-range:E pays for a pick of a group by the exponential mechanism (Gumbel noise).
+    - pure:E pays for a count with discrete Laplace noise of scale at least per_item/E, which is E-DP. Here per_item is
+      the most that one user adds to one count.
+    - gaussian:S pays for a count with Gaussian noise of standard deviation at most per_item * S before rounding. If one
+      user changes m counts, m uses of gaussian:S cost as much as one use of gaussian:S/sqrt(m), which pays for all m
+      counts. The counts share a part of the noise where sharing makes the noise of each count smaller.
 
-    If groups are private, small groups stay hidden below a threshold, whose delta comes from `draws` or from the
-    account with the status `status` (see `_threshold`).
+    If groups are private, a threshold hides small groups. Its delta comes from `draws`, or from the account with the
+    status `status` (see `_threshold`).
 
-    Raises: `InvalidParameter` if picks are drawn for a query without `k`, or if a guarantee is of the wrong kind.
+    Raises: `InvalidParameter` if `draws` pays for picks but the query has no `k`, or if a guarantee is of the wrong
+    kind.
     """
     if draws.discover is None:
         return _noisy_histogram(bounds, draws, status)
@@ -93,16 +93,17 @@ def statistics_from_draws(
 ) -> AccountMechanism:
     """Return the mechanism that releases several statistics per group, paid with an account's registered guarantees.
 
-    `bounds` are the query's contribution bounds (to how many groups one user adds, and how much), and `wanted` has one
-    release per statistic, whose noise is still to be chosen. `draws` names the registered guarantees that pay.
-    `draws.counts` pays once for each noisy number: one for a count or a sum, two for a mean, and three for a variance.
-    `draws.discover` pays once for a quantile; for several quantiles of the same values it pays once for each level of
-    the bisection that separates them.
+    - `bounds` are the query's contribution bounds: to how many groups one user adds, and how much.
+    - `wanted` has one release per statistic, whose noise is chosen here.
+    - `draws.counts` is the guarantee that pays once for each noisy number: one for a count or a sum, two for a mean,
+      three for a variance.
+    - `draws.discover` pays once for a quantile. Several quantiles of the same values are found by bisection, and it
+      pays once for each level of the bisection.
+    - `status` is the status of the account.
 
-    If the group keys are private, the groups are found by their numbers of users. A top k finds them by picks of the
-    exponential mechanism. Any other query finds them by noisy counts above a threshold, and these counts also answer a
-    count of users. The delta of the threshold comes from `draws`, or, if `draws` states none, from `status`, the status
-    of the account.
+    If the group keys are private, the groups are found by their numbers of users. A top k picks them by the exponential
+    mechanism. Any other query releases the groups whose noisy counts exceed a threshold, and these counts also answer a
+    count of users. The delta of the threshold comes from `draws` or, if `draws` states none, from the account.
     """
     group_discovery = _discovery_from_draws(bounds, draws, status)
     account_names: dict[Guarantee, Guarantee] = {} if group_discovery is None else dict(group_discovery.account_names)
@@ -148,7 +149,7 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _shared_noise(guarantee: Guarantee) -> Counts:
-    """Return noise that satisfies `guarantee`; its scale is per unit of sensitivity, so that any statistic can use it.
+    """Return noise that satisfies `guarantee` for a sensitivity of 1; each statistic multiplies it by its sensitivity.
 
     A Laplace scale is enlarged by one part in 2^52, because scale * sensitivity is later rounded to a float, and the
     rounding may lower it by one part in 2^53.
@@ -180,10 +181,9 @@ def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatu
 def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
     """Return the mechanism of a histogram in which `draws.counts`, a registered guarantee, pays for each noisy count.
 
-    The account is charged one use of `draws.counts` for each count that one user can change; `bounds` are the
-    contribution bounds (to how many groups one user adds, and how much), which limit the number of these counts.
-    `status` is the status of the account, which has the delta of the threshold that hides small groups if `draws`
-    states none.
+    The account is charged one use of `draws.counts` for each count that one user can change. `bounds` (to how many
+    groups one user adds, and how much) limit the number of these counts. If groups are private, a threshold hides small
+    groups; its delta comes from `draws` or from `status`, the status of the account.
     Raises: `InvalidParameter` if the number of counts that a user can change is not bounded, or `draws.counts` is None.
     """
     changed = bounds.changeable
@@ -220,12 +220,12 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
 
 
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
-    """Return (noise, account names, kind of noise) for a count whose noise satisfies `guarantee`.
+    """Return (noise, account names, kind of noise) for a count that is paid with `guarantee`, one that is registered.
 
-    `guarantee` is one that the account registered, and `per_item`, the most that one user adds to one count, is the
-    sensitivity. If `guarantee` is pure:E, the noise is discrete Laplace noise, whose own guarantee is written
-    differently. The account names then hold the pair (own guarantee, `guarantee`), so that the account is charged for
-    the use that it registered; otherwise they are empty. The kind of noise is "laplace" or "gaussian".
+    - `per_item`, the most that one user adds to one count, is the sensitivity.
+    - The kind of noise is "laplace" or "gaussian".
+    - The account names are empty, except for pure:E. There the mechanism's own guarantee is discrete Laplace noise, and
+      the pair (own guarantee, `guarantee`) says under which name the account is charged.
     Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of Laplace noise of
     the sensitivity `per_item`.
     """

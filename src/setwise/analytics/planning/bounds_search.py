@@ -2,8 +2,8 @@
 
 The search spends a tenth of the question's epsilon. The query is then planned again with the bounds that the search
 found, and answered within the remaining budget. This second plan must not fail, because by then the question has been
-charged and private rows have been read. Therefore a query that is at least as costly as any query with found bounds
-(`budgeted_query`) is planned before the charge.
+charged and private rows have been read. Therefore `budgeted_query`, which costs at least as much as the query with any
+bounds that can be found, is planned before the charge.
 """
 
 import math
@@ -66,12 +66,12 @@ the second plan chooses, its noise scale is one that can be sampled.
 class FoundBounds:
     """The bounds that a private search found; they are noisy, and may be shown.
 
-    `bounds` has one pair (low, high) of clipping bounds for each of `Search.measures`, and `ranges` the same bounds
-    with the noisy numbers from which they were chosen. `contributions` is the contribution bound (groups per user), and
-    `left_out` the noisy share of (user, group) pairs that it leaves out. Both are None if the query states its
-    contribution bound. `rows` has, for each of `Search.row_measures`, the most rows of a user that count in a group,
-    and the share of rows that this bound leaves out. That share is only about the group in which a user has the most
-    rows.
+    - `bounds` has clipping bounds (low, high) for each of `Search.measures`, and `ranges` the same bounds with the
+      noisy numbers from which they were chosen.
+    - `contributions` is the contribution bound (the most groups in which one user counts), and `left_out` the noisy
+      share of (user, group) pairs that it leaves out. Both are None if the query states its contribution bound.
+    - `rows` has, for each of `Search.row_measures`, the most rows of a user that count in a group, and the share of
+      rows that this bound leaves out. The share is measured only in the group in which a user has the most rows.
     """
 
     bounds: tuple[tuple[Fraction, Fraction], ...] = ()
@@ -85,13 +85,14 @@ class FoundBounds:
 class Search:
     """The search for the open bounds of `query`: clipping bounds of its statistics, and its contribution bound.
 
-    The contribution bound is the largest number of groups in which one user counts. `remaining` is the (epsilon, delta)
-    budget of the answer after the search. It is charged beforehand as one use, so that any plan within it is paid for,
-    no matter which bounds are found. `bounds` is the mechanism that finds clipping bounds, and `measures` are the
-    numbers of each user from which it finds them; statistics of the same numbers share their bounds. `groups` is the
-    mechanism that finds the contribution bound, and is None if the query states that bound. `rows` is the mechanism
-    that finds how many rows of a user count in a group. `row_measures` are the numbers of rows to which it is applied:
-    of all rows, or of the rows that have a value in a column.
+    - `remaining` is the (epsilon, delta) budget of the answer after the search. All of it is charged beforehand, as one
+      use, so that the answer is paid for no matter which bounds are found.
+    - `bounds` is the mechanism that finds clipping bounds, and `measures` are the numbers of each user to which it is
+      applied. Statistics of the same numbers share their bounds.
+    - `groups` is the mechanism that finds the contribution bound (the most groups in which one user counts); None if
+      the query states that bound.
+    - `rows` is the mechanism that finds how many rows of a user count in a group, and `row_measures` are the numbers to
+      which it is applied: of all rows, or of rows that have a value in a column.
     """
 
     query: Query
@@ -117,9 +118,9 @@ class Search:
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts from which this search chooses bounds.
 
-        For each number whose bounds are open, the engine is to count the users in bins of that number (such as 1 to 2,
-        2 to 4). Each user counts in only one of their groups, chosen at random. `query_aggregation` is the aggregation
-        of the query itself, whose filter and user column are kept.
+        For each number whose bounds are open, the engine is to count the users in bins of that number (1 to 2, 2 to 4,
+        ..). Each user counts in only one of their groups, chosen at random. The filter and the user column are those of
+        `query_aggregation`, the aggregation of the query itself.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -170,12 +171,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate by how many rows the noise of one group grows if one more row of each user counts in every group.
+        """Estimate how much noise, in rows of one group, is added if one more row of each user counts in every group.
 
-        `contributions` is the most groups that a user counts towards. The search weighs this noise against the rows
-        that a bound leaves out, and these are known for one group only: the group in which a user has the most rows. In
-        all groups of the user together, the bound leaves out between 1 and `contributions` times as many rows. So the
-        noise of all groups is divided by the middle of these two factors.
+        `contributions` is the most groups in which a user counts. The search compares this noise with the rows that a
+        bound leaves out. These rows are known for one group only, the one in which a user has the most rows; in all
+        groups of the user the bound leaves out between 1 and `contributions` times as many. So the noise of all groups
+        is divided by the middle of these two factors.
         """
         groups = (1 + min(contributions, self._groups_asked)) / 2
         return self._noise_at(contributions) / groups
@@ -270,15 +271,16 @@ def has_open_bounds(query: Query) -> bool:
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
-    """Return `query` with the costliest bounds that a search can find in place of its open bounds.
+    """Return `query` with bounds that cost at least as much as any bounds that a search can find.
 
-    This query is planned before the charge: if its cost fits the budget, so does the cost of the query with any found
-    bounds. Its contribution bound (the largest number of groups in which one user counts) is the largest that can be
-    found. After the search, the larger bound of a sum is at most `steps` rounding steps, and a count of rows includes
-    at most `steps` rows of a user. In the returned query both limits are `_STEPS_MARGIN` times higher, so that its
-    noise scale is at least the noise scale of any query that is planned after the search. If noise of that scale can be
-    sampled, the later noise can be sampled too. Means and quantiles have a fixed number of steps between low and high,
-    so their cost does not depend on the bounds.
+    This query is planned before the charge. If its cost fits the budget, so does the cost of the query with any found
+    bounds. Only open bounds are replaced:
+    - The contribution bound (the most groups in which one user counts) becomes the largest that can be found.
+    - After the search, the larger bound of a sum is at most `steps` rounding steps, and at most `steps` rows of a user
+      are counted. In the returned query both limits are `_STEPS_MARGIN` times higher, so that its noise scale is at
+      least that of any later plan. If noise of this scale can be sampled, so can the later noise.
+    - Means and quantiles have a fixed number of steps between low and high, so their cost does not depend on the
+      bounds.
     """
     statistics = tuple(
         _costliest(statistic, _STEPS_MARGIN * steps) if statistic.is_auto else statistic
@@ -320,11 +322,13 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
     """Return the bounds that a search found, as the dictionary `PrivateAnswer.found`.
 
     `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
-    result of the search. Clipping bounds are [low, high] under the name of the column, or under the name of the
-    statistic for a count of rows, or if statistics of one column have different bounds. "contributions" is the
-    contribution bound (the largest number of groups in which one user counts), "left_out" the share of (user, group)
-    pairs that it leaves out, and "left_out_rows" the shares of rows that bounds on rows leave out, by the name of the
-    statistic. Bounds that `stated_query` states have no entry.
+    result of the search. Bounds that `stated_query` states have no entry. The keys are:
+    - The name of a column: its clipping bounds [low, high]. The key is the name of the statistic instead for a count of
+      rows, and if statistics of one column have different bounds.
+    - "contributions": the contribution bound (the most groups in which one user counts).
+    - "left_out": the share of (user, group) pairs that the contribution bound leaves out.
+    - "left_out_rows": the share of rows that a bound on rows leaves out, by the name of the statistic.
+    - "clipped_users": the share of users whose values are clipped, by the name of the statistic.
     """
     record: dict[str, object] = {}
     if stated_query.auto_contributions:
@@ -358,9 +362,9 @@ def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds)
 
     `stated_query` is the query as the analyst stated it, `query` the same with the found bounds, and `found_bounds` the
     result of the search. Each share comes with an interval that contains it with probability 95%. A statistic over rows
-    clips a user whose least or greatest row lies outside the bounds. The search measured two shares: of users whose
-    least row lies outside, and of users whose greatest row does. A user may be in both, so the share of clipped users
-    is between the larger of the two shares and their sum.
+    clips a user whose least or greatest value lies outside the bounds. The search measured one share for the least
+    values and one for the greatest. A user may be in both, so the share of clipped users is between the larger of the
+    two shares and their sum.
     """
     measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
     ranges = dict(zip(measures, found_bounds.ranges, strict=True)) if found_bounds.ranges else {}
@@ -383,12 +387,12 @@ DrawnValue = TypeVar("DrawnValue")
 
 
 class SearchMemory:
-    """Memory of the values drawn at random for a charge, such as found bounds, until its outcome is stored.
+    """Remembers the values drawn at random for a charge, such as found bounds, until the charge's outcome is stored.
 
-    A question may read rows again after a draw, and how it reads may depend on the drawn value. Without this memory, a
-    question whose engine fails in the second read would draw anew with every retry under one charge. An analyst could
-    then learn more than was charged from how often or how late it fails. With the memory, all attempts under one charge
-    in this process use the same drawn value. Safe to use from several threads.
+    After a draw, a question may read rows again in a way that depends on the drawn value. If the engine fails in that
+    second read, the question is retried under the same charge. Without this memory every retry would draw again, and an
+    analyst could learn more than was charged from how often or how late retries fail. With the memory, all attempts
+    under one charge in this process use the same drawn value. Safe to use from several threads.
     """
 
     _MOST = 10_000
@@ -426,10 +430,10 @@ class SearchMemory:
 def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
     """Return `statistic` with the bounds `low` and `high` that a search found.
 
-    A count of rows includes at most `steps` rows of each user. A sum also gets its rounding step, which depends on the
-    larger absolute value M of the two bounds and on the kind of the column in `schema`. For a column of integers and M
-    of at least 1, the step is 1, so that the sum is exact, or M / `steps` if that is larger. Otherwise the step is M /
-    `COARSE_STEPS`.
+    - A count of rows includes at most `steps` rows of each user.
+    - A sum also gets its rounding step, which depends on the larger absolute value M of the two bounds. If the column
+      is one of integers in `schema` and M is at least 1, the step is 1 (the sum is exact), or M / `steps` if that is
+      larger. Otherwise the step is M / `COARSE_STEPS`.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(low, min(high, Fraction(steps)))
@@ -445,7 +449,7 @@ def _with_bounds_found(statistic: Statistic, low: Fraction, high: Fraction, sche
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
 
-    For a sum the upper bound is `steps` rounding steps; a count includes at most `steps` rows of each user.
+    A count includes up to `steps` rows of each user. The upper bound of a sum is `steps` rounding steps.
     """
     if isinstance(statistic, Count):
         return statistic.with_bounds(Fraction(0), Fraction(steps))

@@ -19,11 +19,11 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 
 
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
-    """Return the expected error of the planned mechanism `choice` for statistics, computed without reading rows.
+    """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
     `expected_error` and `radius` (the half-width of intervals) are those of the first statistic, and None if they
-    depend on the rows. `detectable` and `shortfall` say which groups the mechanism that finds groups is likely to find
-    (see `ErrorEstimate`), and are None if no groups have to be found.
+    depend on the rows. `detectable` and `shortfall` say which groups are likely to be found (see `ErrorEstimate`); they
+    are None if no groups have to be found.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()
@@ -40,10 +40,10 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
 def statistics_note(query: Query, confidence: Fraction, number: str, *, in_rounds: bool = False) -> str:
     """Return sentences about what the intervals in an answer to `query` promise, and which statistics have none.
 
-    `number` is the phrase for the number that an interval contains with probability `confidence`, such as "the exact
-    number". If noisy numbers of users decide which groups are released, the intervals of these numbers hold only on
-    average, because high noise favours a group. `in_rounds` is True if the groups were found in rounds by weighted sums
-    instead, so that the numbers did not select them.
+    An interval contains the number that the phrase `number` names, such as "the exact number", with probability
+    `confidence`. If noisy numbers of users select the released groups, the intervals of these numbers hold only on
+    average, because groups with high noise are selected more often. `in_rounds` is True if the groups were found in
+    rounds by weighted sums instead, so that these numbers did not select them.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []
@@ -67,9 +67,9 @@ def statistics_note(query: Query, confidence: Fraction, number: str, *, in_round
 def with_reliability(query: Query, choice: GroupStatistics, release: GroupRelease) -> list[tuple[Estimate, ...]]:
     """Return the estimates of each group in the units of their columns, with `unreliable` set where noise may dominate.
 
-    `release` has the estimates of the statistics of `query` in rounding steps, as the mechanism `choice` released them.
-    An estimate is judged by the noise of its statistic and by the group's released number of users. That number is the
-    count of users if it is among the statistics, and otherwise the number that was released when the groups were found.
+    `release` has the estimates of the statistics of `query`, in rounding steps, as the mechanism `choice` released
+    them. Noise is compared with the estimate and with the group's released number of users. That number is the count of
+    users if it is among the statistics, and otherwise the number that was released when the groups were found.
     """
     counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     groups = []

@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 class Plan:
     """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
 
-    `mechanism` is the name of the mechanism, and `why` a sentence that compares it with the other mechanisms. `error`
-    is the expected error. `uses` are the mechanism uses (guarantees with counts) that the question can spend at most.
-
-    `epsilon` is a bracket (lower and upper end) of the epsilon of these uses at `delta`. The upper end is the promise.
-    It holds for an analyst who, after seeing answers, decides only what `interaction` allows. `method` names the
-    computation of epsilon, and `statement` the theorem behind it. If an account pays, `delta` is the delta of the
-    account; otherwise it is the delta of the question. If an account pays for a question that states an epsilon,
-    `alone` is the (epsilon, delta) of the uses at the delta of the question; otherwise `alone` is None.
+    - `mechanism` is the name of the mechanism, and `why` a sentence that compares it with other mechanisms.
+    - `uses` are the mechanism uses (guarantees with counts) that the question can spend at most.
+    - `epsilon` is a bracket (lower and upper end) of the epsilon of these uses at `delta`. The upper end is promised,
+      to an analyst who decides, after seeing answers, only what `interaction` allows. `method` names the computation of
+      epsilon, and `statement` the theorem behind it.
+    - `delta` is the delta of the account that pays, or else the delta of the question.
+    - `alone` is the (epsilon, delta) of the uses at the question's delta, if an account pays and the question states an
+      epsilon; otherwise None.
     """
 
     mechanism: str
@@ -128,10 +128,10 @@ class ExecutablePlan:
     """The `plan` of a `query`, ready to be run: with the `aggregation` that the engine computes, and the `mechanism`.
 
     `account_names` maps the mechanism's guarantees to those that the account registered. `shows_counts` is False if the
-    question asked for labels only. `total` is the question's own budget, None if registered uses of an account pay.
-    `from_text` lists the columns whose cells are text that is parsed as another kind. `version` is the version of a
-    lake table, "" for other tables. `axes` says for each group column whether its labels are names, numbers or times.
-    `search` is the search for open bounds that runs first, None if every bound is given.
+    question asked for labels only. `total` is the question's own budget; None if registered uses of an account pay.
+    `from_text` are the columns whose cells are text that is parsed as another kind. `version` is the version of a lake
+    table, "" for other tables. `axes` says for each group column whether its labels are names, numbers or times.
+    `search` is the search for open bounds that runs first; None if every bound is given.
     """
 
     query: Query
@@ -185,11 +185,11 @@ class ExecutablePlan:
                 return None
 
     def over(self, discovery: Discovery) -> "ExecutablePlan":
-        """Return the plan that releases counts or statistics of the groups in `discovery`, found by the `rounds`.
+        """Return the plan that releases counts or statistics of the groups in `discovery`, which the `rounds` found.
 
-        These groups are public by now, because the rounds have released them. For counts, the bound on the groups of
-        one user may be lower in the returned plan: about twice the average number of groups of a user that the rounds
-        estimated. A bound that a private search found is not lowered, nor is the bound of statistics.
+        The rounds have released these groups, so they are public now. For counts, the contribution bound (the most
+        groups in which one user counts) may be lower in the returned plan: about twice the average number of groups of
+        a user that the rounds estimated. It is not lowered for statistics, nor if a private search found it.
         Raises: `InvalidParameter` if the plan has no rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
@@ -231,11 +231,11 @@ class ExecutablePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundsSearch:
-    """The `search` for bounds that runs before the answer, with the facts that planning the bounded query needs.
+    """The `search` for bounds that runs before the answer, with what is needed to plan the query with the found bounds.
 
     `aggregation` is the request to the engine for the exact counts from which the search chooses bounds. `user` is the
-    user column, and `schema` describes the table. Sums are rounded so that the larger absolute clipping bound has at
-    most `steps` rounding steps, because noise for more steps cannot be sampled.
+    user column, and `schema` describes the table. The larger absolute clipping bound of a sum is at most `steps`
+    rounding steps, because noise for more steps cannot be sampled.
     """
 
     search: Search
@@ -247,8 +247,8 @@ class BoundsSearch:
     def plan_bounded(self, found_bounds: FoundBounds) -> ExecutablePlan:
         """Return the plan of the query with `found_bounds`, within the budget that remains after the search.
 
-        Ensures: does not raise for any bounds that the search can find, because `_with_search` has planned a query that
-        is at least as costly. A test plans every pair of bounds for every statistic and kind of column.
+        Ensures: does not raise for any bounds that the search can find, because a query that costs at least as much was
+        planned before the charge. A test plans every pair of bounds for every statistic and kind of column.
         """
         query = self.search.bounded_query(found_bounds, self.schema, self.steps)
         planned = plan_query(query, self.search.remaining, self.user, self.schema, None, self.aggregation.where)
@@ -260,7 +260,7 @@ class BoundsSearch:
 def groups_read(mechanism: Mechanism) -> int | None:
     """Return how many groups a mechanism reads from the engine, highest exact numbers first; None if it reads all.
 
-    A mechanism with a `limit` on the number of groups reads one more than that.
+    A mechanism whose `limit` is n reads n + 1 groups.
     """
     match mechanism:
         case UnknownGumbel(limit=limit) | TwoPhaseTopK(discovery=UnknownGumbel(limit=limit)):
@@ -367,11 +367,11 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
 
 
 def _plan_costliest(search: Search, user: str, schema: Schema, where: Filter | None) -> tuple[ExecutablePlan, int]:
-    """Return the plan of the costliest query that `search` can lead to, and the most rounding steps of its sums.
+    """Return (plan, steps) of the costliest query to which `search` can lead.
 
-    `user` is the user column, `schema` has the table's columns, and `where` is the parsed filter or None. The second
-    value is how many rounding steps the larger bound of a sum may have: `FINE_STEPS`, or `COARSE_STEPS` if the planner
-    raises `InvalidParameter` for `FINE_STEPS` because the noise scale, in steps, is too large to be sampled.
+    `steps` is the most rounding steps that the larger bound of a sum may have. It is `FINE_STEPS`, or `COARSE_STEPS` if
+    a plan with `FINE_STEPS` fails because noise of that many steps cannot be sampled. `user` is the user column,
+    `schema` has the table's columns, and `where` is the parsed filter or None.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:
@@ -387,9 +387,10 @@ def _promise(
 ) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
     """Return (cost, delta, alone) of the mechanism uses `uses` of a question with the budget `total`.
 
-    `delta` is the delta of the account that pays, or the delta of `total` if no account pays (`status` is None). The
-    cost is a certified epsilon of the uses at this `delta`. `alone` is the (epsilon, delta) of the same uses at the
-    delta of `total`; None without an account. Both have delta 0 if the uses keep the epsilon of `total` without it.
+    The cost is a certified epsilon at `delta`. `delta` is that of the account that pays, or that of `total` if no
+    account pays (`status` is None). `alone` is the (epsilon, delta) of the same uses at the delta of `total`; None
+    without an account. The question's delta counts as 0 if the uses cost at most the epsilon of `total` without any
+    delta.
     """
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon
     question_delta = 0.0 if is_pure else float_below(total.delta)
@@ -408,9 +409,9 @@ def promise_of(
 ) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
     """Return (cost, delta, alone) of `uses`, the mechanism uses of several queries together.
 
-    `delta` is the delta of the account that pays, or the delta of `budget` if no account pays (`status` is None). The
-    cost is a certified epsilon of the uses at this `delta`. `alone` is the (epsilon, delta) of the uses at the delta of
-    `budget`; None unless an account pays and `budget` is a `Total`.
+    The cost is a certified epsilon at `delta`. `delta` is that of the account that pays, or that of `budget` if no
+    account pays (`status` is None). `alone` is the (epsilon, delta) of the uses at the delta of `budget`; None unless
+    an account pays and `budget` is a `Total`.
     Raises: `InvalidParameter` if `budget` names registered uses and no account pays.
     """
     if isinstance(budget, Total):
@@ -426,9 +427,9 @@ def promise_of(
 def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None = None) -> Aggregation:
     """Return the aggregation for `query`: what the engine has to compute from a table with the columns of `schema`.
 
-    The aggregation asks for one count or sum per group if groups can be ranked by the query's statistic; otherwise it
-    asks for the measures (numbers that users add) of all statistics. `user` is the user column. `where` is the query's
-    filter, already parsed; if it is None, the filter is parsed here.
+    The engine computes one count or sum per group if the query counts or sums; for other statistics it computes their
+    measures (the numbers that each user adds). `user` is the user column. `where` is the query's filter, already
+    parsed; if it is None, the filter is parsed here.
     """
     if where is None and query.where is not None:
         where = parse_filter(query.where, schema)
@@ -474,9 +475,9 @@ _UNSIGNED = ("UBIGINT", "UInt64")
 def _is_weighable(query: Query, schema: Schema) -> bool:
     """Return whether the private groups of `query` can be found in rounds (`WeightedRounds`).
 
-    `schema` describes the table. Groups cannot be found in rounds if the query has no groups, if the table is a
-    prepared one (which does not tell users apart), or if a group column holds unsigned 64-bit integers: a round gets a
-    list of the labels that were found before, and such a list cannot hold every unsigned 64-bit integer.
+    `schema` describes the table. Groups cannot be found in rounds if the query has no groups, or if the table is a
+    prepared dataset, which does not tell users apart. They cannot either if a group column holds unsigned 64-bit
+    integers: the list of groups found in earlier rounds cannot hold all of these numbers.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)
@@ -559,13 +560,11 @@ def _plan(
 
 
 def _check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` can pay for `uses`, the mechanism uses that the planner chose.
+    """Raise unless the account of `status` can pay for `uses`, which the planner chose for a question with an epsilon.
 
-    The planner chooses uses when a question names an epsilon instead of registered uses. An account with a budget can
-    pay for any uses here; its balance is checked when it is charged. An account that registered its uses in advance
-    can pay only if it registered these guarantees often enough. An account that `setwise run` opens for a report
-    (several questions in one file) has registered them, because the report is planned before the account is opened.
-
+    An account with a budget can pay for any uses here; its balance is checked when it is charged. An account that
+    registered its uses in advance must have registered these guarantees often enough. The account that `setwise run`
+    opens for a report has done so, because the report is planned before the account is opened.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     registered = {use.guarantee for use in status.terms.uses}
@@ -581,8 +580,8 @@ def _check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account of `status` registered at least as many uses of each guarantee as `uses` needs.
 
     A guarantee that was not registered is allowed only if the account has a wallet, a budget for uses that are not
-    known in advance. This check must come before the cost of `uses` is computed: that computation is fast for uses that
-    an account has registered, but may be slow for arbitrary uses in a request.
+    known in advance. This check comes before the cost of `uses` is computed, which is fast for registered uses but may
+    be slow for arbitrary uses in a request.
     Raises: `InvalidParameter` for a guarantee that was not registered, `BudgetExhausted` for too many uses.
     """
     registered = status.terms.uses

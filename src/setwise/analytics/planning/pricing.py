@@ -107,7 +107,7 @@ class _BudgetCandidate:
     """One candidate in the search for the largest budgets of several queries: a budget and a plan for each query.
 
     The epsilon of each query's budget is `scale` times the query's weight. `totals` has the budgets and `plans` the
-    plans, both in the order of the queries. `source` makes the candidates of the same search for other scales.
+    plans, both in the order of the queries. `source` makes candidates with other scales.
     """
 
     source: "_BudgetCandidates"
@@ -118,11 +118,11 @@ class _BudgetCandidate:
 
 @dataclass(frozen=True, slots=True)
 class _BudgetCandidates:
-    """The candidates of the search for budgets in which the counts of all queries have the kind of noise `counts`.
+    """Makes candidates in the search for the largest budgets of several queries, one candidate for each scale (`at`).
 
-    `questions` are the queries with their weights. There is one candidate for each scale, the factor by which a query's
-    weight is multiplied to get its epsilon (see `at`). `user` is the user column, and `schemas` describes the table of
-    each query. `delta` is the delta of all queries together.
+    The scale is the factor by which a query's weight is multiplied to get its epsilon. `questions` are the queries with
+    their weights, and `counts` is the kind of noise of their counts. `user` is the user column, and `schemas` describes
+    the table of each query. `delta` is the delta of all queries together.
     """
 
     questions: Sequence[WeightedQuery]
@@ -151,12 +151,12 @@ class _BudgetCandidates:
     def largest(
         self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
     ) -> _BudgetCandidate:
-        """Return the candidate with about the largest scale at which all queries together cost at most `epsilon`.
+        """Return a candidate whose queries together cost at most `epsilon`, with about the largest scale.
 
-        `price` is a function that takes the merged uses of all queries and their delta, and returns their cost as an
-        epsilon. The search starts at the scale `first`, or, if that is None, at the scale where the epsilons of the
-        queries add up to `epsilon`. It takes each next scale as if the cost were proportional to the scale, and stops
-        once the cost is between `_CLOSE * epsilon` and `epsilon`.
+        `price` takes the merged uses of all queries and their delta, and returns their cost as an epsilon. The search
+        starts at the scale `first`; if that is None, at the scale where the epsilons of the queries add up to
+        `epsilon`. Each next scale is chosen as if the cost were proportional to the scale. The search stops once the
+        cost is between `_CLOSE * epsilon` and `epsilon`.
         Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
         """
         best: _BudgetCandidate | None = None
@@ -210,9 +210,9 @@ class JointPlan:
     """The plans of several SELECTs of one statement, in order, and `plan`, the plan of the statement as a whole.
 
     `parts` are the plans of the SELECTs. `plan` has the merged mechanism uses (guarantees with counts) of all `parts`,
-    and the certified cost of all of them together. `budgets` has for each SELECT the budget that is written into its
-    request. It is the budget of the statement, or, if the statement states an accuracy, the budget with which the
-    SELECT reaches the accuracy.
+    and the certified cost of all of them together. `budgets` has the budget that is written into the request of each
+    SELECT. It is the budget of the statement or, if the statement states an accuracy, the budget with which this SELECT
+    reaches the accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]
@@ -239,13 +239,13 @@ def plan_together(
 ) -> JointPlan:
     """Return the plans of several queries that are charged once as a fixed collection of uses; no row is read.
 
-    The queries may run in any order, each after earlier answers (set-wise composition). `schemas` describes the table
-    that each query reads, and `user` is the user column of all of them. `plan` is a function that takes the index of a
-    query and a budget, and returns the plan of that query. `status` is the status of the account that pays, or None if
-    no account pays. If `budget` is an (epsilon, delta), all queries get the same epsilon. If `budget` is an accuracy
-    (`Within`), the intervals of every query satisfy it, and the epsilon of all queries together is at most the limit of
-    the accuracy.
-    Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than its limit.
+    - The queries may run in any order, each after earlier answers (set-wise composition).
+    - `schemas` describes the table that each query reads, and `user` is the user column of all of them.
+    - `plan(index, budget)` returns the plan of the query with this index.
+    - `status` is the status of the account that pays; None if no account pays.
+    - If `budget` is an (epsilon, delta), all queries get the same epsilon. If it is an accuracy (`Within`), the
+      intervals of every query satisfy it, and all queries together cost at most the epsilon that the accuracy allows.
+    Raises: `Unattainable` if no budgets satisfy (epsilon, delta), or if the accuracy costs more than it allows.
     """
     budgets: Sequence[Budget]
     match budget:

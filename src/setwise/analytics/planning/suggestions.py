@@ -19,8 +19,8 @@ _WORTHWHILE = 0.75
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False) -> str:
     """Return a sentence that states the lead an item of `query` needs to be shown, and parameters that would lower it.
 
-    The lead is how far an item's count must exceed the counts that are left out. `total` is the budget of the query.
-    Each suggestion is planned as a question of its own, so its numbers are those that a preview would show. `weighable`
+    The lead is by how much an item's count must exceed the counts of items that are not shown. `total` is the budget of
+    the query. Each suggestion is planned as a question of its own, so its numbers are those of a preview. `weighable`
     is True if groups can be found in rounds, several noisy passes over the table. Returns "" if the items are public,
     if the answer has no detection threshold, or if the query cannot be planned.
     """
@@ -55,9 +55,9 @@ def _by_epsilon(query: Query, total: Total, needed: int, weighable: bool) -> lis
 
 
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
-    """Return how far an item's count must exceed the counts that are left out for the item to be shown.
+    """Return by how much an item's count must exceed the counts of items that are not shown, for the item to be shown.
 
-    `query` is planned with the budget `total`; `weighable` is True if the groups can be found in rounds, several noisy
+    `query` is planned with the budget `total`. `weighable` is True if the groups can be found in rounds, several noisy
     passes over the table. None if the answer has no detection threshold, or if the query cannot be planned.
     """
     bounds = replace(query.bounds, weighable=weighable)

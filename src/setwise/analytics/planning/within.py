@@ -52,11 +52,11 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 
 
 def widest_radius(executable: ExecutablePlan) -> Fraction:
-    """Return the half-width of the widest interval that the plan `executable` promises, in units of the statistic.
+    """Return the half-width of the widest interval that the plan `executable` promises.
 
-    The half-width covers the noise only. If noisy counts select the groups, the lower end of an interval may be farther
-    away than this half-width. For a mean the result is the half-width in a group of `SOME_USERS` users. For a quantile
-    it is by how many users the rank of the released value may be off.
+    It is in units of the statistic; for a mean, in a group of `SOME_USERS` users. For a quantile it is the number of
+    users by which the rank of the released value may be off. The half-width covers the noise only: if noisy counts
+    select the groups, the lower end of an interval may be farther away.
 
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """
@@ -100,9 +100,9 @@ def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
 def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
     """Return the plan with the least epsilon, on a geometric grid of epsilons, whose intervals are narrow enough.
 
-    `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget. The search starts at
-    a guess and doubles its step until it has one epsilon that is large enough and one that is not, and then bisects
-    between them.
+    `accuracy.within` is the largest allowed half-width, and `plan` plans the query for one budget. Starting at a guess,
+    the search takes longer and longer steps until it knows one epsilon that is large enough and one that is not. Then
+    it bisects between the two.
     Raises: `Unattainable` if even the epsilon `LARGEST_TOTAL` is not large enough.
     """
 

@@ -126,13 +126,14 @@ def _nodes(value: object) -> list[exp.Expr]:
 
 
 class AggregateReader:
-    """Converts aggregate calls of a SQL syntax tree into statistics of a query.
+    """Converts aggregate calls of a SQL syntax tree, such as AVG(x), into statistics of a query.
 
-    `user` is the user column, and `rows` converts the arguments of calls to row expressions (values computed from each
-    row). `compute` takes a row expression and the alias of the result column, adds a column with the expression's
-    values to the private rows, and returns the name of the added column. `declared` has the catalog's bounds, which
-    apply to calls that state no bounds. `schema` describes the columns of the private rows, or is None if they are not
-    known.
+    - `user` is the name of the user column.
+    - `rows` converts the arguments of a call into row expressions (values that engines compute from each private row).
+    - `compute(expression, alias)` adds a column with the values of a row expression to the private rows, and returns
+      the column's name. `alias` is the alias of the result column, or None.
+    - `declared` has the catalog's bounds, which apply to calls that state no bounds.
+    - `schema` describes the columns of the private rows; None if they are not known.
     """
 
     def __init__(
@@ -251,7 +252,7 @@ class AggregateReader:
         return statistic
 
     def _is_condition(self, expression: RowExpression) -> bool:
-        """Return whether `expression` is a condition or a column of truth values, which SUM and AVG read as 1 or 0."""
+        """Return whether `expression` is true or false in each row; SUM and AVG count true as 1 and false as 0."""
         if not isinstance(expression, ColumnValue):
             return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
         known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]
@@ -297,8 +298,7 @@ class AggregateReader:
     def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
         """Return (n, make) for `node`, the call APPROX_QUANTILES(x, n).
 
-        `make` is a function that takes a share between 0 and 1 and returns the statistic for the quantile of x at that
-        share.
+        `make(share)` returns the statistic "quantile of x at `share`", where 0 < `share` < 1.
         Raises: `InvalidParameter` if the call has other arguments, or n is out of range.
         """
         check_parts(node, "this", "expressions")
@@ -424,11 +424,11 @@ class AggregateReader:
         return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, alias)
 
     def _bounds(self, named: Sequence[exp.Expr], function: str, wanted: str) -> dict[str, Any]:
-        """Return the bounds that a call states in its named arguments `named`, as parameters of the statistic.
+        """Return the clipping bounds that a call states in its named arguments `named`, as arguments of a statistic.
 
-        `wanted` is the name of the argument with the bounds: `wanted => (low, high)` gives {"low": .., "high": ..},
-        `wanted => AUTO` gives {"bounds": "auto"}, and no argument gives {}. `function` is the function's name in
-        messages.
+        The bounds stand in the argument called `wanted`. `wanted => (low, high)` gives {"low": .., "high": ..}, and
+        `wanted => AUTO` gives {"bounds": "auto"}. The result is {} if the call has no named argument. `function` is the
+        function's name in messages.
         Raises: `InvalidParameter` for any other named argument.
         """
         for argument in named:
@@ -492,10 +492,11 @@ def _is(expression: RowExpression | None, number: int) -> bool:
 
 
 def _of_user(expression: RowExpression, user: str) -> "RowExpression | bool | None":
-    """Return how `expression`, the argument of COUNT(DISTINCT ..), refers to `user`, the user column.
+    """Return which users COUNT(DISTINCT `expression`) counts, if the expression refers to `user`, the user column.
 
-    Returns True if the argument is the user column itself, so that all users are counted. Returns the condition if it
-    is CASE WHEN condition THEN user END, so that users with such a row are counted. Returns None for other arguments.
+    - True if the expression is the user column: the call counts all users.
+    - The condition c if the expression is CASE WHEN c THEN user END: the call counts users with a row that satisfies c.
+    - None for any other expression.
     """
     if expression == ColumnValue(user):
         return True

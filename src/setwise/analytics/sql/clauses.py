@@ -87,7 +87,10 @@ _PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.C
 
 
 def check_not_negated(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the IN `node` is negated, because nulls in the subquery would change the result."""
+    """Raise `InvalidParameter` if `node`, an IN with a subquery, is negated.
+
+    A null in the subquery would change the result: NOT IN is then never true.
+    """
     parent = node.parent
     while parent is not None and not isinstance(parent, exp.Select):
         if not isinstance(parent, (*_PASSES_UNKNOWN_AS_FALSE, exp.Anonymous)):
@@ -128,9 +131,9 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
 def filter_text(node: exp.Expr) -> str:
-    """Return the SQL condition `node` as text of the filter language, in which `Query.where` is written.
+    """Return the SQL condition `node` in the filter language, the text form in which `Query.where` states conditions.
 
-    The kinds of columns and constants are checked later, when the filter is parsed for its table.
+    Types are not checked here. The filter is parsed again for its table, and then columns and constants are compared.
     Raises: `InvalidParameter` if the filter language cannot state the condition.
     """
     match type(node):
@@ -249,8 +252,9 @@ _NAMING_NULL = ("IFNULL", "COALESCE")
 class SelectedGroup:
     """A group key of a SELECT: `group` is a column, or bins of a column, such as months.
 
-    `null_item` is the label that the SELECT gives to rows whose key is null, as COALESCE(x, 'none') does; None if it
-    gives none. `name` is the name of the result column if it has no alias.
+    `null_item` is the label that the SELECT gives to rows whose key is null: COALESCE(x, 'none') gives the label
+    'none'. It is None if the SELECT gives no label. `name` is the name of the result column if the SELECT gives it no
+    alias.
     """
 
     group: Group
@@ -305,11 +309,11 @@ def _group(node: exp.Expr) -> Group | None:
 
 
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
-    """Return the group key, periods of time, that a cast of `node` to DATE or TIMESTAMP stands for.
+    """Return the periods of time by which a cast of `node` to DATE or TIMESTAMP groups; None if it gives no periods.
 
-    `is_date` is True for DATE. CAST(x AS DATE) of a column x stands for days. A cast of a period's start, such as
-    DATE_TRUNC(x, MONTH), stands for these periods; but hours cast to DATE stand for days. Returns None for any other
-    cast, such as CAST(x AS TIMESTAMP) of a column.
+    `is_date` is True for a cast to DATE. A column x cast to DATE gives days. The start of a period, such as
+    DATE_TRUNC(x, MONTH), gives the same periods after a cast, except that hours cast to DATE give days. CAST(x AS
+    TIMESTAMP) of a column gives None.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None
@@ -321,10 +325,7 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
 
 
 def _width(node: exp.Expr) -> Group | None:
-    """Return the bins of width w that the product `node`, written FLOOR(x / w) * w with a column x, stands for.
-
-    None for any other product.
-    """
+    """Return bins of width w if the product `node` is FLOOR(x / w) * w with a column x; None for any other product."""
     check_parts(node, "this", "expression")
     sides = [node.this.unnest(), node.args["expression"].unnest()]
     floors = [side for side in sides if type(side) is exp.Floor]
@@ -361,9 +362,9 @@ def _period(node: exp.Expr) -> Group | None:
 
 
 def _part(node: exp.Expr) -> Group | None:
-    """Return the group key, parts of time such as months 1 to 12, that `node` (EXTRACT(MONTH FROM x)) stands for.
+    """Return the group key for `node`, such as EXTRACT(MONTH FROM x), whose keys are parts of a time (months 1 to 12).
 
-    None for a unit that bins do not have, and if x is not a column.
+    None if x is not a column, or if the query language has no bins for this part.
     """
     check_parts(node, "this", "expression")
     unit = node.this.name.upper()

@@ -22,12 +22,14 @@ from setwise.mechanisms.labels import NULL_TEXT, Label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectSource:
-    """The private rows that a SELECT reads: a `table`, the tables joined to it, and a `derivation` of rows from them.
+    """The private rows that a SELECT reads.
 
-    `joins` says which tables are joined, and by which columns. The derivation is a list of steps that keep some of the
-    rows or compute columns. `schema` describes the resulting columns, and `columns` are their names; each is None if it
-    is not known. `unique_by` are columns of which no two rows of one user have the same values: the empty set means
-    that every user has at most one row, and None that nothing is known.
+    - `table` is the private table, and `joins` are the tables joined to it, with the columns that are compared.
+    - `derivation` is the list of steps that compute the rows from these tables: each step keeps some rows or adds
+      columns.
+    - `schema` describes the columns of the resulting rows, and `columns` are their names; None if not known.
+    - `unique_by` are columns in which no two rows of one user have the same values. The empty set means that every user
+      has at most one row; None means that nothing is known.
     """
 
     table: str
@@ -96,10 +98,11 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return the columns that tell the rows of one user apart, after `condition` has chosen some of the rows.
+    """Return `unique_by` without the columns that `condition` makes constant.
 
-    `unique_by` are these columns before; None if they are not known. A condition such as place = 1 gives a column the
-    same value in all rows that it keeps, so that the other columns suffice.
+    `unique_by` are columns in which no two rows of one user have the same values; None if they are not known. The
+    condition keeps some of the rows. All rows that place = 1 keeps have the same place, so the other columns still tell
+    them apart.
     """
     if unique_by is None:
         return None
@@ -123,25 +126,25 @@ may dominate the value."""
 
 @dataclass(slots=True)
 class Problems:
-    """The errors in a statement, collected so that one refusal can name them all; `found` has the error messages.
+    """The errors in a statement, collected so that one refusal can name them all. `found` has the error messages.
 
-    `needed_types` has the types that the statement needs text columns to have, from the errors that say so.
+    Some errors say that a text column must be read as another type. `needed_types` maps these columns to these types.
     """
 
     found: list[str] = field(default_factory=list)
     needed_types: dict[str, str] = field(default_factory=dict)
 
     def add(self, error: BadRequest) -> None:
-        """Record `error`, once."""
+        """Record `error`, unless an error with the same message was recorded before."""
         if str(error) not in self.found:
             self.found.append(str(error))
         self.needed_types.update(error.needed_types)
 
     @contextmanager
     def collect(self, node: exp.Expr | None = None) -> Iterator[None]:
-        """Return a context manager that records an error raised inside its block; execution continues after the block.
+        """Return a context manager that records an error raised inside its block, and then continues after the block.
 
-        `node` is the syntax node that the error is about, which is marked as refused; None if there is no such node.
+        If there is an error, the syntax node `node`, which the block reads, is marked as refused. `node` may be None.
         """
         try:
             yield
@@ -174,8 +177,8 @@ class StatementSettings:
 def with_contributions(query: Query) -> Query:
     """Return the query, with `contributions="auto"` if its groups are private and it states no contribution bound.
 
-    The contribution bound is the largest number of groups in which one user counts. With "auto", a private search finds
-    it. A top k that only counts or sums needs no bound and is returned unchanged.
+    The contribution bound is the largest number of groups in which one user counts; "auto" lets a private search find
+    the bound. A top k that only counts or sums is returned unchanged, because it needs no bound.
     """
     if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
         return query

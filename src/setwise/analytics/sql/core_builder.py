@@ -50,13 +50,15 @@ _LONGEST_NAME = 60
 
 
 class CoreBuilder:
-    """Splits a SELECT that aggregates private rows into the query that is charged and a SELECT over its released rows.
+    """Splits `select`, which aggregates private rows, into a query that is charged and a SELECT over its released rows.
 
-    Released rows are the noisy results of the query; their table is called `name`. The nodes of `select` are modified
-    and moved, so it cannot be used afterwards. `source` are its private rows, `settings` has the user column and
-    bounds, and errors are added to `problems`. `released` converts scalar subqueries in conditions on private rows,
-    whose noisy values are released before these rows are read. `free_subquery` converts scalar subqueries beside
-    aggregates, in the SELECT list, HAVING or ORDER BY.
+    - Released rows are the noisy results of the query. The SELECT over them reads them from a table called `name`.
+    - `select` cannot be used afterwards, because its nodes are modified and moved.
+    - `source` are the private rows of `select`, and `settings` has the user column and bounds.
+    - Errors are added to `problems`.
+    - `released` converts a scalar subquery in a condition on private rows. The noisy value of such a subquery is
+      released before the private rows are read.
+    - `free_subquery` converts a scalar subquery beside aggregates, in the SELECT list, HAVING or ORDER BY.
     """
 
     def __init__(
@@ -194,9 +196,10 @@ class CoreBuilder:
                 check_parts(self._select.args["distinct"], "expressions")
 
     def _where(self) -> str | None:
-        """Return the conditions of WHERE that the filter language can state, as text; None if there are none.
+        """Return the conditions of WHERE as text of the filter language, which compares columns with constants.
 
-        The other conditions are added to `_conditions` as row expressions (values computed from each row).
+        Conditions that this language cannot state are added to `_conditions`, as row expressions (values computed from
+        each row). Returns None if no condition is left for the text.
         """
         where = self._select.args.get("where")
         if where is None:
@@ -237,11 +240,10 @@ class CoreBuilder:
         return text
 
     def _compute(self, expression: RowExpression, alias: str | None) -> str:
-        """Return the name of the column that holds the value of `expression`; an expression that is new adds a column.
+        """Return the name of the private rows' column with the values of `expression`; a new expression adds a column.
 
-        A new column is named `alias`, which is shortened if it is long and gets a number if the name is taken. The
-        caller passes the SQL text as `alias` if the SELECT gives the expression no alias; None names the column
-        "expression".
+        A new column is named `alias`: the alias in the SELECT, or the SQL text of the expression. The name is shortened
+        if it is long, and gets a number if another column has it. If `alias` is None, the name is "expression".
         """
         if expression in self._computed:
             return self._computed[expression]
@@ -254,10 +256,10 @@ class CoreBuilder:
         return name
 
     def _derived_rows(self) -> SelectSource:
-        """Return the private rows that the query aggregates: only rows that satisfy the conditions, with new columns.
+        """Return the private rows that the query aggregates: `source` with further conditions and computed columns.
 
-        The conditions are those of WHERE that the filter language cannot state; the new columns are the values of each
-        row that `_compute` has named. Both are added as steps to the rows that the SELECT reads.
+        The conditions are those of WHERE that the filter language (comparisons of columns with constants) cannot state.
+        The columns are those that `_compute` has named.
         """
         source = self._source
         steps: list[KeepRows | AddColumns] = [KeepRows(each) for each in self._conditions]
@@ -350,10 +352,10 @@ class CoreBuilder:
         return node
 
     def _ambiguous_alias(self) -> str:
-        """Return a clause for an error message if a name in GROUP BY is a column of the table and also an alias.
+        """Return a hint for an error message if a name in GROUP BY is both a column of the table and an alias.
 
-        In SELECT f(x) AS month .. GROUP BY month, the table's own column month is grouped, and the clause says so.
-        Returns "" if no group column has the alias of another expression.
+        In SELECT f(x) AS month .. GROUP BY month, the rows are grouped by the table's own column month and not by f(x).
+        The hint says so. Returns "" if there is no such name.
         """
         for group in self._groups:
             if group.node.name in self._aliases and self._aliases[group.node.name] != group.node:
@@ -466,7 +468,7 @@ class CoreBuilder:
     def _read_condition(self, clause: str) -> exp.Expr | None:
         """Return the condition of HAVING or QUALIFY (`clause`) as a syntax node over the released, noisy rows.
 
-        None if the SELECT has no such clause, or if the condition is not supported; a problem is recorded in that case.
+        None if the SELECT has no such clause. None also if the condition is not supported; then a problem is recorded.
         """
         node = self._select.args.get(clause)
         if node is None:

@@ -12,8 +12,8 @@ from setwise.analytics.sql.clauses import SelectedGroup
 class GroupColumn:
     """A group column of a SELECT: its syntax node, its text in the query (`item`), and its name in the result.
 
-    `selected` is the column or the bins that it stands for; None if its value is computed from each row by an
-    expression.
+    `selected` is the column, or the bins of a column, by which rows are grouped. It is None if the key is computed from
+    each row by an expression, such as UPPER(x).
     """
 
     node: exp.Expr

@@ -25,11 +25,12 @@ _GROUPING = ("GROUPING", "GROUPING_ID")
 
 @dataclass(frozen=True, slots=True)
 class GroupedSelects:
-    """The SELECTs into which a SELECT with grouping sets is split, and how their united rows are sorted and cut.
+    """The SELECTs into which a SELECT with grouping sets is split, and how their united rows are sorted and limited.
 
-    Each of `selects` groups by the columns of one set. The first `shown` columns of their rows are the result; the
-    others are only there for sorting. `order` is the ORDER BY, whose terms name columns by their position, and `limit`
-    and `offset` are the clauses that cut the rows; each is None if there is none.
+    Each of `selects` groups by the columns of one grouping set. The first `shown` columns of each are the columns of
+    the result; further columns are only there for sorting. `order` is the ORDER BY, whose terms name columns by their
+    position. `limit` and `offset` are the clauses LIMIT and OFFSET. Each of these three is None if the statement has no
+    such clause.
     """
 
     selects: tuple[exp.Expr, ...]
@@ -39,7 +40,7 @@ class GroupedSelects:
     offset: exp.Expr | None
 
     def united(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
-        """Return the UNION ALL of `nodes`, sorted and cut, with only the columns of the result.
+        """Return the UNION ALL of `nodes`, sorted and limited, with only the columns of the result.
 
         `nodes` has, for each of `selects`, the SELECT over its released (noisy) rows.
         """
@@ -118,11 +119,11 @@ def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
 
 
 def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
-    """Return (hidden expressions, ORDER BY): the ORDER BY of `select` with columns named by their positions.
+    """Return (hidden expressions, ORDER BY) of `select`; in the ORDER BY, positions replace columns and expressions.
 
-    The hidden expressions are those in ORDER BY that are no result column of `select`. Position 1 is the first result
-    column; the hidden expressions have the positions after the last result column, in the order of the list. The ORDER
-    BY is None if `select` has none.
+    Position 1 is the first result column. An expression of ORDER BY that is no result column is hidden: it has to be
+    added after the last result column, in the order of the list, and its position is counted there. The ORDER BY is
+    None if `select` has none.
     """
     order = select.args.get("order")
     if order is None:
@@ -218,9 +219,9 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
     """Return the expression that `node`, an entry of the GROUP BY of `select`, refers to.
 
-    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself. In
-    COALESCE(x, 'all') AS x .. GROUP BY ROLLUP (x), the entry is the column x, so that subtotals, where x is null, are
-    called 'all'.
+    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself. An alias
+    means the table's column of this name if its expression only names subtotals. In COALESCE(x, 'all') AS x .. GROUP BY
+    ROLLUP (x), rows are grouped by the column x, and the subtotal, in which x is null, is called 'all'.
     """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
@@ -234,10 +235,10 @@ def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 
 
 def _names_subtotals(node: exp.Expr, name: str) -> bool:
-    """Return whether `node` gives a text to the null of subtotals, as COALESCE(x, 'all') does; `name` is the column x.
+    """Return whether the expression `node` gives subtotals over the column `name` a label, as COALESCE(x, 'all') does.
 
-    A subtotal is a row over all values of x, in which x is null. IFNULL and NVL do the same, and so does a CASE or IF
-    that tests for GROUPING(x) or for null.
+    A subtotal is a row over all values of x, in which x is null. IFNULL and NVL give it a label too, and so does a CASE
+    or IF that tests GROUPING(x) or x IS NULL.
     """
     if not any(column.name.lower() == name.lower() for column in node.find_all(exp.Column)):
         return False

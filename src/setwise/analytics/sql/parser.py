@@ -118,8 +118,8 @@ def _refusal(
 ) -> str:
     """Return the error message for the refused statement `text`: all its `problems`, and a statement to write instead.
 
-    The suggestion is the first of `corrections` that is accepted. If none is, the message says so, and suggests a count
-    of users; if that is not accepted either, the message has only the problems.
+    The suggested statement is the first of `corrections` that is accepted. If none is accepted, the message says so,
+    and suggests a count of users. If that count is refused too, the message has only the problems.
     `settings`, `facts` and `columns` (or None) are those with which `text` was parsed.
     """
     message = "; ".join(problems)

@@ -46,11 +46,12 @@ _DEPENDS_ON_OTHERS = {
 class PerUserReader:
     """Converts a SELECT in which each row comes from the rows of one user into a derived table of private rows.
 
-    `select` is its syntax node, and `source` are the private rows that it reads. `settings` has the user column, and
-    errors are added to `problems`. `released` replaces a scalar subquery by a placeholder for its noisy value, which is
-    released before these rows are read. `ties` are the names, in lower case, of all columns that the statement names.
-    Rows that are equal in the ORDER BY of a window function are sorted by the columns with these names (see
-    `AddWindows`).
+    - `select` is its syntax node, `source` are the private rows that it reads, and `settings` has the user column.
+    - Errors are added to `problems`.
+    - `released` replaces a scalar subquery by a placeholder for its noisy value, which is released before the private
+      rows are read.
+    - `ties` are the names, in lower case, of all columns that the statement names. These columns break ties between
+      rows that are equal in the ORDER BY of a window function (see `AddWindows`).
     """
 
     def __init__(
@@ -119,11 +120,12 @@ class PerUserReader:
         )
 
     def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
-        """Return the columns of the result of which no two rows of one user have the same values; None if not known.
+        """Return columns of the result in which no two rows of one user have the same values; None if none are known.
 
-        `steps` are the operations on private rows that compute the result. GROUP BY user, a, b and SELECT DISTINCT
-        user, a, b give the columns a and b, and ROW_NUMBER() OVER (PARTITION BY user, a ORDER BY ..) AS place gives a
-        and place. A SELECT without aggregates keeps the columns that its rows had before, if it shows them all.
+        `steps` are the operations that compute the result from the private rows `source`. For example:
+        - GROUP BY user, a, b and SELECT DISTINCT user, a, b give the columns a and b.
+        - ROW_NUMBER() OVER (PARTITION BY user, a ORDER BY ..) AS place gives a and place.
+        - A SELECT without aggregates gives the columns that `source` had, if it selects them all.
         """
         unique = self._source.unique_by
         for step in steps:
@@ -324,8 +326,8 @@ class PerUserReader:
     def _over_groups(self, node: exp.Expr) -> RowExpression:
         """Return the row expression for `node`, which is in the SELECT list or HAVING of a SELECT with GROUP BY user.
 
-        A row expression is a value computed from each row. It is computed from the rows after grouping, each of which
-        has the keys and aggregates of one group of one user.
+        A row expression is a value computed from each row. The rows here are those after grouping: each of them has the
+        keys and the aggregates of one group of one user.
         """
         return self._rows.read(self._rewrite_node(node.copy()))
 
@@ -402,9 +404,9 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 
 
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
-    """Return the columns of the first ROW_NUMBER of `step` that tell rows of one user apart; None if there is none.
+    """Return columns that tell the rows of one user apart, from the first ROW_NUMBER in `step`; None if it has none.
 
-    They are the columns of its PARTITION BY, and the column with the row number.
+    They are the columns of the window function's PARTITION BY, and the column with the row number.
     """
     for window in step.windows:
         keys = [key.name for key in window.keys if isinstance(key, ColumnValue)]

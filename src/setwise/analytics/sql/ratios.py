@@ -16,13 +16,13 @@ from setwise.analytics.sql.clauses import own_nodes
 def ratio_advice(
     node: exp.Expr, alias: str | None, user: str, statistic_of: Callable[[exp.Expr, str], Statistic]
 ) -> list[str]:
-    """Return sentences for the analyst about each ratio of two aggregate calls in `node`, a result column.
+    """Return sentences of advice about each ratio of two aggregate calls in `node`, an expression of the SELECT list.
 
-    Numerator and denominator may each be bounded: what one user adds to them is clipped. If both are bounded, a
-    sentence warns that the ratio can be far from the exact ratio in the table. If the ratio is a mean or a share of
-    rows, a sentence suggests an AVG instead. `alias` is the name of the result column, or None, and `user` the user
-    column. `statistic_of(call, name)` returns the statistic that the aggregate `call` asks for. Here `name` is a column
-    name for the values of the call's argument, if the argument is an expression such as x * y.
+    If what one user adds to numerator and denominator is bounded in both, a sentence warns that the ratio can be far
+    from the exact ratio in the table. If the ratio is a mean or a share of rows, a sentence suggests an AVG instead.
+    `alias` is the name of the result column, or None, and `user` the user column. `statistic_of(call, name)` returns
+    the statistic for an aggregate call; `name` is a name for the column of the call's argument, if that is an
+    expression such as x * y.
     """
     advice = []
     for part, whole in _ratios(node):
@@ -87,16 +87,17 @@ def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 
 def _cuts_users(statistic: Statistic) -> bool:
-    """Return whether bounds can reduce what one user adds to `statistic`: True for sums, and for counts of rows."""
+    """Return whether a bound can reduce what one user adds to `statistic`: True for sums, and for counts of rows."""
     return isinstance(statistic, Sum) or (isinstance(statistic, Count) and statistic.most != 1)
 
 
 def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
-    """Return a sentence that suggests an AVG instead of the ratio of the aggregate calls `part` and `whole`.
+    """Return a sentence that suggests an AVG instead of `part` / `whole`, the ratio of two aggregate calls.
 
     Returns "" unless the ratio is a sum divided by a count, or a count of some rows divided by the count of all rows.
-    AVG has less noise than two numbers, and its interval stays within its bounds. The sentence says that AVG averages
-    each user's own mean or share, so that users with many rows count as much as others; `user` is the user column.
+    AVG has less noise than two numbers, and its interval stays within its bounds. But AVG takes the average of each
+    user's own mean or share, so that users with many rows count no more than others, and the sentence says so. `user`
+    is the user column.
     """
     counted = _condition_as_case(part) if _counts_all(whole) else None
     if counted is not None:

@@ -1,10 +1,10 @@
-"""Conditions on private rows that compare with released groups, as in the series limits of BI tools.
+"""Conditions on private rows that compare with released groups, as BI tools write to limit the series of a chart.
 
-`JOIN (SELECT x, COUNT(*) .. GROUP BY x ORDER BY 2 DESC LIMIT 10) t ON a.x = t.x` and `WHERE x IN (SELECT x .. LIMIT
-10)` keep only rows whose x is in the released top 10. If the SELECT around such a condition groups by x, the condition
-can wait: all groups x are released, and those outside of the top 10 are dropped from the released rows. This module
-moves such conditions to HAVING, where they read released rows only, so that no private query depends on an answer that
-is charged together with it.
+For example, `WHERE x IN (SELECT x .. GROUP BY x ORDER BY COUNT(*) DESC LIMIT 10)` keeps only rows whose x is in the
+released top 10. `JOIN (SELECT x, COUNT(*) .. LIMIT 10) t ON a.x = t.x` does the same. If the SELECT around such a
+condition groups by x, the condition can be applied later: all groups x are released, and groups outside of the top 10
+are dropped from the released rows. This module moves such conditions to HAVING, which reads released rows only. So no
+private query depends on an answer that is charged together with it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ from setwise.analytics.sql.grouping_sets import has_grouping_sets, resolve_group
 class ReleasedColumns:
     """The columns of a table of released (noisy) rows: `names` are all columns, and `keys` those that hold group keys.
 
-    If `keys` is not empty, it has all group keys, so no two rows have equal values in these columns. It is empty if a
-    group key is not among `names`, or if it is not known which columns hold group keys.
+    If `keys` is not empty, no two rows have equal values in all columns of `keys`. `keys` is empty if a group key is
+    missing among `names`, or if it is not known which columns hold group keys.
     """
 
     names: tuple[str, ...]
@@ -48,9 +48,9 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
     """Move each join with released groups, and each condition x IN (released groups), to HAVING of `select`, in place.
 
-    Released groups and rows are noisy results of a private query. `released_names` takes a syntax node and returns its
-    columns if it stands for released rows, or else None. A join or condition is moved only if `select` groups by the
-    columns that are compared, and reads no other columns of the joined rows.
+    Released groups are groups in the noisy result of a private query. `released_names(node)` returns the columns of a
+    syntax node that stands for released groups, and None for other nodes. A join or condition is moved only if `select`
+    groups by the columns that are compared, and reads no other columns of the joined groups.
     """
     group = select.args.get("group")
     if group is None:

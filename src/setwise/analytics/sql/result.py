@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 class Output:
     """A column of the result of a SQL statement, with the name `name`.
 
-    `group` or `statistic` is the index of the group column or statistic that it shows. Both are None for a column that
-    is computed from released (noisy) rows; for such a column, `interval` is True if it has intervals, and `is_key` if
-    it is computed from group keys alone. `time` is True for a group column of periods of time; a period is shown as the
-    date or time at which it begins, as DATE_TRUNC returns it.
+    - `group` is the index of the group column that it shows, or `statistic` the index of the statistic.
+    - Both are None for a column that is computed from released (noisy) rows. For such a column, `interval` is True if
+      it has intervals, and `is_key` if it is computed from group keys alone.
+    - `time` is True for a group column of periods of time. A period is shown as the date or time at which it begins, as
+      DATE_TRUNC returns it.
     """
 
     name: str
@@ -71,12 +72,14 @@ RowCell = Cell | Estimated | float | bool | None
 class SqlAnswer(Exportable):
     """The rows of a SQL statement, and the `answer` from which they come, with its cost and its privacy promise.
 
-    `outputs` are the columns. `computed` are the rows if they were computed from released (noisy) rows; None if they
-    are the released rows themselves. `problem` says why rows could not be computed; the answer then has the released
-    rows, because they were paid for. `bounds` lists the bounds of every statistic with their source: the statement, the
-    catalog (the data holder's file of declared bounds), or a private search, which costs a tenth of epsilon. `notes`
-    are sentences about computed rows: how sure the intervals of a ratio are, and what the mark `unreliable` means.
-    `advice` says how ratios can mislead, and what to ask instead; "" if the statement has no such ratios.
+    - `outputs` are the columns.
+    - `computed` are the rows if they were computed from released (noisy) rows; None if the released rows are the
+      result.
+    - `problem` says why rows could not be computed. Then the released rows are the result, because they were paid for.
+    - `bounds` has the bounds of every statistic with their source: the statement, the catalog (the data holder's file
+      of declared bounds), or a private search, which costs a tenth of epsilon.
+    - `notes` are sentences about computed rows: how sure the intervals of a ratio are, and what "unreliable" means.
+    - `advice` says how ratios can mislead, and what to ask instead; "" if the statement has no such ratios.
     """
 
     answer: PrivateAnswer
@@ -209,7 +212,7 @@ class SqlAnswer(Exportable):
         ]
 
     def _label_columns(self) -> list[str]:
-        """Return the names of the columns that label the rows: group columns, or else the first column with text."""
+        """Return the names of the columns that label the rows: group columns or, if none, the first text column."""
         keys = [output.name for output in self.outputs if output.is_label]
         rows = self.rows
         other = [name for name in self.columns if any(isinstance(row[name], str | bool) for row in rows)]
@@ -280,8 +283,7 @@ def _cell_text(cell: RowCell) -> str:
 def estimated(value: float | None, interval: Sequence[float] | None, *, unreliable: bool = False) -> Estimated:
     """Return the cell of a statistic in a row of a SQL result: {"value": .., "interval": [low, high]}.
 
-    The key "interval" is left out if the interval is None. "unreliable" is True if `unreliable` is, and left out
-    otherwise.
+    The key "interval" is left out if `interval` is None. The key "unreliable" is left out unless `unreliable` is True.
     """
     cell: Estimated = {"value": value} if interval is None else {"value": value, "interval": list(interval)}
     if unreliable:

@@ -114,8 +114,8 @@ for its released value."""
 class RowReader:
     """Converts SQL syntax nodes into row expressions, which engines compute from each private row.
 
-    `today` is the value of CURRENT_DATE. `released` converts scalar subqueries, whose (noisy) values are released
-    before the rows are read; if it is None, scalar subqueries are refused.
+    `today` is the value of CURRENT_DATE. `released` converts a scalar subquery, whose (noisy) value is released before
+    the rows are read. If `released` is None, scalar subqueries are refused.
     """
 
     def __init__(self, today: date, released: Released | None = None) -> None:
@@ -361,7 +361,7 @@ class RowReader:
         return self._named_part(node.this.name, node.args["expression"])
 
     def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
-        """Return the part `name`, such as YEAR, of the date, time or difference `argument`, as a value of each row."""
+        """Return the row expression for the part `name`, such as YEAR, of `argument`: a time or a time difference."""
         field = FIELDS.get(name.upper())
         if field is None:
             raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(FIELDS)}")
@@ -384,7 +384,7 @@ class RowReader:
         raise unsupported(f"{field.upper()} of the time between two times", "write DATE_DIFF('day', x, y)")
 
     def _moment(self, node: exp.Expr) -> RowExpression:
-        """Return the date or time `node` as a value of each row, without AT TIME ZONE 'UTC' and casts to TIMESTAMP.
+        """Return the row expression for `node`, a date or time; AT TIME ZONE 'UTC' and casts to TIMESTAMP are dropped.
 
         Raises: `InvalidParameter` for a time zone other than UTC.
         """
@@ -399,7 +399,7 @@ class RowReader:
         return self.read(inner)
 
     def _moved_time(self, node: exp.Expr) -> RowExpression | None:
-        """Return `node`, a time plus or minus an INTERVAL, as a value computed from each row; None for other sums."""
+        """Return the row expression for `node`, a time plus or minus an INTERVAL; None for any other node."""
         if type(node) not in (exp.Add, exp.Sub):
             return None
         moment, interval = node.this, node.args["expression"]
@@ -412,7 +412,7 @@ class RowReader:
         return TimeShift(self._moment(moment), sign * shift[0], sign * shift[1])
 
     def _time_call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression | None:
-        """Return `function(arguments)` as a value computed from each row; None if it is no function of times."""
+        """Return the row expression for the call `function(arguments)`; None if it is no function of dates or times."""
         count = len(arguments)
         if function in FIELDS and count == 1:
             return self._named_part(function, arguments[0])
@@ -438,12 +438,12 @@ class RowReader:
         return None
 
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return a call of `function`, such as DATEDIFF, as a value of each row: the number of periods between times.
+        """Return the row expression for `function(arguments)`, such as DATEDIFF: the number of units between two times.
 
-        `arguments` are (unit, start, end), as in DuckDB and Snowflake, or (end, start, unit), as in GoogleSQL, or (end,
-        start) of DATEDIFF, as in MySQL; the unit is then a day. TIMESTAMPDIFF and TIMESTAMP_DIFF count complete
-        periods. The other functions count how often a new period begins: DATEDIFF('week', ..) counts Mondays. Only
-        DATE_DIFF('week', start, end) counts complete weeks, from day to day, as DuckDB and Trino do.
+        `arguments` are (unit, start, end), (end, start, unit), or (end, start) of DATEDIFF, which counts days.
+        TIMESTAMPDIFF and TIMESTAMP_DIFF count complete units. The other functions count how often a new unit begins:
+        DATEDIFF('week', ..) counts Mondays. Only DATE_DIFF('week', start, end) counts complete weeks, as in DuckDB and
+        Trino.
         """
         if len(arguments) == 3 and unit_name(arguments[0]):
             unit, start, end = unit_name(arguments[0]), arguments[1], arguments[2]
@@ -465,7 +465,7 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return `function(arguments)`, such as DATE_ADD, which moves a date or time, as a value of each row."""
+        """Return the row expression for `function(arguments)`, such as DATE_ADD: a time moved by an interval."""
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])

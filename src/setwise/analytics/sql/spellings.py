@@ -27,10 +27,10 @@ _WIDTH = re.compile(r"(\d+)(?:\.0+)?\s*([A-Za-z]+?)s?")
 
 
 def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
-    """Return the syntax tree `tree` with every spelling of another dialect replaced by its plain form.
+    """Return the syntax tree `tree` with constructs of other SQL dialects replaced by forms that this package reads.
 
-    The tree is changed in place where possible. A result column without an alias keeps the name that its text had
-    before.
+    For example, x // 2 becomes SIGN, FLOOR and ABS. The tree is changed in place where possible. A result column
+    without an alias keeps the name that its text had before.
     """
     for select in list(tree.find_all(exp.Select)):
         _join_by_where(select)
@@ -50,7 +50,7 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
 
 
 def _plain_form(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of the syntax node `node`; the node itself if it is no spelling of another dialect."""
+    """Return a form of the syntax node `node` that this package reads; the node itself if it needs no rewriting."""
     match node:
         case exp.Window() if _name(node.this) == "RATIO_TO_REPORT" and len(node.this.expressions) == 1:
             return _ratio_to_report(node)
@@ -121,7 +121,7 @@ def _power(node: exp.Expr) -> exp.Expr:
 
 
 def _whole_quotient(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """Return a syntax node for `left` / `right` without its decimals, as DIV and // compute it: -7 // 2 is -3."""
+    """Return a syntax node for `left` / `right` rounded towards 0, as DIV and // compute it: -7 // 2 is -3."""
     quotient = _binary(exp.Div, left, right)
     return _binary(exp.Mul, _call("SIGN", quotient), exp.Floor(this=_call("ABS", quotient)))
 
@@ -185,9 +185,9 @@ def _time_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _bin_of_seconds(value: exp.Expr, width: int, start: int) -> exp.Expr:
-    """Return a syntax node for the start of the bin of the time `value`, in seconds since 1970.
+    """Return a syntax node for the start, in seconds since 1970, of the bin in which the time `value` lies.
 
-    Bins have a `width` in seconds, and one of them begins at `start`.
+    Bins are `width` seconds wide, and one of them begins `start` seconds after the beginning of 1970.
     """
     epoch: exp.Expr = exp.Extract(this=exp.var("EPOCH"), expression=value.copy())
     if start == 0:
@@ -281,10 +281,10 @@ def _bins(node: exp.Expr) -> exp.Expr:
 
 
 def _compared_times(node: exp.Expr) -> exp.Expr:
-    """Return a > b + INTERVAL .. if `node` is a - b > INTERVAL .., or another comparison of a time difference.
+    """Return a > b + INTERVAL .. if the comparison `node` is a - b > INTERVAL .., with times a and b.
 
-    The difference of two times may stand on either side of the comparison. It is replaced because engines compare times
-    here, and not intervals. Other comparisons are returned unchanged.
+    Other comparison operators, and a difference on the right-hand side, are rewritten in the same way, because engines
+    compare times here but not intervals. Any other comparison is returned unchanged.
     """
     left, right = node.this.unnest(), node.args["expression"].unnest()
     if type(left) is exp.Sub and type(right) is exp.Interval:
@@ -314,10 +314,11 @@ def _order_by_all(select: exp.Expr) -> None:
 
 
 def _first_of_groups(select: exp.Expr) -> None:
-    """Change SELECT DISTINCT ON (a) .. GROUP BY .. ORDER BY a, n DESC to a QUALIFY in `select`, in place.
+    """Replace DISTINCT ON by an equal QUALIFY in `select`, a SELECT with GROUP BY, in place.
 
-    The plain form keeps the rows with ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, n DESC) = 1: the first row of each
-    a. A SELECT without GROUP BY is not changed, because its DISTINCT ON would choose among the rows of users.
+    SELECT DISTINCT ON (a) .. ORDER BY a, n DESC keeps the first row of each a; so does QUALIFY ROW_NUMBER() OVER
+    (PARTITION BY a ORDER BY a, n DESC) = 1. A SELECT without GROUP BY is not changed, because its DISTINCT ON would
+    choose among the rows of users.
     """
     distinct = select.args.get("distinct")
     keys = distinct.args.get("on") if isinstance(distinct, exp.Distinct) else None
@@ -339,11 +340,11 @@ def _first_of_groups(select: exp.Expr) -> None:
 
 
 def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
-    """Return the statement `tree` with set operations of users replaced by conditions on users.
+    """Return the statement `tree` with conditions on users in place of set operations between lists of users.
 
     `user` is the user column. SELECT user FROM a INTERSECT SELECT user FROM b becomes SELECT DISTINCT user FROM a WHERE
-    user IN (SELECT user FROM b); EXCEPT becomes NOT IN. A UNION of two selections of one table becomes SELECT DISTINCT
-    with both conditions joined by OR. Other set operations stay.
+    user IN (SELECT user FROM b); EXCEPT becomes NOT IN. A UNION of two SELECTs from one table becomes one SELECT
+    DISTINCT whose WHERE joins the two conditions with OR. Other set operations stay.
     """
     return tree.transform(_user_set, user)
 
@@ -419,7 +420,7 @@ def _is_cross(join: exp.Expr) -> bool:
 def _connects(node: exp.Expr, alias: str, placed: set[str]) -> bool:
     """Return whether `node` is an equality of a column of the table `alias` with a column of a table in `placed`.
 
-    `placed` has the aliases, in lower case, of the tables that are joined already.
+    `placed` are the aliases, in lower case, of the tables that stand before this table in the chain of joins.
     """
     equal = node.unnest()
     if type(equal) is not exp.EQ:

@@ -38,11 +38,13 @@ LARGEST = 1e150
 class Statement:
     """A parsed SQL statement: the SELECTs that aggregate private rows (`cores`), and the SQL over their released rows.
 
-    `shell` is the SQL over released (noisy) rows and public tables, which costs nothing; None if the released rows
-    themselves are the result. `outputs` are the columns of the result, as far as they are known before `shell` runs.
-    `scalars` are scalar subqueries whose released values stand in conditions of later SELECTs. `user` is the user
-    column, and `explain` is True for EXPLAIN. The budget `epsilon` and `delta` and the wanted half-width of intervals,
-    `within`, are those of the OPTIONS clause, each None if the clause does not set it.
+    - `shell` is the SQL over released (noisy) rows and public tables, which costs nothing; None if the released rows
+      themselves are the result.
+    - `outputs` are the columns of the result, as far as they are known before `shell` runs.
+    - `scalars` are scalar subqueries whose released values stand in conditions of later SELECTs.
+    - `user` is the user column, and `explain` is True for EXPLAIN.
+    - `epsilon`, `delta` and `within` (the wanted half-width of intervals) come from the OPTIONS clause. Each is None if
+      the clause does not set it.
     """
 
     cores: tuple[Core, ...]
@@ -86,11 +88,11 @@ class Statement:
         return any(getattr(self, name) is not None for name in SPENDING)
 
     def paid_by(self, words: BudgetWords, delta: float = DEFAULT_DELTA) -> BudgetWords:
-        """Return the budget arguments `words` (epsilon, delta, within) together with the options of the OPTIONS clause.
+        """Return the budget arguments (epsilon, delta, within) from `words` and from the OPTIONS clause, merged.
 
-        If neither of the two states a delta, but one states epsilon or `within`, and the statement has private groups,
-        which need a delta, the result has the default `delta`.
-        Raises: `InvalidParameter` if an argument is given in both places.
+        The default `delta` is added if there is an epsilon or a `within` but no delta, and the statement has private
+        groups, which need a delta.
+        Raises: `InvalidParameter` if an argument is given both in `words` and in OPTIONS.
         """
         options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
         for name in options:
@@ -108,12 +110,12 @@ class Statement:
         return any(core.query.item is not None and core.query.domain is None for core in self.cores)
 
     def filled(self, *, finds_bounds: bool = True) -> "Statement":
-        """Return the statement with defaults in its queries: a label for null keys, and contribution bounds.
+        """Return the statement with defaults filled into its queries: a label for null keys, and contribution bounds.
 
         A query with NULL groups gets the label that stands for NULL. A query with private groups and no contribution
         bound (the largest number of groups in which one user counts) gets `contributions="auto"`, so that a private
-        search finds the bound; a top k that only counts needs no bound and gets none. Contribution bounds stay as they
-        are if `finds_bounds` is False: registered uses of an account then pay, which leave nothing for a search.
+        search finds the bound. A top k that only counts needs no bound and gets none. If `finds_bounds` is False, no
+        query gets "auto": registered uses of an account then pay, which leave nothing for a search.
         """
         cores = []
         for core in self.cores:
@@ -138,7 +140,7 @@ class Statement:
             run_shell(shell.sql, tables, public)
 
     def released_value(self, place: int, answers: Sequence[PrivateAnswer]) -> float | None:
-        """Return the number that the scalar subquery with the index `place` has in the released (noisy) `answers`.
+        """Return the value of the scalar subquery with the index `place`, computed from released (noisy) `answers`.
 
         `answers` are the answers of the SELECTs that ran before. Returns None if the value cannot be computed, is not
         one number, or exceeds `LARGEST` in absolute value.
@@ -283,10 +285,10 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
 
 
 def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
-    """Return the result of a statement from `result`, the rows that DuckDB computed with the SQL of `shell`.
+    """Return the result of a statement; `result` has the rows that DuckDB computed with the SQL of `shell`.
 
-    That SQL reads the released rows of `answer`. In a column that has intervals, or in which noise may dominate at
-    least one value, every number and null becomes an `Estimated` (value, interval, mark); other cells stay as they are.
+    That SQL reads the released rows of `answer`. Each number or null becomes an `Estimated` (value, interval, mark) if
+    its column has intervals, or if noise may dominate some value of the column. Other cells stay as they are.
     """
     names = _unique(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)
@@ -330,10 +332,10 @@ def _notes(
 ) -> tuple[str, ...]:
     """Return sentences that explain the intervals and the marks in a result computed from released numbers.
 
-    If some of the result's `columns` are computed from several released numbers, a sentence states the probability that
-    all intervals of these numbers hold, which is lower than the confidence of one interval. If a cell of `rows` is
-    marked unreliable (noise may dominate it), another sentence explains the mark, unless the interval note of `answer`
-    does so. A last sentence names columns of numbers without intervals.
+    - For `columns` that are computed from several released numbers: the probability that all intervals of these numbers
+      hold, which is lower than the confidence of one interval.
+    - If a cell of `rows` is marked unreliable (noise may dominate it): what the mark means, unless `answer` says so.
+    - Which columns of numbers have no intervals.
     """
     notes = []
     for sources in sorted({column.sources for column in columns if column.sources > 1}):

@@ -45,10 +45,11 @@ SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
 class TableFacts:
     """Facts about the tables of a statement that its text does not state.
 
-    `public` are the names of public tables, and `private` those of private tables that are declared. `declared`,
-    `domains` and `contributions` are the clipping bounds, public group keys and contribution bound (the largest number
-    of groups in which one user counts) that the catalog declares for the private table. `schema_of` is a function that
-    takes the name of the private table and its joins, and returns the columns; it is None if the table is not open yet.
+    - `public` and `private` are the names of the public tables and of the declared private tables.
+    - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the largest number of groups in
+      which one user counts) are what the catalog declares for the private table.
+    - `schema_of(table, joins)` returns the columns of the private table `table` with its joins; it is None if the table
+      is not open yet.
     """
 
     public: Collection[str] = ()
@@ -61,11 +62,11 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """A SELECT over released (noisy) rows and public tables, which costs no budget, as the syntax node `node`.
+    """A SELECT over released (noisy) rows and public tables, which costs no budget; `node` is its syntax node.
 
-    A SELECT that aggregates private rows is split in two: `core` is its aggregation, which is charged, and `node` is
-    the remaining SELECT over the released rows. If a SELECT reads no private rows itself, `core` is None. `outputs` are
-    the result columns if this is the outermost SELECT and `node` computes nothing from released columns, else None.
+    A SELECT that aggregates private rows is split in two: `core` is the aggregation, which is charged, and `node` is
+    the remaining SELECT over the released rows. `core` is None if the statement's SELECT reads no private rows itself.
+    `outputs` are the result columns if this is the outermost SELECT and `node` computes nothing, else None.
     """
 
     node: exp.Expr
@@ -75,7 +76,7 @@ class _Free:
 
 @dataclass(frozen=True, slots=True)
 class _Public:
-    """The public table called `name`, which FROM or JOIN of a statement names."""
+    """A public table that FROM or JOIN of a statement reads; `name` is its name."""
 
     name: str
 
@@ -253,9 +254,11 @@ class StatementReader:
     def _released_columns(self, node: exp.Expr, known: Mapping[str, _Result]) -> ReleasedColumns | None:
         """Return the columns of `node`, an entry of FROM or IN, if it stands for released groups; None for other nodes.
 
-        Released groups come from the noisy answer of a private query: they are a common table expression of `known`
-        over released rows, or a subquery that groups by columns other than the user column. A subquery that reads
-        released groups, without joins, has released groups too.
+        Released groups are groups in the noisy answer of a private query. `node` stands for released groups in three
+        cases:
+        - It names a common table expression of `known` over released rows.
+        - It is a subquery that groups by columns other than the user column.
+        - It is a subquery without joins that reads released groups.
         """
         if self._is_known(node, known):
             result = known[node.name.lower()]
@@ -325,10 +328,11 @@ class StatementReader:
         results: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
-        """Return `select`, which reads no private rows; its subqueries become SELECTs over released (noisy) rows.
+        """Return the SELECT `select`, which reads no private rows, with its subqueries converted in place.
 
-        `tables` are the nodes of its FROM and JOIN, `results` the table that each stands for (None after an error), and
-        `known` the common table expressions by name. Converted here are the subqueries in expressions.
+        A subquery that aggregates private rows is charged, and becomes a SELECT over its released (noisy) rows.
+        `tables` are the nodes of FROM and JOIN, `results` the table that each stands for (None after an error), and
+        `known` the common table expressions by name.
         """
         for node, result in zip(tables, results, strict=True):
             if isinstance(result, _Public):
@@ -349,12 +353,12 @@ class StatementReader:
         return _Free(select)
 
     def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
-        """Return the private rows that `select` reads: those of its first table, with columns joined to them.
+        """Return the private rows that `select` reads: the rows of its first table, with the columns joined to them.
 
-        Joined are tables, subqueries in JOIN whose rows are each computed from the rows of one user, and subqueries in
-        expressions about the user of the row. `tables` are the tables of FROM and JOIN (None after an error), and
-        `known` the common table expressions by name. Also removes qualifiers such as t. from the column references of
-        `select`, in place.
+        Columns are joined from plain tables, from subqueries in JOIN whose rows each come from one user, and from
+        subqueries in expressions about the user of the row. `tables` are the tables of FROM and JOIN (None after an
+        error), and `known` the common table expressions by name. Column references in `select` lose their qualifiers,
+        such as t., in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         base = tables[0]
@@ -383,11 +387,11 @@ class StatementReader:
     def _with_subquery(
         self, node: exp.Expr, rows: SelectSource, scope: Scope, known: Mapping[str, _Result], reader: RowReader
     ) -> SelectSource:
-        """Return `rows` with added columns that hold, in each row, the subquery `node`'s result for the row's user.
+        """Return `rows` with further columns that hold the value of the subquery `node` for the user of each row.
 
-        In the SELECT, an expression over these columns replaces `node`. Returns `rows` unchanged if the subquery is not
-        correlated by the user. `scope` has the names of the SELECT, `known` its common table expressions, and `reader`
-        converts expressions.
+        In the SELECT, an expression over these columns replaces `node`. If the subquery is not about the user of the
+        row, `rows` is returned unchanged. `scope` has the names of tables and columns that the SELECT may use, `known`
+        the common table expressions, and `reader` converts expressions.
         """
         subquery = user_subquery(node, scope, self._settings.user)
         if subquery is None:
@@ -483,11 +487,11 @@ class StatementReader:
         return released
 
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
-        """Return a function that converts a scalar subquery in the SELECT list, HAVING or ORDER BY of a SELECT.
+        """Return a function that converts a scalar subquery of a SELECT over private rows to read released rows only.
 
-        The SELECT aggregates private rows. The converted subquery reads released (noisy) rows only: if it aggregates
-        private rows, this is a private query of its own, charged together with the statement. `known` are common table
-        expressions by name.
+        The subquery is in the SELECT list, HAVING or ORDER BY. If the subquery aggregates private rows itself, it
+        becomes a private query, which is charged together with the statement, and its noisy result is read. `known` are
+        common table expressions by name.
         """
 
         def converted(node: exp.Expr) -> exp.Expr:

@@ -139,7 +139,7 @@ def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str
 
 
 def _mark_tops(tokens: Sequence[Token]) -> None:
-    """Mark the word TOP of every SELECT TOP n among `tokens`, in place, so that the parser reads it as LIMIT n.
+    """Change the tokens of every SELECT TOP n among `tokens`, in place, so that the parser reads TOP n as LIMIT n.
 
     A column may be called top; the word is a clause only if a number follows.
     Raises: `InvalidParameter` for TOP n PERCENT and TOP n WITH TIES.
@@ -178,9 +178,9 @@ def _option(written: Sequence[Token]) -> tuple[str, str, int]:
 
 
 def unsupported(construct: str, instead: str) -> InvalidParameter:
-    """Return the error, for the caller to raise, which says that `construct` is not supported, and a remedy.
+    """Return an error, for the caller to raise, which says that `construct` is not supported.
 
-    `instead` is the remedy: what to write instead.
+    `instead` is what the error suggests to write instead.
     """
     return InvalidParameter(f"{construct} is not supported in SQL here: {instead}")
 

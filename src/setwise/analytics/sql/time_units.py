@@ -394,7 +394,11 @@ def format_released(function: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _released_part(part: RowExpression, moment: exp.Expr) -> exp.Expr:
-    """Return DuckDB's expression for `part` of a format; `moment` is a date or time of released (noisy) rows."""
+    """Return DuckDB's expression for one part of a format, such as the year, of the date or time `moment`.
+
+    `part` is the row expression that computes this part over private rows. `moment` is a column of released (noisy)
+    rows.
+    """
     time = exp.TryCast(this=moment.copy(), to=exp.DataType.build("TIMESTAMP", dialect="duckdb"))
     match part:
         case ConstantValue():
@@ -416,9 +420,9 @@ EPOCH_FUNCTIONS = ("TO_TIMESTAMP", "FROM_UNIXTIME", "TIMESTAMP_SECONDS")
 
 
 def seconds_of(node: exp.Expr) -> exp.Expr:
-    """Return x if `node` is TO_TIMESTAMP(x), a time given in seconds since 1970; any other node itself.
+    """Return x if `node` is TO_TIMESTAMP(x), a time given in seconds since 1970; return any other node itself.
 
-    Different seconds are different times, so that a GROUP BY of one has the same groups as a GROUP BY of the other.
+    Different seconds are different times, so GROUP BY TO_TIMESTAMP(x) and GROUP BY x give the same groups.
     """
     call = node.unnest()
     if type(call) is not exp.Anonymous or str(call.this).upper() not in EPOCH_FUNCTIONS or len(call.expressions) != 1:
@@ -436,9 +440,10 @@ UNIX_UNITS = {
 
 
 def unix_time(function: str, number: RowExpression) -> RowExpression:
-    """Return the time that `function`, one of `UNIX_UNITS`, makes of the column `number`, as a value of each row.
+    """Return the row expression for `function(number)`, which converts a number since 1970, such as seconds, to a time.
 
-    A column divided by 1000 or by 1000000, which programs write for milliseconds and microseconds, is read in these.
+    `function` is one of `UNIX_UNITS`, which has the unit of each function. If `number` is a column divided by 1000 or
+    1000000, the column is read as thousandths or millionths of that unit, so that no precision is lost.
     """
     per_second = UNIX_UNITS[function]
     match number:
@@ -451,9 +456,9 @@ def unix_time(function: str, number: RowExpression) -> RowExpression:
 
 
 def check_epochs(tree: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the statement `tree` groups by or selects a time made of seconds since 1970 itself.
+    """Raise `InvalidParameter` if the statement `tree` groups by, or selects, a Unix time converted to a time.
 
-    Every second would be a group of its own. The message names a period to group by instead.
+    Every second would be a group of its own. The message suggests to group by a period instead.
     """
     for node in tree.find_all(exp.Anonymous):
         if str(node.this).upper() not in UNIX_UNITS or not node.expressions:

@@ -46,9 +46,10 @@ def join_rows(
 ) -> SelectSource:
     """Return the rows of `source`, each joined with the rows of the same user among `rows`.
 
-    `join` is the syntax node of the join in the SELECT `select`, `user` the user column, and `read` converts a node
-    into a row expression (a value computed from each row). Conditions of an inner join that are not equalities are
-    moved to the WHERE clause of `select`. The names of the joined columns are added to `scope`.
+    - `join` is the syntax node of the join in the SELECT `select`, and `user` the user column.
+    - `read` converts a syntax node into a row expression (a value computed from each row).
+    - Conditions of an inner join that are not equalities are moved to the WHERE clause of `select`.
+    - The names of the joined columns are added to `scope`.
     Raises: `InvalidParameter` if the join is not on the user column, or is of another kind than JOIN and LEFT JOIN.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -108,13 +109,13 @@ def _left_conditions(
     scope: Scope,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[Derivation, list[KeyPair]]:
-    """Return the rows that a LEFT JOIN joins, and further keys, for `conditions` of its ON that are not equalities.
+    """Return (rows, keys) that stand for `conditions`: those in ON of a LEFT JOIN that are not equalities.
 
-    A condition over the joined rows alone chooses among `rows`. A condition over the earlier rows alone becomes a key:
-    1 if the condition holds and null otherwise, compared with 1. `is_joined` says whether a column belongs to the
-    joined rows, `scope` has the names of the earlier rows, and `read` converts a node into a row expression (a value
-    computed from each row).
-    Raises: `InvalidParameter` for a condition over both.
+    A condition over columns of the joined rows alone restricts `rows`, the joined rows. A condition c over columns of
+    the earlier rows alone becomes a key: the join compares CASE WHEN c THEN 1 END with 1. `is_joined` says whether a
+    column belongs to the joined rows, `scope` has the names of the earlier rows, and `read` converts a node into a row
+    expression (a value computed from each row).
+    Raises: `InvalidParameter` for a condition over columns of both sides.
     """
     keys = []
     for part in conditions:
@@ -240,9 +241,11 @@ def _used_columns(
 class UserSubquery:
     """A subquery about the user of each row, rewritten as a SELECT with one row per user and per value of its keys.
 
-    `select` is that SELECT. `keys` are pairs (node over the outer rows, column of `select`) that must be equal.
-    `columns` are the columns of `select` that are joined to the outer rows. `replacement` takes a mapping from these
-    columns to their names in the outer rows, and returns the syntax node that replaces the subquery.
+    - `select` is the rewritten SELECT.
+    - `keys` are pairs (node over the outer rows, column of `select`) that the join compares for equality.
+    - `columns` are the columns of `select` that are joined to the outer rows.
+    - `replacement` takes a mapping from these columns to their names in the joined rows, and returns the syntax node
+      that replaces the subquery in the outer SELECT.
     """
 
     select: exp.Expr
@@ -252,11 +255,12 @@ class UserSubquery:
 
 
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
-    """Return the subquery `node` in rewritten form if it is about the user of each row; None if it is not.
+    """Return the subquery `node`, rewritten for a join, if it is about the user of each row; None if it is not.
 
-    `node` is one of `subqueries_of`, `scope` has the names of the SELECT around it, and `user` is the user column.
-    Raises: `InvalidParameter` if the subquery names columns of the SELECT around it, but does not compare the user
-    columns, or uses these columns for more than comparisons in its WHERE. Also for EXISTS without such a comparison.
+    `node` is one of `subqueries_of`, `scope` has the names of the outer SELECT, and `user` is the user column. The
+    subquery is about the user of each row if it compares its user column with that of the outer row.
+    Raises: `InvalidParameter` if the subquery names outer columns but does not compare the user columns, or uses outer
+    columns for more than comparisons in its WHERE. Also raised for an EXISTS that names no outer column.
     """
     inner = node.this if isinstance(node, exp.Exists | exp.Subquery) else node.args["query"].this
     if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
@@ -325,9 +329,10 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
 
 
 def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
-    """Raise `InvalidParameter` if the subquery `inner` reads a key of an outer LEFT JOIN from the joined table.
+    """Raise `InvalidParameter` if the subquery `inner` names a key column of the table that an outer LEFT JOIN joins.
 
-    `scope` has the names of tables and columns of the outer SELECT. Such a key is null in rows without a match.
+    Such a key is null in rows without a match, and a subquery cannot be compared with it. `scope` has the names of
+    tables and columns of the outer SELECT.
     """
     for column in inner.find_all(exp.Column):
         key = scope.left_key(column)
@@ -443,12 +448,13 @@ def _existence(
     inequality: tuple[type[exp.Expr], exp.Expr, exp.Expr] | None,
     user: str,
 ) -> UserSubquery:
-    """Return EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and keys.
+    """Return an EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and key values.
 
     `inner` is the SELECT of the subquery, and `user` the user column. `keys` are the pairs (outer, inner) that its
-    WHERE compares for equality, and `matched` those that IN compares. `inequality` is one further comparison (class,
-    outer side, inner side) of the WHERE, or None. The rewritten SELECT has the lowest and highest inner side of each
-    user: x < inner holds for some row exactly if it holds for the highest inner value, and x > inner for the lowest.
+    WHERE compares for equality, and `matched` the pairs that IN compares. `inequality` is (class, outer side, inner
+    side) of one further comparison in WHERE, or None. For an inequality, the rewritten SELECT has the lowest and
+    highest inner value: x < inner holds for some row exactly if it holds for the highest value, and x > inner for the
+    lowest.
     Raises: `InvalidParameter` for HAVING without GROUP BY, or an inequality together with GROUP BY or aggregates.
     """
     aggregated = any(has_aggregate(each) for each in inner.expressions)
@@ -508,12 +514,13 @@ def with_subquery(
     number: int,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[SelectSource, exp.Expr]:
-    """Return (rows of `source` joined with the result of `subquery`, the syntax node that is to replace the subquery).
+    """Return (rows of `source` joined with the result of `subquery`, the syntax node that replaces the subquery).
 
     The subquery is about the user of each row, and the syntax node is the subquery's value in that row. `rows` are the
-    rows of `subquery.select`, which are joined on the column `user` and the subquery's keys. `scope` has the names of
-    the outer SELECT; the names of the new columns are added to it. `number` tells the subqueries of a statement apart,
-    and `read` converts a syntax node into a row expression (a value computed from each row).
+    rows of `subquery.select`; they are joined on the column `user` and the subquery's keys. `scope` has the names of
+    the outer SELECT, to which the new columns are added. `number` makes the names of the new columns differ from those
+    of the statement's other subqueries. `read` converts a syntax node into a row expression (a value computed from each
+    row).
     """
     check_same_source(rows, source)
     names = {column: f"{column} {number}" for column in subquery.columns}

@@ -108,10 +108,10 @@ def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:
 
 
 def check_aggregate(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node` calls an unknown function, such as STRING_AGG, with columns as arguments.
+    """Raise `InvalidParameter` if `node` calls a function of columns that is not allowed, such as STRING_AGG(x).
 
-    A function is known if SQL over released (noisy) rows may call it. The error lists the aggregates of private rows.
-    Without this check, the error would ask for the columns in the call to be grouped, which would not help.
+    The message lists the aggregates of private rows. Without this check, a later error would ask to group by x, which
+    would not help.
     """
     function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
     if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):

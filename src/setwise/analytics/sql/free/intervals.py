@@ -23,9 +23,10 @@ four products. Without a limit the SQL of a product of six counts would have 700
 class HiddenColumns:
     """The names of the hidden columns that say how precise a released column c is.
 
-    `lower` and `upper` are the columns with the ends of the interval of c, both None if c has no interval. `unreliable`
-    is the column that is true where noise may dominate c. `sources` is the number of released statistics from which c
-    is computed. `table` is the name in FROM of the table that has these columns; None if there is only one table.
+    - `lower` and `upper` are the columns with the ends of the interval of c; both are None if c has no interval.
+    - `unreliable` is the column that is true where noise may dominate c.
+    - `sources` is the number of released statistics from which c is computed.
+    - `table` is the name in FROM of the table that has these columns; None if FROM has only one table.
     """
 
     lower: str | None
@@ -116,11 +117,12 @@ def _scalar(select: exp.Expr, value: exp.Expr) -> exp.Expr:
 def unreliable_condition(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None:
     """Return a condition, as a syntax node, that is true in rows where noise may dominate the value of `node`.
 
-    The value is unreliable if a statistic from which it is computed is marked unreliable. It is also unreliable if it
-    contains a quotient whose divisor has an interval that contains 0, or a quotient whose interval is at least twice as
-    wide as the absolute value of the quotient. `ends_of` maps a column to its hidden columns (the ends of
-    its interval, and whether noise may dominate it). Returns None if `node` depends on no statistic, and also for
-    aggregates and window functions, which read other rows.
+    The condition is true in a row in each of these cases:
+    - A statistic from which the value is computed is marked unreliable.
+    - The value contains a quotient whose divisor has an interval that contains 0.
+    - The value contains a quotient whose interval is at least twice as wide as the quotient is large.
+    `ends_of` maps a column to its hidden columns (the ends of its interval, and the mark). Returns None if `node`
+    depends on no statistic, and also for aggregates and window functions, which read other rows.
     """
     scalars = _scalar_selects(node)
     if has_aggregate(node) or node.find(exp.Window) is not None or scalars is None:
@@ -153,13 +155,14 @@ _INCREASING = ("ROUND", "FLOOR", "CEIL", "CEILING")
 def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Expr] | None:
     """Return syntax nodes for the lower and upper end of the interval of `node`; None if `node` has no interval.
 
-    `node` is an expression over released (noisy) rows, and `ends_of` maps a column to the columns with the
-    ends of its interval. A statistic has its own interval. Rounding, a cast, and sums or products with a constant are
-    monotone, so they map an interval to an interval of the result with the same confidence. A sum, difference, product
-    or quotient of two numbers with intervals gets its interval by interval arithmetic: it contains the result whenever
-    both intervals contain their numbers. A quotient has no interval in rows where the divisor's interval contains 0,
-    and a product or quotient has no interval if the ends of its two numbers have more than `_LARGEST_OPERANDS` syntax
-    nodes.
+    `node` is an expression over released (noisy) rows, and `ends_of` maps a column to the columns with the ends of its
+    interval.
+    - A statistic has its own interval. Rounding, a cast, and a sum or product with a constant are monotone, so the ends
+      are mapped alike and the confidence stays.
+    - A sum, difference, product or quotient of two numbers with intervals gets its interval by interval arithmetic. It
+      contains the result whenever both intervals contain their numbers.
+    - A quotient has no interval in rows where the divisor's interval contains 0. A product or quotient has no interval
+      if the ends of its two numbers have more than `_LARGEST_OPERANDS` syntax nodes.
     """
     match node:
         case exp.Paren():
@@ -203,7 +206,7 @@ def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
 
 
 def _is_default(node: exp.Expr) -> bool:
-    """Return whether `node` is COALESCE(x, c) with a constant number c; it has no interval in rows where x is null."""
+    """Return whether `node` is COALESCE(x, c) with a constant number c. Where x is null, it has no interval."""
     is_call = str(node.this).upper() in ("COALESCE", "IFNULL", "NVL") and len(node.expressions) == 2
     return is_call and constant_number(node.expressions[1].unnest()) is not None
 

@@ -66,7 +66,7 @@ def _name(node: exp.Expr | None) -> str:
 
 
 def _table(rows: list[_Value], alias: str, column: str) -> exp.Expr:
-    """Return the syntax node of a table in FROM that has the `rows` in one `column`."""
+    """Return a syntax node for FROM: a table of constant rows, one for each value in `rows`, in one `column`."""
     tuples = [exp.Tuple(expressions=[_constant(value)]) for value in rows]
     named = exp.TableAlias(this=exp.to_identifier(alias), columns=[exp.to_identifier(column)])
     return exp.Subquery(this=exp.Values(expressions=tuples), alias=named)
@@ -154,7 +154,10 @@ def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
 
 
 def _times(start: date, end: date, step: tuple[int, int], *, is_inclusive: bool) -> Iterator[_Value]:
-    """Yield the times from `start` on, `step` (months, seconds) apart, up to `end`, which counts if `is_inclusive`."""
+    """Yield `start`, `start` + `step`, .. up to `end`; `step` is (months, seconds).
+
+    `end` itself is yielded only if `is_inclusive`.
+    """
     months, seconds = step
     first, last = (datetime.fromisoformat(each.isoformat()) for each in (start, end))
     day = first.day

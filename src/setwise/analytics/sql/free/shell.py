@@ -64,9 +64,9 @@ def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
     `tree` is the syntax tree of this part, and the keys of `public` are the names of the public tables that it reads.
-    If `tree` is one SELECT, or several united with UNION ALL, hidden columns are added for each result column that
-    depends on a statistic: whether noise may dominate the value and, if it has an interval, the two ends. Other
-    statements, and those with more than `_MOST_PRODUCTS` products and quotients, get no hidden columns.
+    Each result column that depends on a statistic gets hidden columns: whether noise may dominate the value and, if it
+    has an interval, the two ends. There are no hidden columns if `tree` is neither a SELECT nor several SELECTs united
+    with UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients.
     """
     columns = None
     selects = _united_selects(tree)
@@ -114,12 +114,12 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 
 
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs that `select` reads row by row: each of its rows comes from one row of an inner SELECT.
+    """Return the inner SELECTs whose rows `select` passes on one by one, each row of an inner SELECT as one row.
 
-    They are a subquery in the FROM of `select`, or a common table expression of the statement `tree` that FROM names:
-    one SELECT, or several united with UNION ALL. The list is empty if `select` joins, groups or removes duplicates, or
-    if an inner SELECT removes duplicates. It is also empty if the common table expression is read in several places,
-    where hidden columns that are added for one place would show up in another.
+    The inner SELECTs are those of a subquery in FROM, or of a common table expression of the statement `tree` that FROM
+    names: one SELECT, or several united with UNION ALL. The list is empty if `select` joins, groups or removes
+    duplicates, or if an inner SELECT removes duplicates. It is also empty if the common table expression is read in
+    several places, because hidden columns that are added for one place would show up in the other.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -128,9 +128,10 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs whose rows `table`, an entry of a FROM clause, has; empty as in `_passed_selects`.
+    """Return the inner SELECTs whose rows `table`, an entry of a FROM clause, has.
 
-    `tree` is the whole statement, whose common table expressions `table` may name.
+    `table` is a subquery, or names a common table expression of the whole statement `tree`. The list is empty in the
+    cases that `_passed_selects` describes.
     """
     inner = None
     if table.args.get("pivots"):
@@ -150,11 +151,12 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     """Replace each plain * of `select`, in place, by the columns of the subquery or CTE in its FROM.
 
-    That inner query is one SELECT, or several united with UNION ALL, whose own stars are replaced first. `tree` is the
-    whole statement. A * stays if `select` joins, groups or removes duplicates, or reads no such inner query (see
-    `_passed_selects`). It also stays if it has options such as EXCEPT, or if the columns of the inner query are not
-    known: one has no name, two have the same name, a * is left, or the SELECTs of a UNION ALL have unequal numbers of
-    columns.
+    That inner query is one SELECT, or several united with UNION ALL; its own stars are replaced first. `tree` is the
+    whole statement. A * stays in these cases:
+    - `select` joins, groups or removes duplicates, or reads no such inner query (see `_passed_selects`).
+    - The * has options such as EXCEPT.
+    - The columns of the inner query are not known: a column has no name, two have the same name, a * is left, or the
+      SELECTs of a UNION ALL have unequal numbers of columns.
     """
     passed = _passed_selects(select, tree)
     for inner in passed:
@@ -297,8 +299,9 @@ def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
 def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
     """Return a function that maps a column of `table`, an entry of a FROM clause, to its hidden columns.
 
-    Hidden columns are added to the inner SELECTs of `table`, in place. Returns None if `table` has no released rows, or
-    if its rows are not passed on one by one. `tree` is the whole statement.
+    Hidden columns hold the ends of a value's interval, and whether noise may dominate it. They are added to the inner
+    SELECTs of `table`, in place. Returns None if `table` has no released rows, or if one row of `table` may come from
+    several released rows. `tree` is the whole statement.
     """
     if isinstance(table, exp.Table) and table.name.startswith("core_"):
         return statistic_ends
@@ -316,10 +319,10 @@ def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
 def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     """Return a function that maps a column of `select`, which joins tables, to its hidden columns.
 
-    Each row of a join has the columns of one row of each table, or nulls, so a statistic keeps its interval. A column
-    without the name of its table belongs to the only table that has a statistic of this name: DuckDB refuses a name
-    that two tables have, except in USING, whose columns get no interval. There are no intervals in a NATURAL JOIN,
-    which would compare the hidden columns as well. `tree` is the whole statement.
+    Hidden columns hold the ends of a statistic's interval, and whether noise may dominate it. A join keeps them,
+    because each of its rows has the columns of one row of each table, or nulls. A column without a qualifier belongs to
+    the only table that has a statistic of this name. Columns in USING, and all columns of a NATURAL JOIN, have no
+    hidden columns; a NATURAL JOIN would compare hidden columns as well. `tree` is the whole statement.
     """
     joins = select.args["joins"]
     if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in joins):

@@ -11,10 +11,10 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class LeftKey:
-    """A key column of a table that a LEFT JOIN joins, which SQL makes null in rows without a match.
+    """A key column of a table that is joined by LEFT JOIN; in SQL, this column is null in rows without a match.
 
-    `column` is the name of the key in the rows, where it has the value of the earlier table in every row. `found` is
-    the column of the rows that is 1 in rows with a match, and null in others.
+    The joined rows have only one column for the key, `column`, with the value of the earlier table in every row.
+    `found` is the name of the column that is 1 in rows with a match, and null in other rows.
     """
 
     column: str
@@ -25,11 +25,13 @@ class LeftKey:
 class Scope:
     """The names of tables and columns that the expressions of a SELECT over private rows may use.
 
-    `tables` maps the alias of each table to its name. `columns` are the columns of the rows, or None if they are not
-    known. `joined` maps (alias, column) of a joined per-user subquery (each of its rows is computed from the rows of
-    one user), in lower case, to the column's name in the rows. `ambiguous` has the names, in lower case, of columns
-    that both the rows and a joined subquery have. `left_keys` maps (alias, column), in lower case, of the keys of LEFT
-    JOINs that the SELECT reads from the joined table.
+    - `tables` maps the alias of each table to its name.
+    - `columns` are the columns of the rows, or None if they are not known.
+    - `joined` maps (alias, column) of a joined per-user subquery (each of its rows comes from the rows of one user) to
+      the name of that column in the rows.
+    - `ambiguous` are the columns that both the rows and a joined subquery have.
+    - `left_keys` maps (alias, column) to the key of a LEFT JOIN that the SELECT reads from the joined table.
+    All names but those in `tables` and `columns` are in lower case.
     """
 
     tables: dict[str, str]
@@ -108,9 +110,9 @@ def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
 def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
     """Return which of `aliases` the qualifier of the column `node` means; None if it has none, or means no alias.
 
-    BI tools write the database and the schema before the table, as in "db"."public"."films"."title". So a qualifier
-    also means an alias that it ends with after a dot, or that ends with the qualifier; upper and lower case are equal
-    unless an alias has the qualifier's own spelling.
+    BI tools write the database and the schema before the table, as in "db"."public"."films"."title". So the qualifier
+    "db.public.films" also means the alias films, and the qualifier "films" the alias public.films. Case is ignored
+    unless an alias has the same spelling as the qualifier.
     Raises: `InvalidParameter` if the qualifier means several aliases.
     """
     parts = [node.args.get(part) for part in ("catalog", "db", "table")]
@@ -123,9 +125,9 @@ def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
 def matching_name(written: str, names: Iterable[str]) -> str | None:
     """Return which of `names` the table name `written` means; None if it means none of them.
 
-    It means the name that is equal, or that is equal if case is ignored, or else the name that it ends with after a
-    dot, or that ends with it after a dot.
-    Raises: `InvalidParameter` if it means several names.
+    An equal name comes first, then a name that differs only in case. Otherwise one of the two must end with the other
+    after a dot, as db.films ends with films.
+    Raises: `InvalidParameter` if `written` means several names.
 
     >>> matching_name("db.public.films", ["films", "people"]), matching_name("films", ["public.films"])
     ('films', 'public.films')
@@ -186,9 +188,10 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
     """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined tables, in place.
 
     `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known.
-    If several tables have a column x, `columns` calls these columns TABLE.x, and a reference must be qualified. A name
-    that differs only in case from exactly one column means that column, as in DuckDB and PostgreSQL. A name in double
-    quotes that no column has is a text constant if it is compared with a column, as in GoogleSQL.
+    - If several tables have a column x, `columns` calls these columns TABLE.x, and a reference must be qualified.
+    - A name that differs only in case from exactly one column means that column, as in DuckDB and PostgreSQL.
+    - A name in double quotes that no column has becomes a text constant if it is compared with a column, as in
+      GoogleSQL.
     Raises: `InvalidParameter` for an unqualified x that several tables have, or a qualifier that is not an alias.
     """
     for node in list(own_nodes(select)):

@@ -26,10 +26,11 @@ def join_public_lists(
     public_name: Callable[[exp.Expr], str | None],
     read: ReadExpression,
 ) -> list[Join]:
-    """Return a join for each IN or EXISTS of `select` over a public table; in `select` a condition replaces each.
+    """Replace each IN or EXISTS over a public table in `select` by a condition, in place; return the joins it needs.
 
-    `tables` maps the aliases of `select` to names of tables. `public_name` returns the name of the public table that a
-    node in FROM stands for, or None, and `read` converts a condition over the public table.
+    `tables` maps the aliases of `select` to names of tables. `public_name(node)` returns the name of the public table
+    that an entry of FROM stands for, or None. `read` converts a condition on the public table's rows into a row
+    expression (a value computed from each row).
     Raises: `InvalidParameter` for a subquery over a public table that is not supported.
     """
     joins: list[Join] = []

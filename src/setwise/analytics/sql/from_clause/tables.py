@@ -23,8 +23,9 @@ ReadExpression = Callable[[exp.Expr], RowExpression]
 class FromClause:
     """The tables that a SELECT reads, and the joins between them.
 
-    `tables` maps each table's alias (its name if it has no alias) to its name, in the order of FROM. `left_keys` maps
-    (alias, column), in lower case, of the keys of LEFT JOINs that the SELECT reads from the joined table.
+    `tables` maps each table's alias (its name if it has no alias) to its name, in the order of FROM. In rows for which
+    a LEFT JOIN finds no match, a key column of the joined table is null. `left_keys` has the keys that the SELECT reads
+    from a joined table, by (alias, column) in lower case.
     """
 
     tables: dict[str, str]
@@ -33,9 +34,11 @@ class FromClause:
 
 
 def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
-    """Return the tables that `select` reads. Conditions in ON that are not equalities are moved to WHERE, in place.
+    """Return the tables that `select` reads, and their joins.
 
-    A condition in ON of a LEFT JOIN is not moved: it chooses the rows of the joined table, and `read` converts it.
+    Conditions of an inner join that are not equalities are moved from ON to WHERE, in place. Such a condition of a LEFT
+    JOIN is not moved: it restricts the rows of the joined table, and `read` converts it into a row expression (a value
+    computed from each row).
     Raises: `InvalidParameter` if FROM is missing or a join is not supported.
     """
     source = select.args.get("from_")
@@ -68,7 +71,10 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
 
 
 def _with(join: Join, *, called: str | None = None, found: str | None = None) -> Join:
-    """Return `join` with the name `called` for its table and the column `found`; None keeps what the join has."""
+    """Return a copy of `join`, which calls its table `called` and marks rows with a match in the column `found`.
+
+    An argument that is None leaves that part of the join unchanged.
+    """
     return Join(
         table=join.table,
         keys=join.keys,
@@ -90,10 +96,11 @@ def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping
 
 
 def private_first(select: exp.Expr, place: int) -> None:
-    """Swap the public table in FROM of `select` with the private table of a JOIN, in place, so that FROM names it.
+    """Swap the public table in FROM of `select` with the private table of a JOIN, in place.
 
-    `place` is the number of that JOIN, counted from 1. The swap keeps the rows of the SELECT, because all joins up to
-    that JOIN are inner joins, or the first is a RIGHT JOIN of the private table, which becomes a LEFT JOIN.
+    `place` is the number of that JOIN, counted from 1. FROM then names the private table. The rows of the SELECT stay
+    the same, because all joins up to that JOIN are inner joins, or the first is a RIGHT JOIN of the private table,
+    which becomes a LEFT JOIN.
     Raises: `InvalidParameter` if one of these joins is a LEFT JOIN.
     """
     joins = select.args["joins"]
@@ -169,11 +176,11 @@ def _join(
 def _own_condition(
     parts: Sequence[exp.Expr], alias: str, earlier: Mapping[str, str], read: ReadExpression
 ) -> RowExpression | None:
-    """Return the conditions `parts`, all over columns of the table `alias`, as one row expression, or None.
+    """Return the conditions `parts` in ON of a LEFT JOIN as one row expression (a value computed from each row).
 
-    A row expression is a value that an engine computes from each row; None if there are no `parts`. `earlier` maps the
-    aliases of earlier tables to their names, and `read` converts a syntax node.
-    Raises: `InvalidParameter` if one of them names a column of another table.
+    All columns must belong to the joined table, which has the alias `alias`. `earlier` maps the aliases of earlier
+    tables to their names, and `read` converts a syntax node. Returns None if `parts` is empty.
+    Raises: `InvalidParameter` if a condition names a column of another table.
     """
     for column in [column for part in parts for column in part.find_all(exp.Column)]:
         if qualifier_of(column, [*earlier, alias]) != alias:

@@ -34,8 +34,8 @@ _CONDITIONS = ("BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND")
 def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> Iterator[str]:
     """Yield SQL texts that could replace the refused statement `text`; the caller checks which of them is accepted.
 
-    `user` is the user column, and `columns_of` returns the columns of a table by its name. If the text cannot be
-    parsed, a shorter text that can be parsed, without clauses that are not supported, is tried instead.
+    `user` is the user column, and `columns_of` returns the columns of a table by its name. If `text` cannot be parsed,
+    clauses that are not supported are removed first.
     """
     try:
         tree, _, _ = parse(text)
@@ -74,7 +74,10 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
 
 
 def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
-    """Yield the statement `tree`, changed so that joins, windows and subqueries combine only rows of the same user."""
+    """Yield `tree` as SQL text, changed so that joins, windows and subqueries combine only rows of the same user.
+
+    Yields nothing if `tree` does so already. `user` is the user column.
+    """
     about_users = tree.copy()
     for select in list(about_users.find_all(exp.Select)):
         _compare_users(select, user)
@@ -83,7 +86,7 @@ def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
 
 
 def simplest_statements(text: str, user: str) -> Iterator[str]:
-    """Yield statements that only count users, for a refused statement `text` that no accepted statement comes close to.
+    """Yield statements that only count users, as the last suggestions for the refused statement `text`.
 
     `user` is the user column. Yields nothing if the text cannot be parsed.
     """
@@ -125,10 +128,9 @@ def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
 
 
 def _per_user_rows(tree: exp.Expr, user: str) -> exp.Expr | None:
-    """Return a new SELECT that counts the users of the statement `tree`, its subquery, and averages their values.
+    """Return SELECT COUNT(*), AVG(..) FROM (`tree`): the number of users, and the mean of each aggregate in `tree`.
 
-    `tree` must have one row for each user, and is changed in place. Returns None if `tree` does not group by the user
-    column `user`.
+    `tree` is a SELECT that groups by the user column `user`, and is changed in place. Returns None if it does not.
     """
     group = tree.args.get("group") if isinstance(tree, exp.Select) else None
     if group is None or all(each.name.lower() != user.lower() for each in group.expressions):
@@ -226,12 +228,11 @@ _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
 
 
 def _without_clauses(text: str, user: str) -> Iterator[str]:
-    """Yield texts that could replace the statement `text`, which cannot be parsed, if a shorter form of it can.
+    """Yield texts that could replace the statement `text`, which cannot be parsed; `user` is the user column.
 
-    The shorter form lacks a clause such as WITH DIFFERENTIAL_PRIVACY OPTIONS (..), the word ANALYZE, PERCENT or WITH
-    TIES after TOP n, and all statements after the first. The first text yielded is the shorter form; the others are its
-    `corrections`. Yields nothing if the shorter form equals `text` or cannot be parsed either. `user` is the user
-    column.
+    A shorter form of `text` lacks a clause such as WITH DIFFERENTIAL_PRIVACY OPTIONS (..), the word ANALYZE, PERCENT or
+    WITH TIES after TOP n, and all statements after the first. The first text yielded is the shorter form, and the
+    others are its `corrections`. Yields nothing if the shorter form equals `text` or cannot be parsed either.
     """
     shorter = _TOP.sub(r"\1", _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0]))).strip()
     if shorter == text.strip():

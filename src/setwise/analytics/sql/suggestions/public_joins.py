@@ -10,11 +10,12 @@ from setwise.analytics.sql.aggregates import has_aggregate
 
 
 def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
-    """Return SELECT .. FROM public LEFT JOIN private .. GROUP BY key as a LEFT JOIN of public keys with released rows.
+    """Return a statement that is accepted in place of `tree`, SELECT .. FROM public LEFT JOIN private .. GROUP BY key.
 
-    The private rows are joined and aggregated in an inner SELECT, and every public key is joined to its result. The
-    COUNT of a column is 0 for a key without rows. Returns None if `tree` has COUNT(*), which counts a key without rows
-    once, or a WHERE or HAVING, or groups by anything but columns that it selects.
+    In the new statement, an inner SELECT joins and aggregates the private rows, and public keys are LEFT JOINed with
+    its released result. COUNT of a column is 0 for a key without rows. Returns None if `tree` has another form, has
+    COUNT(*) (which counts a key without rows once), or has a WHERE or HAVING, or groups by anything but columns that it
+    selects.
     """
     joins = tree.args.get("joins") or []
     source = tree.args.get("from_")
@@ -77,7 +78,8 @@ def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
 def not_exists_for_not_in(tree: exp.Expr) -> exp.Expr | None:
     """Return `tree` with x IS NOT NULL AND NOT EXISTS (..) in place of x NOT IN (SELECT y FROM t WHERE ..).
 
-    The two are equal unless the list has a null, with which NOT IN is never true, or is empty.
+    `tree` is changed in place. The two conditions differ only if a y is null, where NOT IN is never true, or if the
+    SELECT has no rows, where NOT IN is true even if x is null. Returns None if `tree` has no such NOT IN.
     """
     changed = False
     for node in [each for each in tree.find_all(exp.Not) if isinstance(each.this, exp.In)]:

@@ -1,4 +1,4 @@
-"""Statements close to a refused one, for constructs that have an answered form of their own.
+"""Statements close to a refused one: each replaces a refused construct by a similar construct that is answered.
 
 Each function takes the syntax tree of a statement, and returns a new tree, or None if the construct does not occur. The
 caller checks whether the new statement is accepted.
@@ -30,7 +30,10 @@ def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def statements_about_values(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield statements that show released months, or count values, where `tree` shows the value of one user."""
+    """Yield statements in place of `tree`, which selects values of single users, such as MIN(x) or ANY_VALUE(x).
+
+    The new statements return the first and last month that is released, or the number of rows of each value.
+    """
     rewrites = (_period_of_times, _counted_values)
     return (changed for rewrite in rewrites if (changed := rewrite(tree.copy())) is not None)
 
@@ -58,7 +61,7 @@ def _rows_counted() -> exp.Expr:
 
 
 def _group_keys(select: exp.Expr) -> list[exp.Expr]:
-    """Return the expressions of GROUP BY of `select`, with numbers and aliases replaced by what they refer to."""
+    """Return the expressions in GROUP BY of `select`; a number or alias is replaced by the expression it refers to."""
     group = select.args.get("group")
     aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
     keys = []
@@ -97,10 +100,10 @@ def _without_split(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _lateral_values(tree: exp.Expr) -> exp.Expr | None:
-    """Return a UNION ALL with one SELECT for each row of CROSS JOIN LATERAL (VALUES ..) AS v(k, x).
+    """Return a UNION ALL with one SELECT for each row of CROSS JOIN LATERAL (VALUES ..) AS v(k, x) in `tree`.
 
-    In each SELECT the columns of v are replaced by the values of the row. Returns None unless `tree` is a SELECT with
-    one such join, whose first column is constant and grouped.
+    In each SELECT the values of the row replace the columns of v. Returns None unless `tree` is a SELECT with such a
+    join.
     """
     joins = tree.args.get("joins") or []
     lateral = next((each for each in joins if each.find(exp.Values) is not None), None)
@@ -173,9 +176,10 @@ def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
-    """Return the subquery (SELECT COUNT(*) FROM t p WHERE p.g = o.g) of the SELECT list as SELECT g, .. GROUP BY g.
+    """Return SELECT g, COUNT(*) .. GROUP BY g for a subquery (SELECT COUNT(*) FROM t p WHERE p.g = o.g) of `tree`.
 
-    It is grouped by its own columns that it compares with the outer table. Returns None if there is no such subquery.
+    The subquery stands in the SELECT list. The columns that it compares with the outer table become its group columns.
+    Returns None if there is no such subquery.
     """
     for subquery in [each for each in tree.find_all(exp.Subquery) if isinstance(each.parent, exp.Select | exp.Alias)]:
         inner = subquery.this
@@ -204,7 +208,7 @@ def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
-    """Return SELECT g, AVG(x) .. GROUP BY g if `tree` selects AVG(x) OVER (PARTITION BY g) beside rows of users."""
+    """Return SELECT g, AVG(x) .. GROUP BY g if `tree` selects AVG(x) OVER (PARTITION BY g); None if it does not."""
     if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
         return None
     windows = [each for each in tree.expressions if isinstance(each.unalias(), exp.Window)]
@@ -222,10 +226,11 @@ def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree` with the first and last month of released groups in place of MIN(x) and MAX(x) of a time x.
+    """Return a statement with the first and last month that is released, in place of MIN(x) and MAX(x) of a time x.
 
-    Released groups are groups of a noisy answer. Returns None if `tree` has no MIN or MAX, or several different
-    arguments of them, or selects a column that is not grouped. Other aggregates are left out.
+    The private rows are counted by month in an inner SELECT, and the outer SELECT takes MIN and MAX of its noisy
+    groups. Aggregates other than COUNT(*) are left out. Returns None if `tree` has a HAVING, no MIN or MAX, several
+    different arguments of them, or a column that is not grouped.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("having") or tree.args.get("from_") is None:
         return None
@@ -266,10 +271,10 @@ def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _counted_values(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree` grouped by x as well, with COUNT(*), in place of STRING_AGG(x), ANY_VALUE(x), MODE(x) or MAX(x).
+    """Return `tree` with x in place of an aggregate such as STRING_AGG(x) or ANY_VALUE(x), and grouped by x as well.
 
-    `tree` itself is changed; its ORDER BY, LIMIT and HAVING are removed. Returns None if it is not a SELECT with such
-    an aggregate, or if it has window functions.
+    COUNT(*) is added if no other aggregate is left. `tree` itself is changed; its ORDER BY, LIMIT and HAVING are
+    removed. Returns None if it is not a SELECT with such an aggregate, or if it has window functions.
     """
     if not isinstance(tree, exp.Select):
         return None
