@@ -24,7 +24,7 @@ class PeriodLength(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """The periods of a live series: `periods` of them, each as long as `every` says, the first from the day `start` on.
+    """The periods of a live series: their number `periods`, their length `every`, and the first day `start`.
 
     A live series is a set of noisy user counts that is charged once and released period by period. All dates are in
     UTC. Raises `InvalidParameter` for months that begin after the 28th, or periods beyond the year 9999.
@@ -55,7 +55,7 @@ class Calendar:
     def begins(self, place: int) -> date:
         """Return the first day of period number `place`, counted from 0.
 
-        `begins(periods)` is the day after the last period.
+        For `place` = `periods` the result is the day after the last period.
         """
         match self.every:
             case PeriodLength.DAY:
@@ -68,20 +68,17 @@ class Calendar:
 
     @property
     def end(self) -> date:
-        """The day after the last period of the live series (noisy user counts, released period by period)."""
+        """The day after the last period."""
         return self.begins(self.periods)
 
     def dates(self, count: int) -> list[date]:
-        """Return the first days of the first `count` periods of the series.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the first days of the first `count` periods, in order."""
         return [self.begins(place) for place in range(count)]
 
     def place_of(self, day: date) -> int:
         """Return the number, from 0, of the period that contains `day`; negative for a day before `start`.
 
-        The number is not limited to the last period of the live series (noisy user counts, released period by period).
+        A day after the last period gets the number of the period that would contain it if the periods went on.
         """
         match self.every:
             case PeriodLength.DAY:
@@ -93,10 +90,7 @@ class Calendar:
                 return months - (day.day < self.start.day)
 
     def closed(self, until: date) -> int:
-        """Return how many periods of the series have ended: those whose last day is before the day `until`.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return how many periods have ended, which means that their last day is before the day `until`."""
         return 0 if until <= self.start else min(self.place_of(until), self.periods)
 
     def days(self, first: date, until: date) -> Iterator[date]:
@@ -106,9 +100,9 @@ class Calendar:
 
 
 def parse_date(text: str | date, name: str) -> date:
-    """Return a date, parsed from YYYY-MM-DD if `text` is not a date already; of a `datetime` its day is taken.
+    """Return `text` as a date: a text YYYY-MM-DD is parsed, and a `datetime` is reduced to its day.
 
-    Raises `InvalidParameter` otherwise; the message calls the value `name`.
+    Raises `InvalidParameter` for any other value; the error message calls the value `name`.
     """
     if isinstance(text, datetime):
         return text.date()

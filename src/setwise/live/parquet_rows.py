@@ -27,12 +27,12 @@ _OTHER_OPTIONS = ("types", "table", "columns", "separator", "format")
 
 
 def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "pa.Table | None":
-    """Return the rows of local Parquet files or of a lake table from the day `low` to the day before `high`.
+    """Return the rows of the days from `low` to the day before `high`, as a table in memory.
 
-    The result is a table in memory with the columns that the live series (noisy user counts, released period by period)
-    with these `terms` reads; `schema` has their kinds. Returns None for other tables, for files read with special
-    options, and if a needed column is part of the file paths; the caller must then read the whole table. Lake tables
-    are Delta and Iceberg tables.
+    The rows are those of the table of a live series (noisy user counts, released period by period) with these `terms`.
+    Only the columns that the series uses are read; `schema` has their kinds. The table must be local Parquet files, or
+    a Delta or Iceberg table. Returns None for any other table, for files read with special options, and if a needed
+    column is part of the file paths; the caller must then read the whole table.
 
     Raises `UnsuitableTable` if a file is damaged.
     """
@@ -69,9 +69,10 @@ def recent_rows(terms: SeriesTerms, schema: Schema, low: date, high: date) -> "p
 
 
 def _moment(day: date, kind: Kind) -> Any:  # noqa: ANN401 - a date or a time, as the column has it
-    """Return the start of `day` as a value that can be compared with the time column of a table.
+    """Return midnight at the start of `day`, as a value that can be compared with a time column of this `kind`.
 
-    `kind` is the kind of the column: the result is a date, a UTC datetime, or a datetime without a zone.
+    The result is a date for a column of dates, a UTC datetime for a column of instants, and otherwise a datetime
+    without a zone.
     """
     if kind is Kind.DATE:
         return day

@@ -28,9 +28,7 @@ _NOTE_WIDTH = 130
 
 
 def draw_series(view: "SeriesView") -> Picture:
-    """Return a picture of the series in `view`; each group's line has a band, its 95% confidence interval.
-
-    A live series is a set of noisy user counts that is released period by period.
+    """Return a chart of the released counts in `view`: a line for each group, with a band for its 95% intervals.
 
     Raises `MissingExtra` without matplotlib and `InvalidParameter` if nothing was released yet.
     """
@@ -68,7 +66,10 @@ def draw_series(view: "SeriesView") -> Picture:
 
 
 def _draw(axes: "Axes", days: list[date], line: "Line", colour: str) -> None:
-    """Draw the counts in `line`, one group over `days`, with their confidence band, on `axes` in this `colour`."""
+    """Draw on `axes` one group's counts and their confidence band, in this `colour`.
+
+    `line` has the counts and intervals of the group, one for each of `days`, the first days of the periods.
+    """
     lows, highs = zip(*line.intervals, strict=True)
     marker = "o" if len(days) == 1 else None
     axes.plot(days, line.values, color=colour, linewidth=1.4, marker=marker)  # type: ignore[arg-type]

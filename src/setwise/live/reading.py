@@ -27,39 +27,36 @@ if TYPE_CHECKING:
 class UserGroups(Protocol):
     """Protocol of the table that a live series reads: an engine, or a wrapper that borrows an engine from a pool.
 
-    A series counts users per group. The table gives its columns, and the pairs of user and group that occur on each
-    day.
+    A live series counts the users of each group, period by period. The table states its columns, and returns the pairs
+    of user and group that occur on each day.
     """
 
     def describe(self) -> Schema:
-        """Return the columns of the table that the series reads, each with its kind (text, integer, date, ...).
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the columns of the table, each with its kind (text, integer, date, ...)."""
         ...
 
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
-        """Return a table with one row per user, group and day in the rows that `aggregation` describes.
+        """Return a table with one row for each user, group and day that occur together in the table's rows.
 
-        The user is in the column "u", the group in "g0" and the day in "g1".
+        `aggregation` names the columns of user, group and day, and the filter of rows. The user is in the column "u" of
+        the result, the group in "g0" and the day in "g1".
         """
         ...
 
 
 def public_cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
-    """Return those of `labels`, the labels of public groups, that are single values (text or integers).
+    """Return the labels of public groups that are single values, as a live series counts them; tuples are left out.
 
-    Labels that are tuples are left out, because a live series (noisy user counts, released period by period) groups by
-    one column only.
+    `labels` are all labels of the public groups. A live series groups by one column, so no group of it is a tuple.
     """
     return tuple(label for label in labels if not isinstance(label, tuple))
 
 
 def open_table(source: object, options: Mapping[str, Any], engine: str | None = None) -> "Engine":
-    """Return an engine on the table `source` of a series, opened with `options`, those that the series' terms keep.
+    """Return an engine on the table `source` of a live series, opened with the `options` of `setwise.open`.
 
-    A live series is a set of noisy user counts that is released period by period. `engine`, if it is not None, replaces
-    the server's address in the options, because the stored address has no password.
+    The options were recorded when the series was opened, without passwords. If `engine` is not None, it is the server's
+    address with its password, and replaces the recorded address.
     """
     words = dict(options)
     address = engine or words.pop("engine", "duckdb")
@@ -72,21 +69,21 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
 
 
 def first_day_read(terms: SeriesTerms, first: int) -> date:
-    """Return the first day that an update from period number `first` on (counted from 0) reads.
+    """Return the first day whose rows an update reads, if its first unreleased period has the number `first` (from 0).
 
     It is `late_days` days (a field of the series' `terms`) before the first day of that period, so that events that
-    arrived late are counted too. A live series is a set of noisy user counts that is released period by period.
+    arrived late are counted too.
     """
     return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
 
 
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
-    """Return the aggregation that an update asks of the engine: the (user, group, day) triples in a range of periods.
+    """Return the request to the engine for an update of the periods `first` to `until` - 1: (user, group, day) triples.
 
     `terms` say what the live series (noisy user counts, released period by period) counts, and `schema` has the columns
-    of the table. The periods are `first` to `until` - 1. Rows of the last `late_days` days before them are read again,
-    for events that arrived late, but no earlier rows, so that an engine that can skip rows by their time reads little
-    of the table. Raises an error of the query if the columns or the filter do not fit the schema.
+    of the table. Rows of the `late_days` days before these periods are read too, for events that arrived late. No
+    earlier rows are read, so an engine that can skip rows by their time reads little of the table. Raises an error of
+    the query if the columns or the filter do not fit the schema.
     """
     calendar = terms.calendar
     low = first_day_read(terms, first)

@@ -20,14 +20,13 @@ CLOSED = "live.closed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The record of an opened series in the ledger's register: who pays, where the private state is, and the terms.
+    """The ledger's record of an opened live series: who pays, where the private state is, and the terms.
 
-    The register is the ledger's chain of openings and audit events. A live series is a set of noisy user counts that is
-    released period by period. `account` is the name of the account that pays, and `own_account` says whether it was
-    opened for this series alone. The private state is the data holder's store of counted users and noise; `state` is
-    its address without a password. `delta` is the delta of the promise, which the series' own budget or the paying
-    account has. `sigma` is the noise scale divided by the sensitivity, and `failure` the probability that the threshold
-    shows a group of one user alone (None for public groups).
+    A live series is a set of noisy user counts that is charged once and released period by period. `account` is the
+    name of the account that pays, and `own_account` says whether it was opened for this series alone. The private state
+    is the data holder's store of counted users and noise; `state` is its address without a password. `delta` is the
+    delta of the paying account. `sigma` is the noise scale divided by the sensitivity. `failure` is the probability
+    that the threshold shows a group of one user alone; it is None if the groups are public.
     """
 
     account: str
@@ -39,35 +38,26 @@ class Opening:
     terms: SeriesTerms
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the series' opening as a dict of JSON values, as the ledger's audit log keeps it.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the record of the opened series as a dict of JSON values, as the ledger's audit log stores it."""
         names = ("account", "own_account", "state", "delta", "sigma", "failure")
         return {**{name: getattr(self, name) for name in names}, "terms": self.terms.to_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Opening":
-        """Return the series' opening from `record`, the dict of JSON values that `to_dict` returned.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the record of an opened series from `record`, the dict of JSON values that `to_dict` returned."""
         return cls(**{**record, "terms": SeriesTerms.from_dict(record["terms"])})
 
     @property
     def totals(self) -> RunningTotals:
-        """The mechanism (`RunningTotals`) that makes the series' noise, from its terms, `sigma` and `failure`.
-
-        A series is a set of noisy user counts that is released period by period.
-        """
+        """The mechanism (`RunningTotals`) that adds the noise of the series, from its terms, `sigma` and `failure`."""
         return plan_drawn(self.terms, sigma=self.sigma, failure=self.failure)
 
 
 def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
-    """Return every series of the ledger by name: its opening, and whether it was closed.
+    """Return every live series of the ledger by name: the record of its opening, and whether it was closed.
 
-    A series is a set of noisy user counts that is released period by period. If the audit log has several openings of a
-    name, the first one counts.
+    A live series is a set of noisy user counts that is released period by period. If the audit log has several openings
+    of one name, the first one counts.
     """
     series_by_name: dict[str, tuple[Opening, bool]] = {}
     for record in ledger.acts(actions=(OPENED, CLOSED)):
@@ -80,12 +70,9 @@ def openings_of(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
 
 
 def is_recorded(ledger: Ledger, opening: Opening) -> bool:
-    """Return whether the ledger's register has this `opening` of a series already.
+    """Return whether the ledger's audit log already has this `opening` of a live series.
 
-    The register is the ledger's chain of openings and audit events; the opening of a series (noisy user counts that are
-    released period by period) is such an event.
-
-    Raises `NameTaken` if another series, or a closed one, has the name in the terms of `opening`.
+    Raises `NameTaken` if the name in its terms belongs to another series, or to a series that was closed.
     """
     existing = openings_of(ledger).get(opening.terms.name)
     if existing is not None and existing != (opening, False):

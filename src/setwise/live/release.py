@@ -22,12 +22,12 @@ NEVER = np.iinfo(np.int64).max
 def release_texts(
     totals: RunningTotals, history: History, dates: list[str], public: bool, earlier: Sequence[str] = ()
 ) -> list[str]:
-    """Return the JSON texts to release for the periods of `history` that come after those of `earlier`.
+    """Return the JSON texts to release, one for each period of `history` that has no text in `earlier`.
 
-    There is one text per period, and `earlier` are the texts of the periods before. A text has the noisy values of the
-    groups shown before, in the order in which they were first shown, and for each new group all its noisy values up to
-    that period. `totals` is the mechanism of the series, and `dates` are the first days of its periods. If `public` is
-    True, all groups are shown in the first period.
+    `earlier` are the texts of the first periods, which were released before. A text has the noisy values of the groups
+    that were shown before, in the order in which they were first shown. For each group that is shown for the first
+    time, it has all noisy values up to that period. `totals` is the mechanism of the series, and `dates` are the first
+    days of its periods. If `public` is True, all groups are shown in the first period.
 
     Private groups that become visible together are sorted by their labels. The order in the history is that in which
     users brought them into the data, which a single user may decide, so no release may repeat it.
@@ -63,11 +63,10 @@ def release_texts(
 
 
 def is_same_release(one: str, other: str) -> bool:
-    """Return whether `one` and `other`, two released texts of a period, have the same numbers.
+    """Return whether two released texts of one period, `one` and `other`, have the same numbers.
 
-    The order in which they list new groups does not matter: earlier versions listed them in the order of the data, and
-    series that those versions opened continue. A live series is a set of noisy user counts that is released period by
-    period.
+    The order in which they list new groups does not matter. Earlier versions of the program listed new groups in the
+    order of the data, and the series that those versions opened continue.
     """
     bodies: list[dict[str, Any]] = [json.loads(text) for text in (one, other)]
     for body in bodies:
@@ -76,7 +75,7 @@ def is_same_release(one: str, other: str) -> bool:
 
 
 def first_shown(totals: RunningTotals, history: History, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each private group, the number of the first period in which it may be shown, or `NEVER`.
+    """Return, for each private group, the number of the first period that may show it; `NEVER` if there is none.
 
     A group may be shown once it has a counted user in `history` and its estimate exceeds the threshold of the period,
     which hides groups of one user. `totals` is the mechanism of the series, and `noisy` are the noisy values, with
@@ -103,9 +102,9 @@ class Released:
 
 
 def read_releases(texts: Iterable[str]) -> Released:
-    """Return the released numbers of a series from `texts`, the JSON texts of its consecutive periods.
+    """Return the released numbers of a live series, parsed from the JSON `texts` of its periods in order.
 
-    A live series is a set of noisy user counts that is released period by period. `release_texts` makes such texts.
+    `release_texts` makes such texts.
     """
     periods: list[str] = []
     labels: list[str | int] = []

@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 class LiveSeries:
     """An opened live series: counts of users that are released period by period under one charge.
 
-    `ledger` keeps it, `opening` is its record in the register (the chain of openings and audit events), and `closed`
-    says whether it has ended. `update` releases the periods that have ended, `view` shows them, and `close` ends the
-    series.
+    `ledger` stores the charge and the releases, `opening` is the record of the series in its audit log, and `closed`
+    says whether the series has ended. `update` releases the periods that have ended, `view` shows them, and `close`
+    ends the series.
     """
 
     def __init__(self, ledger: Ledger, opening: Opening, *, closed: bool = False) -> None:
@@ -78,23 +78,17 @@ class LiveSeries:
 
     @property
     def name(self) -> str:
-        """The name under which the live series (noisy user counts, released period by period) was opened."""
+        """The name of the live series in the ledger."""
         return self.terms.name
 
     @property
     def is_closed(self) -> bool:
-        """Whether the series was closed and releases nothing more.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Whether the series was closed, so that it releases nothing more."""
         return self._closed
 
     @property
     def opening(self) -> Opening:
-        """The record of the series in the ledger's register (the chain of openings and audit events).
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """The ledger's record of the series: its terms, the account that pays, and the address of its private state."""
         return self._opening
 
     def update(
@@ -111,15 +105,17 @@ class LiveSeries:
     ) -> tuple[str, ...]:
         """Release every period that ended before `until` and was not released yet; return their first days.
 
-        `until` is the first day that is not read; None means today (UTC). Repeating an update changes nothing. `engine`
-        is the address of the table's server, needed again if it has a password. `source` is a table in memory that
-        replaces the series' table, and `reader` replaces both. `state` is the new address of the private state, if it
-        was moved. `today` and `randomness` replace the clock and the source of noise, for tests. `before_release` is
-        called after private data was read and before anything is released; if it raises, nothing is released, and the
-        next update releases the numbers that were counted.
+        `until` is the first day that is not read; None means today (UTC). Repeating an update changes nothing.
 
-        Raises `InvalidParameter` if `until` is in the future, if the live series (noisy user counts, released period by
-        period) is closed, or if its state is lost, so that the series cannot continue.
+        `engine` is the address of the table's server, needed again if it has a password. `source` is a table in memory
+        to read instead of the series' table, and `reader` an open table to read instead of either. `state` is the new
+        address of the private state (counted users and noise), if it was moved. `today` and `randomness` replace the
+        clock and the source of noise, for tests. `before_release` is called after private data was read and before
+        anything is released. If it raises, nothing is released, and the next update releases the numbers that were
+        counted.
+
+        Raises `InvalidParameter` if `until` is in the future, if the series is closed, or if its private state is lost,
+        so that the series cannot continue.
         """
         now = datetime.now(UTC).date() if today is None else today
         end = now if until is None else parse_date(until, "until")
@@ -164,8 +160,8 @@ class LiveSeries:
         """Return estimates from the released numbers; no private data is read.
 
         The estimates are running totals or, with `window`, counts over windows of that many periods. With `items`, only
-        these groups are shown. With `top`, only so many groups are shown, the largest of the period that begins on the
-        day `on` (YYYY-MM-DD), or of the last period if `on` is None.
+        these groups are shown. `top` is the number of groups to show: the largest of the period that begins on the day
+        `on` (YYYY-MM-DD), or of the last period if `on` is None.
 
         Raises `InvalidParameter` for `on` without `top`, and `UnknownName` if no released period begins on that day.
         """
@@ -182,10 +178,10 @@ class LiveSeries:
     def close(self, *, by: str = "", engine: str | None = None, state: str | None = None) -> None:
         """End the series for good and delete its private state; released numbers stay and can be shown.
 
-        The private state is the data holder's store of counted users and noise. `by` is the person who closes the live
-        series (noisy user counts, released period by period), for the audit log. `engine` is the address of the server
-        that has the state, if it needs a password, and `state` the address of the state if it was moved. If an earlier
-        closing was stopped, closing again deletes the state.
+        The private state is the data holder's store of counted users and noise. `by` is the name of the person who
+        closes the series, for the audit log. `engine` is the address of the server that has the state, if it needs a
+        password, and `state` the address of the state if it was moved. If an earlier closing was stopped, closing again
+        deletes the state.
 
         Raises `InvalidParameter` if the series was closed before and has no state any more, or if the state at that
         address belongs to another series.
@@ -208,39 +204,31 @@ class LiveSeries:
                 opened.destroy()
 
     def _refresh_closed(self) -> bool:
-        """Return whether the series was closed, by this or another process, as the ledger's register says now.
-
-        The register is the ledger's chain of openings and audit events. A live series is a set of noisy user counts
-        that is released period by period.
-        """
+        """Return whether the series was closed, by this or another process, according to the ledger's audit log now."""
         entry = openings_of(self._ledger).get(self.name)
         self._closed = self._closed or (entry is not None and entry[1])
         return self._closed
 
     def _check_open(self) -> None:
-        """Raise `InvalidParameter` if the series was closed, also by another process.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Raise `InvalidParameter` if the series was closed, by this or another process."""
         if self._refresh_closed():
             raise InvalidParameter(f"the series {self.name!r} was closed and releases nothing more")
 
     def _charge_once(self) -> tuple[Account, Receipt]:
         """Return the account that pays for the series, and the receipt of the series' one charge.
 
-        A live series is a set of noisy user counts that is released period by period. The charge is sent again at every
-        call, under the same idempotency key, so that only the first call charges anything.
+        The charge is sent again at every call, under the same idempotency key, so that only the first call charges
+        anything.
         """
         account = self._ledger.account(self._opening.account)
         request = self.terms.request(self.totals)
         return account, account.charge(self.totals.uses(), key=self.terms.key, request=request)
 
     def promise(self) -> tuple[CertifiedBound, float]:
-        """Return the promise that covers the series: an epsilon, as a bracket, and a delta.
+        """Return the promise that covers the series: certified bounds on its epsilon, and a delta.
 
-        If the live series (noisy user counts, released period by period) has an account of its own, it is the promise
-        of the series. Otherwise it is the promise of the account that pays, which covers all questions of that account
-        together.
+        If the series has an account of its own, the promise is that of the series. Otherwise it is the promise of the
+        account that pays, which covers all questions of that account together.
         """
         if self._opening.own_account:
             return certified_price(self.totals.uses(), self._opening.delta), self._opening.delta
@@ -248,17 +236,14 @@ class LiveSeries:
         return status.epsilon, status.delta
 
     def _dates(self, count: int) -> list[str]:
-        """Return the first days of the first `count` periods of the series, as YYYY-MM-DD.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the first days of the first `count` periods, as YYYY-MM-DD."""
         return [day.isoformat() for day in self.terms.calendar.dates(count)]
 
     def _texts(self, account: Account, receipt: Receipt) -> list[str]:
         """Return the released JSON text of each period, in order, up to the first period that is not released.
 
-        They are read from `account`, which stores them as parts of the series' charge `receipt`. A live series is a set
-        of noisy user counts that is released period by period.
+        The ledger stores each text in `account`, as a part of the answer to the series' charge, whose receipt is
+        `receipt`.
         """
         texts = []
         for part in self._dates(self.terms.periods):
@@ -269,10 +254,9 @@ class LiveSeries:
         return texts
 
     def _state_address(self, state: str | None, engine: str | None) -> str:
-        """Return the address of the private state (counted users and noise): `state`, or if None the recorded one.
+        """Return the address of the private state (counted users and noise): `state`, or by default the recorded one.
 
-        The recorded address has no password. If `engine` is the same address with a password, `engine` is returned
-        instead.
+        The recorded address has no password. If `engine` is the recorded address with a password, `engine` is returned.
         """
         if state is not None:
             return state
@@ -283,8 +267,8 @@ class LiveSeries:
         """Return the counts and noise in the private `state`, after checking that the releases come from this state.
 
         `receipt` is that of the series' charge, and `released` are the texts released so far. Raises `InvalidParameter`
-        if the state is missing, belongs to another live series (noisy user counts, released period by period), is older
-        than the last release, or would not give the text of the last release again.
+        if the state is missing, belongs to another series, is older than the last release, or would not give the text
+        of the last release again.
         """
         token = state.token()
         if token is None or receipt.answer != _opening_answer(token):
@@ -297,10 +281,10 @@ class LiveSeries:
         return history
 
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
-        """Return whether the last of the texts `released` can be computed again from the counts and noise in `history`.
+        """Return whether the last release can be computed again from the counts and noise in `history`.
 
-        The history is read from the private state of the live series (its counted users and noise), and the texts are
-        the releases so far. If they do not agree, the releases came from another private state than this one.
+        `history` was read from the private state, and `released` are the texts released so far. If they do not agree,
+        the releases came from another private state than this one.
         """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:
@@ -312,7 +296,7 @@ class LiveSeries:
     def _count(
         self, state: SeriesState, history: History, until: int, reader: UserGroups, randomness: Randomness | None
     ) -> History:
-        """Count the users of all periods up to number `until` - 1 that are not in `history`; return the longer history.
+        """Count the users of the periods after those in `history`, up to number `until` - 1; return the longer history.
 
         The counts and fresh noise are stored in the private `state` and added to the result. `reader` is the table to
         read, and `randomness` the source of noise (None: the operating system).
@@ -333,9 +317,9 @@ class LiveSeries:
     def _reader(self, engine: str | None, source: object, first: int, until: int) -> "Engine":
         """Return an engine on the table of the series, or on the table `source` if it is not None.
 
-        A live series is a set of noisy user counts that is released period by period. `engine` is the address of the
-        table's server with its password, or None to use the recorded address. If possible, the engine gets only the
-        rows that an update of periods `first` to `until` - 1 reads, so that it need not scan the others.
+        `engine` is the address of the table's server with its password; None takes the recorded address. If possible,
+        the engine gets only the rows that an update of periods `first` to `until` - 1 reads, so that it need not scan
+        the others.
         """
         terms = self.terms
         if source is not None:
@@ -352,9 +336,8 @@ class LiveSeries:
 def _truncate(history: History, periods: int) -> History:
     """Return the first `periods` periods of a `history` (counts and noise), with all its groups.
 
-    Groups without users in these periods are kept too, because the noise of a batch (the periods that one update
-    counted) covers all groups of the batch, and a group may get its first user late in it. Such a group is not shown
-    before its first user is counted.
+    Groups without users in these periods are kept too. The noise that one update draws covers all groups of the update,
+    including a group whose first user comes late in it. A group is not shown before its first user is counted.
     """
     return replace(
         history,
@@ -365,10 +348,10 @@ def _truncate(history: History, periods: int) -> History:
 
 
 def _opening_answer(token: str) -> str:
-    """Return the answer that the ledger stores for the series' charge: a digest of `token`.
+    """Return the answer that the ledger stores for the series' charge: a digest of `token`, as JSON text.
 
-    A live series is a set of noisy user counts that is released period by period. The token is a random text that
-    identifies the private state (counted users and noise), so an update can check that a state belongs to the charge.
+    The token is a random text that identifies the private state (counted users and noise). With the digest, an update
+    can check that a state belongs to the charge.
     """
     return canonical({"state": digest(token)})
 
@@ -413,10 +396,11 @@ def open_live(
     of a user by itself. An update reads the `late_days` days before its first period again, for rows that arrived late.
 
     Without `account`, the series gets an account of its own called ``live:NAME``, whose budget is `epsilon` and
-    `delta`. An existing `account` must protect the same unit of privacy. It pays in one of two ways: for noise
-    calibrated to `epsilon` and `delta`, or with mechanism uses that were registered when it was opened. In the second
-    way `counts` names a Gaussian use, such as "gaussian:20" (noise of 20 times the sensitivity). If the groups are
-    private, a use that only fails, with probability `delta`, pays for the threshold that hides small groups.
+    `delta`. An existing `account` must protect the same unit of privacy. It pays for noise calibrated to `epsilon` and
+    `delta`, or with mechanism uses that were registered when it was opened. In the second case `counts` is the
+    registered Gaussian use that pays, such as "gaussian:20" (noise of 20 times the sensitivity). If the groups are
+    private, `delta` is then the failure probability of the threshold that hides small groups, and a registered use pays
+    for it.
 
     `dataset` is the name of the data in the ledger, by default that of the table, and `schema` has its columns, if they
     are known. `state` is the address of the private state (counted users and noise); None takes the default. `by` is
@@ -490,10 +474,9 @@ def open_live(
 
 
 def _absolute_address(address: str) -> str:
-    """Return the address of a private state with an absolute path, so that it is found from any working directory.
+    """Return the address of a private state with an absolute path, which is valid in any working directory.
 
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise.
+    An address that is not a file is returned unchanged.
     """
     from pathlib import Path
 
@@ -505,10 +488,10 @@ def _plan_for_account(
 ) -> RunningTotals:
     """Return the noise mechanism (`RunningTotals`) of a series with these `terms` that an existing `account` pays for.
 
-    A live series is a set of noisy user counts that is released period by period. Give either `epsilon` and `delta`, to
-    which the noise is calibrated, or `counts`, the written form of a Gaussian use that is registered with the account
-    ("gaussian:20"), whose sigma is taken. With `counts`, `delta` is the failure probability of the threshold for
-    private groups, and None for public ones. Raises `InvalidParameter` for neither or both.
+    The caller gives either `epsilon` and `delta`, to which the noise is calibrated, or `counts`, such as "gaussian:20":
+    a Gaussian use that is registered with the account and whose sigma is taken. With `counts`, `delta` is the failure
+    probability of the threshold that hides small private groups; public groups need none. Raises `InvalidParameter` if
+    neither or both are given.
     """
     if epsilon is not None:
         if counts is not None or delta is None:
@@ -523,8 +506,8 @@ def _plan_for_account(
 def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
     """Return the account of the `ledger` named `account`, after checking that it can pay for a series on `dataset`.
 
-    Raises `InvalidParameter` if it cannot pay. An account whose budget starts afresh in every calendar period cannot,
-    because the live series (noisy user counts, released period by period) lasts longer than such a period.
+    Raises `InvalidParameter` if the account is for another dataset, or if its budget is renewed in every calendar
+    period, because a live series lasts longer than one such period.
     """
     payer = ledger.account(account)
     payer.check_dataset(dataset)
@@ -537,12 +520,11 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
 
 
 def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
-    """Return the account that belongs to one series alone, and open it in the `ledger` if it does not exist yet.
+    """Return the account that pays for one series alone; open it in the `ledger` if it does not exist yet.
 
-    `opening` is the record of the live series (noisy user counts, released period by period). Exactly the mechanism
-    uses that the series costs are registered with the account. Raises `InvalidParameter` if the accounts or the cap
-    (the joint budget of a dataset's accounts) of `dataset` protect another unit of privacy (a user, or a part such as a
-    day of a user) than the series.
+    `opening` is the record of the series. The account can pay exactly the mechanism uses that the series costs. Raises
+    `InvalidParameter` if the other accounts on `dataset`, or their joint budget (the cap), protect another unit of
+    privacy than the series, such as whole users where the series protects each day of a user.
     """
     ledger.check_pays(account=opening.account, dataset=dataset, known_as=dataset)
     with suppress(AccountExists):  # an earlier call that was stopped may have opened the account
@@ -559,9 +541,9 @@ def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
 def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
     """Create the private state of a series, unless it exists; return its token, and whether this call created it.
 
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise. The token is a random text that identifies the state. A state may exist because an earlier opening of the
-    same `request` was interrupted. Raises `NameTaken` if the state belongs to another series.
+    The private state stores the counted users and the noise, and its token is a random text that identifies it.
+    `request` is a digest of the series' terms and noise. A state may exist because an earlier opening of the same
+    request was interrupted. Raises `NameTaken` if the state belongs to another series.
     """
     existing = state.token()
     if existing is None:
@@ -574,7 +556,7 @@ def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
 
 
 def find_live(ledger: Ledger, name: str) -> LiveSeries:
-    """Return the series called `name`; raise `UnknownName` if the ledger has none.
+    """Return the live series called `name`; raise `UnknownName` if the ledger has none.
 
     A live series is a set of noisy user counts that is released period by period.
     """
@@ -585,7 +567,7 @@ def find_live(ledger: Ledger, name: str) -> LiveSeries:
 
 
 def list_live(ledger: Ledger) -> tuple[LiveSeries, ...]:
-    """Return every series of the ledger, closed ones included, in the order in which they were opened.
+    """Return every live series of the ledger, closed ones included, in the order in which they were opened.
 
     A live series is a set of noisy user counts that is released period by period.
     """

@@ -1,4 +1,4 @@
-"""The terms of a series (what it counts, for how long and for which purpose), and the noise that its budget allows.
+"""The terms of a live series (what it counts, how long, for which purpose), and the noise that its budget allows.
 
 A live series is a set of noisy user counts that is released period by period.
 """
@@ -43,16 +43,17 @@ class Unit:
 class SeriesTerms:
     """What a live series counts: the distinct users of every group (value of the column `item`), each user once.
 
-    Counting starts on the day `start`. `name` is the name of the series, `table` the table, `user` its column of users,
-    and `at` its column with the time of an event. There are `periods` periods, each as long as `every` says ("day",
-    "week" or "month"). Each user counts in at most `contributions` groups, the earliest ones. `purpose` says which
-    estimates get the smallest error ("totals", "periods" or "windows" of `window` periods). `where` is a filter of
-    rows, or None. `domain` lists the groups if they are public, and is None for private groups. With `unit` "user,day",
-    each day of a user is a unit of privacy by itself, and days of users are counted. An update reads the last
-    `late_days` days before the first unreleased period again, for events that arrived late. `source` has the engine and
-    the options with which the table is opened. `user_type` is the type of the user column at the opening, such as
-    "integer": the private state knows users by their text, and another type could write the same user in another way.
-    It is None for series that earlier versions opened.
+    `name` is the name of the series, `table` the table, `user` its column of users, and `at` its column with the time
+    of an event. Counting starts on the day `start`, for `periods` periods, each as long as `every` says ("day", "week"
+    or "month"). Each user counts in at most `contributions` groups, the earliest ones. `purpose` says which estimates
+    get the smallest error ("totals", "periods" or "windows" of `window` periods). `where` is a filter of rows, or None.
+    `domain` lists the groups if they are public, and is None for private groups. With `unit` "user,day", each day of a
+    user is a unit of privacy by itself, and days of users are counted.
+
+    An update reads the last `late_days` days before the first unreleased period again, for events that arrived late.
+    `source` has the engine and the options with which the table is opened. `user_type` is the type of the user column
+    at the opening, such as "integer". The private state knows users by their text, and another type could write the
+    same user in another way. It is None for series that earlier versions opened.
 
     Raises `InvalidParameter` for a wrong field.
     """
@@ -94,27 +95,21 @@ class SeriesTerms:
 
     @property
     def calendar(self) -> Calendar:
-        """The periods of the series as a `Calendar`: their number, their length and the first day.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """The periods of the series as a `Calendar`: their number, their length and the first day."""
         return Calendar(
             every=PeriodLength(check_choice("every", self.every, PeriodLength)), start=self.start, periods=self.periods
         )
 
     @property
     def key(self) -> str:
-        """The idempotency key, ``live:NAME``, under which the ledger charges the series.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """The idempotency key, ``live:NAME``, under which the ledger charges the series."""
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
         """Return the `Shape` with the smallest error for the purpose of the series, such as "totals".
 
-        A live series is a set of noisy user counts that is released period by period. A shape has the weights with
-        which each release sums the counts of the present and earlier periods before noise is added.
+        A shape has the weights with which each release sums the counts of the present and earlier periods before noise
+        is added.
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
@@ -123,10 +118,7 @@ class SeriesTerms:
         return self.contributions if self.domain is None else min(self.contributions, len(self.domain))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the terms of the series as a dict of JSON values, the form that the ledger's audit log keeps.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the terms of the series as a dict of JSON values, the form that the ledger's audit log stores."""
         names = (slot for slot in SeriesTerms.__slots__ if getattr(self, slot) is not None)
         plain = {name: getattr(self, name) for name in names}
         domain = {} if self.domain is None else {"domain": list(self.domain)}
@@ -134,17 +126,14 @@ class SeriesTerms:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "SeriesTerms":
-        """Return the terms of a series from `record`, the dict of JSON values that `to_dict` returned.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the terms of a series from `record`, the dict of JSON values that `to_dict` returned."""
         return cls(**record)
 
     def request(self, totals: RunningTotals) -> str:
-        """Return the text under which the ledger keeps the series' charge: terms and the noise of `totals`, as JSON.
+        """Return the text that the ledger stores with the series' charge: the terms and the noise of `totals`, as JSON.
 
-        Equal terms and noise have equal text, so the ledger recognises a live series (noisy user counts, released
-        period by period) that is opened again and charges nothing.
+        Equal terms and noise have equal text, so the ledger recognises a series that is opened again and charges
+        nothing.
         """
         noise = {"sigma": totals.sigma, "failure": totals.failure, "shape": str(self.shape())}
         return canonical({"live": self.to_dict(), "mechanism": noise})
@@ -157,12 +146,12 @@ def plan_within(
     delta: float,
     pays: Callable[[tuple[Use, ...]], bool] = lambda _: True,
 ) -> RunningTotals:
-    """Return the mechanism (`RunningTotals`) with the least noise that is (epsilon, delta)-DP for a whole series.
+    """Return the mechanism (`RunningTotals`) with the least noise that is (epsilon, delta)-DP for a whole live series.
 
-    `terms` say what the live series (noisy user counts, released period by period) counts. For private groups, a part
-    of delta pays for the threshold that hides small groups. Several sizes of that part are tried in a fixed order,
-    until the function `pays` says that the account can pay for the mechanism uses of the plan. If it can pay for none,
-    the plan with the last size is returned.
+    `terms` say what the series (noisy user counts, released period by period) counts. For private groups, a part of
+    delta is spent on the threshold that hides small groups. Several sizes of that part are tried in a fixed order,
+    until the function `pays` returns True for the mechanism uses of the plan, which means that the account can pay for
+    them. If it can pay for none, the plan with the last size is returned.
     """
     exact_epsilon = rational("epsilon", epsilon, Fraction(1, 10**6), Fraction(100))
     whole_delta = float(probability("delta", delta))
@@ -177,11 +166,11 @@ def plan_within(
 
 
 def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None) -> RunningTotals:
-    """Return the mechanism (`RunningTotals`) of a series with these `terms` that costs one Gaussian use of `sigma`.
+    """Return the mechanism (`RunningTotals`) of a live series with these `terms` whose noise costs one Gaussian use.
 
-    A live series is a set of noisy user counts that is released period by period. `sigma` is the noise scale divided by
-    the sensitivity. If groups are private, the threshold that hides small groups costs one more use, which fails with
-    probability `failure`. Raises `InvalidParameter` if private groups have no `failure`, or public groups have one.
+    `sigma` is the sigma of that use: the noise scale divided by the sensitivity. If groups are private, the threshold
+    that hides small groups costs one more use, which fails with probability `failure`. Raises `InvalidParameter` if
+    private groups have no `failure`, or public groups have one.
     """
     if (failure is None) != (terms.domain is not None):
         raise InvalidParameter(
@@ -201,8 +190,7 @@ def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None
 def _calibrate_sigma(epsilon: float, delta: float, failure: float | None) -> float:
     """Return the smallest sigma for which one Gaussian use is (epsilon, delta)-DP.
 
-    With `failure`, the Gaussian use is composed with one use that fails outright (which may reveal everything) with
-    that probability.
+    If `failure` is not None, the Gaussian use is composed with a use that reveals everything with that probability.
     """
     fixed = () if failure is None else (Use(ApproxDP(epsilon=0.0, delta=failure)),)
     noise = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma)), *fixed], epsilon=epsilon, delta=delta)

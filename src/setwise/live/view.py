@@ -55,12 +55,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesView:
-    """The released counts of a live series: running totals (`window` is None), or over windows of `window` periods.
+    """The released counts of a live series: running totals, or counts over windows if `window` is not None.
 
-    `name`, `every`, `unit` and `contributions` are as in the terms of the live series (noisy user counts, released
-    period by period). `periods` are the first days of the released periods, and `lines` has one `Line` per group.
-    `epsilon` and `delta` are the privacy promise, and `spent` the mechanism uses that the series was charged. `matrix`
-    says in words how a release weights earlier periods. `remaining` is the number of periods not released yet.
+    `window` is the number of periods of a window. `name`, `every`, `unit` and `contributions` are as in the terms of
+    the series. `periods` are the first days of the released periods, and `lines` has one `Line` per group. `epsilon`
+    and `delta` are the privacy promise, and `spent` the mechanism uses that the series was charged. `matrix` says in
+    words how a release weights earlier periods. `remaining` is the number of periods not released yet.
     """
 
     name: str
@@ -92,10 +92,7 @@ class SeriesView:
         return f"Of each {counted} at most {items}, the first in order of time; others are left out."
 
     def promise(self) -> str:
-        """Return the privacy promise of the series in words: which unit is protected, then epsilon and delta.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the privacy promise of the series in words: the unit of privacy, then epsilon and delta."""
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
@@ -117,10 +114,7 @@ class SeriesView:
         return replace(self, lines=self.top(k, period))
 
     def to_dict(self) -> "SeriesValuesRecord":
-        """Return the released counts of the series as the JSON object that commands print and the service sends.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the released counts of the series as the JSON object that commands print and the service sends."""
         return {
             "name": self.name,
             "every": self.every,
@@ -146,17 +140,14 @@ class SeriesView:
         return draw_series(self)
 
     def to_json(self) -> str:
-        """Return the released counts of the series as JSON text; `to_dict` describes the object.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the released counts of the series as JSON text, with the fields that `to_dict` returns."""
         return json.dumps(self.to_dict())
 
     def to_csv(self) -> str:
         """Return CSV text with one line for each group and period: period, item, value, low, high, measure.
 
-        The measure says what is counted, what bounding leaves out, and which unit of privacy (a user, or a part such as
-        a day of a user) is protected.
+        The column `measure` says what is counted, which groups of a user are left out, and which unit of privacy (a
+        user, or a day of a user) is protected.
         """
         measure = f"{self.measure}. {self.left_out} {self.promise().partition('. ')[0]}"
         text = io.StringIO()
@@ -178,12 +169,12 @@ def view_of(
     window: int | None = None,
     items: Sequence[str | int] = (),
 ) -> SeriesView:
-    """Return the view (estimates with intervals) of the `released` numbers of a series.
+    """Return the view (estimates with intervals) of the `released` numbers of a live series.
 
-    `terms` say what the live series (noisy user counts, released period by period) counts, and `totals` is its noise
-    mechanism. `epsilon` and `delta` are the promise to show. If `window` is not None, counts over windows of that many
-    periods are shown instead of running totals. If `items` is not empty, only these groups are shown. Values are whole
-    numbers of at least 0, because people are counted, and lie within their intervals.
+    `terms` say what the series counts, and `totals` is its noise mechanism. `epsilon` and `delta` are the promise to
+    show. If `window` is not None, counts over windows of that many periods are shown instead of running totals. If
+    `items` is not empty, only these groups are shown. Values are whole numbers of at least 0, because people are
+    counted, and lie within their intervals.
 
     Raises `InvalidParameter` for a window outside the series, and `UnknownName` for a group that is not shown.
     """
@@ -226,11 +217,11 @@ def view_of(
 
 
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
-    """Return a phrase for people: how far the numbers of a series may be from the truth, at 95% confidence.
+    """Return a phrase for people: how far the numbers of a live series may be from the truth, at 95% confidence.
 
-    Distances are in users, or in user-days if days of users are protected. `terms` say what the live series (noisy user
-    counts, released period by period) counts, and `totals` is its noise mechanism. For private groups, the phrase adds
-    the number of users from which a group is likely to be shown.
+    `terms` say what the series counts, and `totals` is its noise mechanism. Distances are in users, or in user-days if
+    days of users are protected. For private groups, the phrase adds the number of users from which a group is likely to
+    be shown.
     """
     radius, counted = math.ceil(totals.radii(CONFIDENCE)[-1]), "users" if terms.unit == Unit.USER else "user-days"
     words = f"totals within {radius:,} {counted} of the truth in every period, 95 times in 100"

@@ -35,13 +35,13 @@ Its state cannot be rebuilt from a table that may have changed.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The periods `first` to `until` - 1 of a series, which one update counted: new users and noise of every group.
+    """The counts of new users and the noise that one update stored, for the periods `first` to `until` - 1 of a series.
 
     `labels` are the groups that are new in this batch; in all arrays they come after the groups of earlier batches.
     `counts` and `noise` have a row for each group known by then and a column for each period of the batch. `earlier` is
-    the noise of the new groups in the periods before the batch. `mark` is a random text, drawn with the noise and
-    repeated in every release from the batch. It tells releases of two copies of the state apart, whose noise differs.
-    It is empty in states of earlier versions.
+    the noise of the new groups in the periods before the batch. `mark` is a random text that every release from the
+    batch repeats. If a state is copied and both copies are updated, their noise differs, and the marks tell their
+    releases apart. The mark is empty in states of earlier versions.
     """
 
     first: int
@@ -100,10 +100,7 @@ class History:
 
     @property
     def periods(self) -> int:
-        """The number of periods of the series that were counted so far.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """The number of periods that were counted so far."""
         return int(self.counts.shape[1])
 
 
@@ -160,10 +157,9 @@ def counted_batch(
 
 
 class SeriesState(ABC):
-    """The private state of one series (counted pairs of user and group, and noise), stored in one database.
+    """The private state of one live series (counted pairs of user and group, and noise), stored in one database.
 
-    A live series is a set of noisy user counts that is released period by period. Every method that writes is one
-    transaction.
+    Every method that writes is one transaction.
     """
 
     def __enter__(self) -> Self:
@@ -178,25 +174,16 @@ class SeriesState(ABC):
     def token(self) -> str | None:
         """Return the random token that identifies the private state; None if there is no state.
 
-        The private state has the counted users and the noise. The ledger stores the token's digest with the charge of
-        the live series (noisy user counts, released period by period).
+        The ledger stores a digest of the token with the charge of the series.
         """
 
     @abstractmethod
     def create(self, token: str) -> None:
-        """Create an empty private state of the series with this `token`; does nothing if a state exists already.
-
-        The private state of a live series (noisy user counts, released period by period) has the counted users and the
-        noise. A `token` is a random text that identifies the state.
-        """
+        """Create an empty private state, identified by the random text `token`; does nothing if a state exists."""
 
     @abstractmethod
     def batches(self) -> list[Batch]:
-        """Return the batches of the live series counted so far, in order.
-
-        A batch has the periods that one update of the live series (noisy user counts, released period by period)
-        counted, with their counts and noise.
-        """
+        """Return the batches of the series so far, in order; each has the counts and noise that one update stored."""
 
     @abstractmethod
     def count(
@@ -210,21 +197,20 @@ class SeriesState(ABC):
         draw: Draw,
         public: Sequence[str | int],
     ) -> Batch:
-        """Count the pairs of user and group in `candidates` that were not counted before, and store their counts.
+        """Count the pairs of user and group in `candidates` that were not counted before; store and return the counts.
 
-        `candidates` has the columns u (the user, as text), g (the group), day and period. Each user keeps the first
-        `contributions` groups in order of days, including groups counted before. Returns the batch of the periods
-        `first` to `until` - 1. `before` is the history of the earlier periods, and the function `draw` makes the noise.
-        `public` are groups that belong to the first batch even without users. All is one transaction.
-        Ensures: when this returns, the pairs and the batch are durable; when it raises, neither is stored.
+        The result is the batch (counts and fresh noise) of the periods `first` to `until` - 1. `candidates` has the
+        columns u (the user, as text), g (the group), day and period. Each user keeps the first `contributions` groups
+        in order of days, including groups counted before. `before` is the history of the earlier periods, and the
+        function `draw` makes the noise. `public` are groups that belong to the first batch even without users.
+
+        Ensures: all is one transaction. When this returns, the pairs and the batch are durable; when it raises, neither
+        is stored.
         """
 
     @abstractmethod
     def destroy(self) -> None:
-        """Delete the private state of the series (counted users and noise) for good.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Delete the private state (counted users and noise) for good."""
 
     @abstractmethod
     def close(self) -> None:
@@ -256,9 +242,10 @@ UNSEEN = "WHERE NOT EXISTS (SELECT 1 FROM {pairs} AS p WHERE p.u = c.u AND p.g =
 
 
 def text_candidates(candidates: "pa.Table") -> "tuple[pa.Table, Callable[[str], str | int]]":
-    """Return the Arrow table `candidates` with its group column as text, and a function from these texts to labels.
+    """Return `candidates` with its group column as text, and a function that turns these texts back into labels.
 
-    `candidates` are pairs of user and group that may be counted. A label is an int if the column had integers.
+    `candidates` is an Arrow table of pairs of user and group that may be counted. The function returns integers if the
+    column had integers, and otherwise the texts.
     """
     import pyarrow as pa
 
@@ -269,9 +256,5 @@ def text_candidates(candidates: "pa.Table") -> "tuple[pa.Table, Callable[[str], 
 
 
 def busy(name: str) -> EngineFailed:
-    """Return the `EngineFailed` error that says that another update of the series `name` is running.
-
-    It is raised if another process has the series' private state (counted users and noise) open. A live series is a set
-    of noisy user counts that is released period by period.
-    """
+    """Return the `EngineFailed` error to raise if another process is updating the series `name`."""
     return EngineFailed(f"another update of the series {name!r} is running; try again when it is done")

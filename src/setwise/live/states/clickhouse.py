@@ -39,10 +39,9 @@ _PIECE = 50_000
 
 
 class ClickHouseState(MarkedState):
-    """The private state (counted users and noise) of one series in two tables of the ClickHouse database at `url`.
+    """The private state (counted users and noise) of one live series in two tables of the ClickHouse database at `url`.
 
-    A live series is a set of noisy user counts that is released period by period. The tables are named by a digest of
-    the series' name. Anybody who may read the whole database may read them.
+    The tables are named by a digest of the series' `name`. Anybody who may read the whole database may read them.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -130,10 +129,7 @@ class ClickHouseState(MarkedState):
         return self._connection.ask(statement, {}, "setwise live")
 
     def _tables(self) -> list[str]:
-        """Return the names of this series' tables that exist, including those that an interrupted update has left.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Return the names of this series' tables that exist, including tables that an interrupted update has left."""
         rows = self._ask(
             f"SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, '{self._prefix}_')"
         )

@@ -1,6 +1,7 @@
-"""Open the private state of a series by its address: a file, or the database that has the data.
+"""Open the private state of a live series by its address: a file, or the database that has the data.
 
-The private state of a live series (noisy user counts, released period by period) has the counted users and the noise.
+A live series is a set of noisy user counts that is released period by period. Its private state stores which users were
+counted, and the noise.
 """
 
 import re
@@ -19,29 +20,22 @@ is wider, and would take a file called local.db for an engine.
 
 
 def default_state(name: str, engine: str) -> str:
-    """Return the default address of the private state of the series `name`; `engine` is the address of its data.
+    """Return the default address of the private state (counted users and noise) of the live series `name`.
 
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise. If a PostgreSQL or ClickHouse server or Spark has the data, the state is kept there, and `engine` is
-    returned. Otherwise it is the file NAME.live.db in the working directory.
+    `engine` is the address of the engine that reads the data. If it is a PostgreSQL or ClickHouse server or Spark, the
+    state is kept there, and `engine` is returned. Otherwise the address is the file NAME.live.db in the working
+    directory.
     """
     return engine if engine_type(engine) in (POSTGRESQL, CLICKHOUSE, SPARK) else f"{name}.live.db"
 
 
 def is_file(address: str) -> bool:
-    """Return whether `address`, the address of a private state, is a file of this machine and not a database or Spark.
-
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise.
-    """
+    """Return whether the `address` of a private state is a file of this machine, and not a database or Spark."""
     return "://" not in address and _SPARK.fullmatch(address) is None
 
 
 def open_state(address: str, name: str) -> SeriesState:
-    """Return the private state of the series `name` at an address; nothing is created or read yet.
-
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise.
+    """Return the private state (counted users and noise) of the live series `name` at `address`; creates nothing.
 
     Raises `InvalidParameter` for an address that is neither a file, a server with the data, nor Spark, and
     `MissingExtra` if the driver of the database is not installed.

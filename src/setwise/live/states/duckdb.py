@@ -45,10 +45,9 @@ def _owner_only() -> Iterator[None]:
 
 
 class DuckDBState(SeriesState):
-    """The private state of the series `name` in the DuckDB file at `path`, which one process at a time can open.
+    """The private state of the live series `name` in the DuckDB file at `path`, which one process at a time can open.
 
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise.
+    The private state stores which users were counted, and the noise.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -81,7 +80,7 @@ class DuckDBState(SeriesState):
         self._hide()
 
     def _hide(self) -> None:
-        """Make the file readable by its owner alone: it may have been copied, or created with wider permissions.
+        """Make the state's file readable by its owner alone; it may have been copied with wider permissions.
 
         This is done only once the file is known to be a state, because `--state` may name another database by mistake.
         """

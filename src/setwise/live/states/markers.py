@@ -95,20 +95,19 @@ class MarkedState(SeriesState):
 
     @abstractmethod
     def _markers(self) -> dict[int, str]:
-        """Return the text of every marker, keyed by the first period of the batch that the marker makes valid.
+        """Return the text of every marker, keyed by the first period of the update that the marker makes valid.
 
-        A marker is the record that makes one update valid. Under the key `TOKEN` the dict has the token of the series,
-        a random text that identifies the state. The dict is empty if there is no private state. The private state of a
-        live series (noisy user counts, released period by period) has the counted users and the noise.
+        A marker is the record that makes one update valid. The key `TOKEN` has the token instead, the random text that
+        identifies the state. The dict is empty if there is no private state.
         """
 
     @abstractmethod
     def _write_marker(self, number: int, text: str) -> bool:
         """Write `text` as the marker with this `number`, unless that marker exists; return whether this call wrote it.
 
-        A marker is the record that makes one update valid, and its number is the first period of the update. The number
-        `TOKEN` is for the token of the live series (noisy user counts, released period by period), a random text that
-        identifies the state.
+        A marker is the record that makes one update valid, and its number is the first period of the update. Under the
+        number `TOKEN` the token is stored instead, the random text that identifies the state.
+
         Ensures: the marker is durable when this returns True, and no reader ever sees a part of it.
         """
 
@@ -116,9 +115,10 @@ class MarkedState(SeriesState):
     def _store_pairs(
         self, candidates: "pa.Table", attempt: str, valid: Sequence[str], contributions: int
     ) -> list[tuple[str, int, int]]:
-        """Store the new pairs of `candidates` under the number `attempt`; return (group, period, number of new pairs).
+        """Store the new pairs of user and group in `candidates`; return triples (group, period, number of new pairs).
 
-        A pair of user and group is new if it is not stored under any attempt number in `valid`, the attempts of earlier
-        updates that became valid, and if its group is among the first `contributions` groups of its user. The pairs are
-        durable when this returns, but count only once a marker (the record that makes an update valid) names `attempt`.
+        The pairs are stored under the attempt number `attempt` of this update. `valid` are the attempt numbers of the
+        earlier updates that became valid. A pair is new if it is stored under none of these, and if its group is among
+        the first `contributions` groups of its user. The pairs are durable when this returns, but count only once a
+        marker (the record that makes an update valid) names `attempt`.
         """

@@ -60,10 +60,10 @@ A database may give rights on new tables to other roles by default (ALTER DEFAUL
 
 
 class PostgresqlState(SeriesState):
-    """The private state of the series `name`: its rows in tables that all series of a PostgreSQL database share.
+    """The private state of the live series `name`: its rows in tables that all series of a PostgreSQL database share.
 
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise. The database is at `url`, and only the owner of the tables can read them.
+    The private state stores which users were counted, and the noise. The database is at `url`, and only the owner of
+    the tables can read them.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -198,11 +198,10 @@ def _storable(text: str) -> str:
 
 
 def _drop_earlier_key(connection: "psycopg.Connection[Any]") -> None:
-    """Replace the B-tree key of the table of counted pairs by the hash index, if an earlier version created the tables.
+    """Replace the B-tree key of the table of counted pairs by a hash index, if an earlier version created the table.
 
-    The pairs are the users and groups that a live series (noisy user counts, released period by period) has counted.
-    Nothing relies on the key: an advisory lock lets one update of a series run at a time, and the key of the table of
-    batches (the periods that one update counted) refuses a second count of a period.
+    The pairs are the users and groups that were counted. Nothing relies on the key: an advisory lock lets one update of
+    a series run at a time, and the key of the table of batches refuses a second count of a period.
     """
     if connection.execute(_HAS_KEY).fetchone() is not None:
         connection.execute("ALTER TABLE setwise_live_pairs DROP CONSTRAINT IF EXISTS setwise_live_pairs_pkey")

@@ -41,18 +41,13 @@ _OWNER_ONLY = 0o700
 
 
 class MarkerFiles(Protocol):
-    """Protocol of the folder of one private state, on the storage that Spark uses, for access to its marker files.
+    """Protocol of the folder of one private state on the storage that Spark uses; it reads and writes marker files.
 
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise. A marker is a small file that makes one update of the state valid; it appears whole and is never replaced.
+    A marker is a small file that makes one update of the state valid; it appears whole and is never replaced.
     """
 
     def create(self) -> None:
-        """Create the folder of the private state, readable for its owner alone, unless it exists.
-
-        The private state of a live series (noisy user counts, released period by period) has the counted users and the
-        noise.
-        """
+        """Create the folder of the private state, readable for its owner alone, unless it exists."""
         ...
 
     def read_all(self) -> dict[str, str]:
@@ -78,10 +73,9 @@ class MarkerFiles(Protocol):
 
 
 class LocalFiles:
-    """The folder of a private state on a disk of this machine, for access to its marker files.
+    """The folder of a private state on a disk of this machine; it reads and writes marker files.
 
-    The private state of a live series (noisy user counts, released period by period) has the counted users and the
-    noise. A marker is a small file that makes one update of the state valid.
+    A marker is a small file that makes one update of the state valid.
     """
 
     def __init__(self, folder: str) -> None:
@@ -89,11 +83,7 @@ class LocalFiles:
         self._markers = self._folder / "markers"
 
     def create(self) -> None:
-        """Create the folder of the private state on this machine, readable for its owner alone, unless it exists.
-
-        The private state of a live series (noisy user counts, released period by period) has the counted users and the
-        noise.
-        """
+        """Create the folder of the private state on this machine, readable for its owner alone, unless it exists."""
         self._folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         self._markers.mkdir(mode=_OWNER_ONLY, exist_ok=True)
 
@@ -141,9 +131,7 @@ class LocalFiles:
 class HadoopFiles:
     """The folder of a private state on HDFS, or on another storage that Spark reads through Hadoop.
 
-    It gives access to the marker files in the folder; a marker is a small file that makes one update of the state
-    valid. The private state of a live series (noisy user counts, released period by period) has the counted users and
-    the noise.
+    It reads and writes marker files; a marker is a small file that makes one update of the state valid.
     """
 
     def __init__(self, session: SparkSession, folder: str) -> None:
@@ -153,11 +141,7 @@ class HadoopFiles:
         self._storage = path.getFileSystem(session._jsc.hadoopConfiguration())
 
     def create(self) -> None:
-        """Create the folder of the private state on Hadoop's storage, unless it exists; only its owner can read it.
-
-        The private state of a live series (noisy user counts, released period by period) has the counted users and the
-        noise.
-        """
+        """Create the folder of the private state on Hadoop's storage, unless it exists; only its owner can read it."""
         self._storage.mkdirs(self._path("markers"))
         permission = self._java.org.apache.hadoop.fs.permission.FsPermission(f"{_OWNER_ONLY:o}")
         self._storage.setPermission(self._path(""), permission)
@@ -212,11 +196,10 @@ class HadoopFiles:
 
 
 class SparkState(MarkedState):
-    """The private state of the series `name`: a folder with its pairs of user and group, and its markers.
+    """The private state of the live series `name`: a folder with its pairs of user and group, and its markers.
 
-    A live series is a set of noisy user counts that is released period by period. A marker is a small file that makes
-    one update valid. `address` is either spark:FOLDER, or the address of a Spark engine; the folder is then in the
-    warehouse of the engine's session.
+    A marker is a small file that makes one update valid. `address` is either spark:FOLDER, or the address of a Spark
+    engine; the folder is then in the warehouse of the engine's session.
     """
 
     def __init__(self, address: str, name: str) -> None:
@@ -280,10 +263,11 @@ class SparkState(MarkedState):
         return [(str(group), int(period), int(count)) for group, period, count in rows]
 
     def _folder(self, session: SparkSession) -> str:
-        """Return the path of the state's folder, inside the given folder or the warehouse of the Spark session.
+        """Return the path of the state's folder.
 
-        Raises `InvalidParameter` if the warehouse of a cluster is on a local disk, because its nodes do not share that
-        disk.
+        It lies in the folder that the state's address names or, if the address names none, in the warehouse of the
+        Spark `session`. Raises `InvalidParameter` if the warehouse of a cluster is on a local disk, because its nodes
+        do not share that disk.
         """
         place = self._given_folder
         if place is None:
