@@ -52,8 +52,8 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Run the background tasks and the PostgreSQL listener of `app` while the application runs.
 
-        The tasks write the heartbeats of running queries and do scheduled work. They use the replica's databases and
-        pools (`parts` of the enclosing call), which are closed at the shutdown.
+        The tasks write the heartbeats of running queries and do scheduled work. At the shutdown, the replica's
+        databases and pools (`parts` of the enclosing call) are closed.
         """
         running = [asyncio.create_task(parts.runner.beat()), asyncio.create_task(parts.upkeep.run())]
         async with postgres_door(parts) as address:

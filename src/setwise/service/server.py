@@ -94,7 +94,7 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that accepts few connections per iteration of the event loop, while the kernel queues many more.
+    """A uvicorn server that accepts few connections per iteration of the event loop; others wait in the kernel's queue.
 
     Accepting few at a time lets each connection be counted against the limit before many more are accepted.
     """

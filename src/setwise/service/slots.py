@@ -130,7 +130,7 @@ class PersonalSlots:
 
 
 class PersonalLimit:
-    """A limit on how many calls in progress (or unsent responses, or connections) each person may have at a time."""
+    """A limit on how many calls each person may have in progress at a time (or unsent responses, or connections)."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -31,9 +31,9 @@ _FORGET_SECONDS = 3600.0
 class Upkeep:
     """Runs the scheduled tasks of a replica (sign a head, verify the ledger, delete old queries) in one thread.
 
-    A head is a signed record of where every account's hash chain ends. A head that another replica signed recently is
-    enough for all; but each replica verifies the ledger and deletes old queries by itself. `table_faults` compares the
-    service's own tables with the ledger.
+    A head is a signed record of where every account's hash chain ends. One head serves all replicas, so a replica signs
+    none while a recent one exists; but each replica verifies the ledger and deletes old queries by itself.
+    `table_faults` compares the service's own tables with the ledger.
     """
 
     def __init__(

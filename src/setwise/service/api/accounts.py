@@ -44,9 +44,9 @@ class SetwiseAccountBody(Body):
     The account is called `name` and lets the person `analyst` ask about `dataset`. `uses` lists the registered uses in
     the notation KIND:PARAMETERSxCOUNT: "pure:0.1x25" are 25 uses of a 0.1-DP mechanism. The overall epsilon of all uses
     is certified at `delta`. With `every` the uses are renewed after each such calendar period; without it they are for
-    the account's whole life. `wallet` is the mu of a Gaussian wallet that pays for uses which are not registered, and
-    `failure` the most that the failure probabilities of those uses may add up to; both are 0 for an account without a
-    wallet.
+    the account's whole life. The account may also have a Gaussian wallet, a budget of mu squared that pays for uses
+    which are not registered. `wallet` is its mu, and `failure` the most that the failure probabilities of those uses
+    may add up to; both are 0 for an account without a wallet.
     """
 
     kind: Literal["setwise"]
@@ -68,8 +68,8 @@ class FilterAccountBody(Body):
     """Request to open an account with a budget (epsilon, delta), from which each use pays its price when it is made.
 
     The account is called `name` and lets the person `analyst` ask about `dataset`. `kind` is always "filter", which
-    tells this request from a `SetwiseAccountBody`. `rule` says how prices add up, and so which uses the account takes:
-    "wallet" and "zcdp" take uses of any parameters, and "menu" takes only the mechanism uses listed in `menu`.
+    tells this request from a `SetwiseAccountBody`. `rule` says how prices add up. With the rules "wallet" and "zcdp"
+    the account takes mechanism uses of any parameters; with "menu" it takes only the uses listed in `menu`.
     `failure_share` is the share of delta that is set aside for outright failures (events in which everything may be
     revealed); None takes the default of the rule. With `every` the account has its whole budget again after each such
     calendar period; with None the budget is never renewed.
@@ -267,8 +267,8 @@ async def set_state(
 class QuestionBudgetBody(Body):
     """The default budget (`epsilon`, `delta`) of an account, for SQL statements that state no budget.
 
-    It is spent by each statement that arrives over PostgreSQL's protocol without a budget of its own. If the same
-    statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    A statement without a budget that arrives over PostgreSQL's protocol spends it. If the same statement is sent again
+    within `fresh_hours` hours, it gets the stored answer and is not charged again.
     """
 
     epsilon: Epsilon
@@ -280,8 +280,8 @@ class QuestionBudgetBody(Body):
 async def show_question_budget(request: Request, account: AccountName) -> QuestionBudgetRecord:
     """Return the default budget of an account, for SQL statements that state no budget.
 
-    It is spent by each statement that arrives over PostgreSQL's protocol without a budget of its own. If the same
-    statement is sent again within `fresh_hours` hours, it gets the stored answer and is not charged again.
+    A statement without a budget that arrives over PostgreSQL's protocol spends it. If the same statement is sent again
+    within `fresh_hours` hours, it gets the stored answer and is not charged again.
     """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
@@ -296,7 +296,7 @@ async def set_question_budget(
 ) -> QuestionBudgetRecord:
     """Set the default budget of an account, for SQL statements that state no budget.
 
-    From now on it is spent by each statement that arrives over PostgreSQL's protocol without a budget of its own.
+    From now on, a statement without a budget that arrives over PostgreSQL's protocol spends it.
     """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)

@@ -131,9 +131,9 @@ class CapBody(Body):
     """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
     `rule` says how the prices of mechanism uses add up, and `failure_share` is the share of delta that is set aside for
-    outright failures (events in which everything may be revealed); None is the default of the rule. `keep` says by
-    which rule questions pay the cap: "wallet" (any noise), "sum" (a sum of epsilons, for pure noise only), or "either",
-    until a question fits only one of the two and thereby ends the other for all accounts.
+    outright failures (events in which everything may be revealed); None is the default of the rule. `keep` says how
+    questions pay the cap: "wallet" (any noise) or "sum" (a sum of epsilons, for pure noise only). With "either" both
+    ways stay open until a question can be paid in only one of them, which closes the other for all accounts.
     """
 
     epsilon: Epsilon

@@ -114,9 +114,8 @@ def _check_use(text: str) -> str:
 def _check_planned_use(text: str) -> str:
     """Return `text`, a mechanism use such as "gaussian:?x25" in which "?" may stand for one parameter, if it is valid.
 
-    "gaussian:?x25" are 25 uses of a Gaussian mechanism whose noise scale is to be found.
-
-    Raises `InvalidParameter` if it is not.
+    "gaussian:?x25" are 25 uses of a Gaussian mechanism whose noise scale is to be computed. Raises `InvalidParameter`
+    for a text that is not such a use.
     """
     if "?" not in text:
         return _check_use(text)
@@ -347,7 +346,7 @@ class SqlBody(Body):
 
 
 class DrawsBody(Body):
-    """The budget of a question as mechanism uses that it takes from those registered with its account.
+    """The budget of a question, stated as mechanism uses that were registered when its account was opened.
 
     The question takes one use `discover` for each group that the exponential mechanism picks, one use `counts` for each
     noisy count and, if the groups are private, one failure probability `threshold_delta`.
@@ -366,9 +365,7 @@ class DrawsBody(Body):
         return self
 
     def budget(self) -> Draws:
-        """Return the mechanism uses that the request body takes from its account, as `Draws`.
-
-        They were registered when the account was opened.
+        """Return the registered mechanism uses that the request body takes from its account, as `Draws`.
 
         Raises `InvalidParameter` if they are not valid.
         """

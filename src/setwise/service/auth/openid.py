@@ -52,9 +52,10 @@ _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 class Attempt:
     """One sign-on in progress, identified by a `secret` that the browser keeps in a cookie.
 
-    Three values tie what the provider sends to this sign-on: `state` its response, `nonce` its ID token, and `verifier`
-    its authorization code. Each value is a one-way function of the secret, so that somebody who sees one of them in a
-    URL cannot compute the others. Raises `NotSignedIn` for a secret that is not 43 URL-safe characters.
+    Three values prove that the provider's messages belong to this sign-on: `state` is repeated in its response, `nonce`
+    in its ID token, and `verifier` belongs to its authorization code. Each value is a one-way function of the secret,
+    so that somebody who sees one of them in a URL cannot compute the others. Raises `NotSignedIn` for a secret that is
+    not 43 URL-safe characters.
     """
 
     secret: str = field(repr=False)

@@ -49,8 +49,8 @@ class Buckets:
     def take(self, name: str, requests: float = 1.0) -> None:
         """Take `requests` from the bucket of `name`, or raise `TooManyRequests` with the seconds to wait.
 
-        An amount above 1 (the extra charge for a large body) is limited to the bucket's size less 1, because the
-        request itself has taken 1 already; a larger amount could never be paid.
+        `requests` is 1 for a request itself. A larger number is the extra charge for a large body; it is limited to the
+        bucket's size less 1, because the request itself has taken 1 already and more could never be paid.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()

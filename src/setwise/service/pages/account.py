@@ -34,9 +34,10 @@ _ACCOUNTS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """One charge of an account: its time `at` in seconds since 1970, and the question `bought`, described for people.
+    """One charge of an account, as the account's page shows it.
 
-    `number` counts the account's charges from 1. `key` is the idempotency key of the question, and `period` the name of
+    `number` counts the account's charges from 1, and `at` is the time in seconds since 1970. `bought` describes, for
+    people, the question that the charge paid for, and `key` is the question's idempotency key. `period` is the name of
     the calendar period whose budget paid, such as "2026-11". `drawn` are the mechanism uses that the charge took from
     the account, `returned` the unused ones that came back when the answer was stored, and `answered` is whether an
     answer was stored.
@@ -96,10 +97,10 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The odometer of an account after its charge with the number `charge`, which paid for the question `bought`.
+    """A value of an account's odometer: `epsilon` bounds the privacy loss of all answers up to one charge.
 
-    `epsilon` bounds the privacy loss of all answers up to that charge, and is at most the epsilon that the account
-    guarantees. `at` is the time of the charge in seconds since 1970.
+    It is at most the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in
+    seconds since 1970, and `bought` describes the question that it paid for.
     """
 
     charge: int
@@ -109,11 +110,11 @@ class Reading:
 
 
 def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
-    """Return the odometer (a bound on epsilon so far) of `account` after each of its `charges` in one period.
+    """Return the odometer (a bound on the epsilon so far) of `account` after each of its `charges` in one period.
 
-    If the period has many charges, the odometer is computed after about 60 of them, evenly spaced. `period` is the
-    period's name, such as "2026-11", and `last` the odometer after all charges: no earlier value is shown above it,
-    because an odometer never falls.
+    `period` is the name of the period, such as "2026-11". If it has many charges, the odometer is computed after about
+    60 of them, evenly spaced. `last` is the odometer after all charges; no earlier value is shown above it, because an
+    odometer never falls.
     """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))

@@ -81,10 +81,15 @@ def _kinds_with_fields() -> dict[str, str]:
     """Return a dict from each group of form fields to the kinds of questions that show these fields.
 
     The kinds are one text, separated by spaces. A kind shows the fields that it has parameters for, so a new statistic
-    appears in the form without a change here. The groups of fields are:
-    `ranked`: item and value of a top k or histogram; `measured`: the column of a statistic; `bounded`: low and high;
-    `rows`: per_user; `grouped`: bins, domain and contributions; `picked`: the use for each pick of the exponential
-    mechanism; `clip`, `k`, `at` and `where`: the one field of that name.
+    appears in the form without a change here. These are the keys, with the fields of each group:
+
+    - `ranked`: the item and value of a top k or histogram
+    - `measured`: the column of a statistic
+    - `bounded`: low and high
+    - `rows`: per_user
+    - `grouped`: bins, domain and contributions
+    - `picked`: the mechanism use for each pick of the exponential mechanism
+    - `clip`, `k`, `at` and `where`: the one field of that name
     """
     parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
     clipped = [kind for kind in parameters if "clip" in parameters[kind]]

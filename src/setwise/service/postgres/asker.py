@@ -43,7 +43,7 @@ They are searched one after the other, because one pattern for both takes quadra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """One PostgreSQL connection: the person's `token` and network `address`, the `account` that pays, and `dataset`.
+    """One PostgreSQL connection: the person's `token` and network `address`, the paying `account`, and its `dataset`.
 
     `shown` are the tables that the client sees, and `readers` the worker processes that parse its SELECTs.
     """
@@ -180,10 +180,11 @@ class ServiceAsker:
     async def _key(self, question: Question) -> str:
         """Return the idempotency key under which a question of a PostgreSQL client is asked.
 
-        The key is a hash of the question's text and budget, the version of the table, and the number of a period since
-        1970. A period lasts `fresh_hours` hours, which a steward sets for the account. So for that time after a
-        statement was first asked, repeating it finds the stored answer and charges nothing. A statement first asked
-        late in the previous period keeps the key of that period until `fresh_hours` hours have passed.
+        The key is a hash of the question's text and budget, the version of the table, and the number of the current
+        period. A period lasts `fresh_hours` hours, which a steward sets for the account, and periods are numbered since
+        1970. Asking the same statement again in one period therefore finds the stored answer and charges nothing. If
+        the statement was first asked in the previous period, less than `fresh_hours` hours ago, it keeps the key of
+        that period.
         """
         service, account = self._service, self._connected.account.name
         question_budget = await service.threads.run(service.question_budgets.of, account)

@@ -116,7 +116,7 @@ _ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\
 
 
 def _line(copied: CopyFormat, cells: Sequence[str | None]) -> bytes:
-    """Return one line of the text or CSV form `copied`, with its line feed.
+    """Return one line of a COPY in the text or CSV form `copied`, with its line feed.
 
     `cells` are the texts of the row's cells, in which None stands for null.
     """

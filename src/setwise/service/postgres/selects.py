@@ -154,8 +154,8 @@ def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
     """Replace the parameters of a statement by nulls in its syntax `tree`, and return known types by parameter number.
 
     A parameter has the type to which it is cast, or the type that `catalogue` lists for the column with which it is
-    compared; compared with a statistic it is a float, and after LIMIT and OFFSET an integer. The types of others are
-    not known and are left out.
+    compared. Compared with a statistic it is a float, and after LIMIT and OFFSET an integer. A parameter in any other
+    place is left out, because its type is not known.
     """
     tables = [catalogue.columns_of(table.name) or () for table in tree.find_all(exp.Table)]
     columns = {name: type_ for table in tables for name, type_ in table}

@@ -65,7 +65,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """A connection whose statement can be cancelled by calling `cancel`, if a CancelRequest repeats its `secret`."""
+    """A connection whose statement can be cancelled: a CancelRequest that repeats its `secret` calls `cancel`."""
 
     secret: int
     cancel: Callable[[], Awaitable[None]]

@@ -126,8 +126,10 @@ class Engines:
         """Return `dataset` with the version to read added to the name of each table, as in `events@7`.
 
         Delta and Iceberg folders and objects in an object store have versions. `versions` maps names of tables to
-        versions; None takes the current ones. A table without versions, or registered with one, keeps its name. A
-        pinned dataset is returned unchanged, so that versions are looked up once per question.
+        versions; None takes the current ones. The name of a table stays as it is if the table has no versions, or was
+        registered with one. A dataset that was pinned before is returned unchanged, so that versions are looked up once
+        per question.
+
         Raises `EngineFailed` if a current version cannot be found out.
         """
         if dataset.engine is not EngineKind.DUCKDB or dataset.is_pinned:

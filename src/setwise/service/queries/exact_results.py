@@ -59,10 +59,10 @@ class ExactResults:
 
 
 def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
-    """Return how many numbers an exact result of `aggregation` has at most, whatever the rows are; at least 1.
+    """Return the largest number of numbers that an exact result of `aggregation` can have, whatever the rows are.
 
-    `limit` is the most groups that are read, or None if there is no limit. Returns None if the number of groups depends
-    on the rows.
+    An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if there is
+    no limit. Returns None if the number of groups depends on the rows.
     """
     if aggregation.item is None or aggregation.pooled:
         groups = 1
@@ -77,11 +77,11 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 
 
 def _cells(measure: Measure) -> int:
-    """Return how many numbers an exact result (before noise) has at most in each group for `measure`.
+    """Return how many numbers an exact result (before noise) has for `measure` in each group, at most.
 
-    A measure says which number of each user is added up in a group, such as the user's rows or the sum of a column. A
-    sum has 2 numbers, the sum and its count. If the engine counts users by value, there is one count for each possible
-    value, or for each bin if values are put into bins whose ends double.
+    A measure says which number of each user is added up in a group, such as the user's rows or the sum of a column. It
+    has 2 numbers, the sum and its count, unless the engine counts users by value. Then there is one count for each
+    possible value or, if values are put into bins whose ends double, for each bin.
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1

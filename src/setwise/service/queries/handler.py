@@ -124,7 +124,7 @@ class CheckedQuestion:
         return tasks[0] if len(tasks) == 1 else PlanStatement(parts=tasks)
 
     def complete_plan(self, planned: ExecutablePlan | JointPlan) -> ExecutablePlan | JointPlan:
-        """Return `planned`, the result of the task of `to_plan`, with the question's filter if the task left it out.
+        """Return the plan `planned`, which the task of `to_plan` computed, with the question's filter if it lacks it.
 
         Raises `UnsuitableTable` for a filter that the columns do not allow.
         """
@@ -137,9 +137,9 @@ class CheckedQuestion:
     def _is_planned_unfiltered(self) -> bool:
         """Whether `to_plan` leaves the filter out of the plan.
 
-        It does for a question with a single query that has a filter, if the question states all bounds. A question
-        without bounds first needs a private search for them; the plan of this search has a query of its own, to which
-        `complete_plan` could not add the filter.
+        True for a question with a single query that has a filter and states all bounds. If bounds are left out, they
+        are first searched for privately; the plan of this search has a query of its own, to which `complete_plan` could
+        not add the filter.
         """
         return len(self.parts) == 1 and self.parts[0].where is not None and not has_open_bounds(self.parts[0].query)
 
@@ -150,9 +150,11 @@ class Preview:
 
     `left` is the remaining budget of the account as mechanism uses. `shortage` is None if the account can pay.
     Otherwise it is a sentence that says what the account, or the cap of its dataset (the joint budget of all its
-    accounts), lacks to pay for the plan; it also suggests a smaller budget if one fits. The cap of a dataset can be
-    paid by two rules: a Gaussian wallet (a budget in mu squared), or a sum of epsilons. A charge that fits only one of
-    the two ends the other rule for all accounts; `warning` then says so, and is None for any other charge.
+    accounts), lacks to pay for the plan; it also suggests a smaller budget if one fits.
+
+    The cap can be paid by two rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge
+    that fits only one of them ends the other rule for all accounts. `warning` is then a sentence that says so, and None
+    otherwise.
     """
 
     plan: Plan
@@ -502,10 +504,10 @@ class QuestionService:
     ) -> tuple[str | None, str | None]:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
-        The shortage says what the account lacks to pay for the plan `planned`; None if it can pay. The warning says
-        which of the two rules by which the dataset's cap, the joint budget of its accounts, can be paid (a Gaussian
-        wallet, or a sum of epsilons) the charge would end for all accounts; it is None if it ends neither, or if the
-        account cannot pay.
+        The shortage says what the account lacks to pay for the plan `planned`; it is None if the account can pay. The
+        cap of the dataset (the joint budget of its accounts) can be paid by two rules: from a Gaussian wallet, or as a
+        sum of epsilons. The warning says which rule the charge would end for all accounts. It is None if the charge
+        ends neither, or if the account cannot pay.
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)
@@ -567,7 +569,7 @@ def _at_plan() -> Iterator[None]:
 
 
 def _bounded_query(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's contribution bounds in place of bounds that the query leaves out.
+    """Return `query` with the dataset's contribution bounds wherever the query states none.
 
     Raises `InvalidParameter` if a bound of the query is larger than the dataset's, or if a histogram of private groups
     has no contribution bound.
@@ -583,7 +585,7 @@ def _bounded_query(query: Query, dataset: Dataset) -> Query:
 
 
 def _within_bounds(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's `contributions` and `per_item` in place of bounds that the query leaves out.
+    """Return `query` with the dataset's `contributions` and `per_item` wherever the query states none.
 
     A query without groups is returned unchanged. Raises `InvalidParameter` if one of the query's own bounds is larger
     than the dataset's.

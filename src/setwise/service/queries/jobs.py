@@ -33,7 +33,7 @@ class Progress:
     """The values of a query's progress, between 0 and 1, which a caller can see: waiting, charged, reading and done.
 
     They do not depend on the data. There is no value between reading and done, because it would reveal when the engine
-    finished.
+    finished reading.
     """
 
     WAITING = 0.0

@@ -51,10 +51,7 @@ _LEAVING = "the replica is shutting down; ask again"
 
 
 def _overdue_message(seconds: float) -> str:
-    """Return the error message for an update of a live series that was stopped after `seconds`.
-
-    A live series is a set of noisy user counts that is released period by period.
-    """
+    """Return the error message for an update of a live series that was stopped after `seconds` seconds."""
     return f"the update took longer than {seconds:g} s and was stopped; release fewer periods at once, with until"
 
 
@@ -155,10 +152,7 @@ class SeriesService:
         return series
 
     def all_visible(self, identity: Identity) -> list[LiveSeries]:
-        """Return every live series that the person of `identity` may see, in the order of their opening.
-
-        A live series is a set of noisy user counts that is charged once and released period by period.
-        """
+        """Return every live series that the person of `identity` may see, in the order of their opening."""
         mine = {status.terms.name for status in self._accounts.all_visible(identity)}
         return [series for series in list_live(self._ledger) if series.opening.account in mine]
 
@@ -172,14 +166,15 @@ class SeriesService:
     async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
         """Release the periods of the live series `name` that have ended, and return their first days.
 
-        A live series is a set of noisy user counts that is charged once and released period by period. `identity` is
-        the person who asks for the update. `until` is the day up to which periods are released; None means today in
-        UTC. `threads` look the series up; the update itself runs in a thread of its own, waits for an engine slot (the
-        right to read a table) as queries do, and is stopped after `query_seconds`. Its releases, or its failure, become
-        visible only at a padded time (`QueryTiming`), which hides how long the engine took. Padded times are 1, 2, 4,
-        ... times a fixed step after the request. A second request for the same update waits for the first one. Raises
-        `TooManyRequests` if another update of the series is running, or too many updates are, and `EngineFailed` if the
-        update was cancelled or took too long.
+        `identity` is the person who asks for the update. `until` is the day up to which periods are released; None
+        means today in UTC. `threads` look the series up. The update itself runs in a thread of its own, waits for an
+        engine slot (the right to read a table) as queries do, and is stopped after `query_seconds`.
+
+        Its releases, or its failure, become visible only at a padded time (1, 2, 4, ... times a fixed step after the
+        request), which hides how long the engine took. A second request for the same update waits for the first one.
+
+        Raises `TooManyRequests` if another update of the series is running, or too many updates are, and `EngineFailed`
+        if the update was cancelled or took too long.
         """
         series, dataset = await threads.run(self._find, identity, name)
         running = self._running.get(name)
@@ -206,8 +201,7 @@ class SeriesService:
     async def close_updates(self) -> None:
         """Stop every running update of a live series, and wait until all have ended.
 
-        This is called when the replica shuts down. A live series is a set of noisy user counts that is charged once and
-        released period by period.
+        This is called when the replica shuts down.
         """
         running = list(self._running.values())
         for update in running:
@@ -228,9 +222,8 @@ class SeriesService:
     def _start(self, person: str, series: LiveSeries, dataset: Dataset, until: str | None) -> RunningUpdate:
         """Start an update of the live `series` up to the day `until`, in a thread of its own, and return it.
 
-        `dataset` is the dataset whose rows the series counts, and None as `until` means today in UTC. `person` is the
-        name of the person who asked for the update. Raises `TooManyRequests` if too many updates are running. A live
-        series is a set of noisy user counts that is charged once and released period by period.
+        `dataset` is the dataset whose rows the series counts. If `until` is None, it is today in UTC. `person` is the
+        name of the person who asked for the update. Raises `TooManyRequests` if too many updates are running.
         """
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many updates are waiting; try again in 1 s")
@@ -247,8 +240,7 @@ class SeriesService:
     def _forget_ended(self, name: str, task: "asyncio.Future[tuple[str, ...]]") -> None:
         """Forget the update of the live series `name`, whose `task` has ended.
 
-        A live series is a set of noisy user counts that is charged once and released period by period. The task's
-        exception is retrieved, because asyncio would log its message if no request waits for the update.
+        The task's exception is retrieved, because asyncio would log its message if no request waits for the update.
         """
         del self._running[name]
         if not task.cancelled():
@@ -257,11 +249,10 @@ class SeriesService:
     def _run(self, series: LiveSeries, dataset: Dataset, until: str | None, timing: QueryTiming) -> tuple[str, ...]:
         """Run an update of the live `series` up to the day `until`, and return the first days of the released periods.
 
-        `dataset` is the dataset whose rows the series counts, and None as `until` means today in UTC. `timing` has the
+        `dataset` is the dataset whose rows the series counts. If `until` is None, it is today in UTC. `timing` has the
         update's engine slot (the right to read a table), deadline and padded times (1, 2, 4, ... steps after the
-        request). The numbers are stored at a padded time (`QueryTiming`) after the data was read, because everybody who
-        may see the series sees them at once. A failure is raised at a padded time as well. A live series is a set of
-        noisy user counts that is charged once and released period by period.
+        request). The numbers are stored at a padded time after the data was read, because everybody who may see the
+        series sees them at once. A failure is raised at a padded time as well.
         """
 
         def wait_before_release() -> None:
@@ -310,8 +301,7 @@ class SeriesService:
     def close(self, identity: Identity, name: str) -> LiveSeries:
         """End the live series called `name` for good, delete its private state, and return the series.
 
-        A live series is a set of noisy user counts that is charged once and released period by period. The private
-        state has the counted users and the noise.
+        The private state stores which users were counted, and the noise.
 
         Raises `UnknownName` if the person of `identity` may not see the series, and `TooManyRequests` while an update
         of it is running.
@@ -323,12 +313,12 @@ class SeriesService:
         return series
 
     def _state_address(self, dataset: Dataset, name: str, recorded: str = "") -> str:
-        """Return the address of the private state of the series `name`: a file for tables of DuckDB, else a database.
+        """Return the address of the private state (counted users and noise) of the live series `name`.
 
-        The private state of a live series (noisy user counts, released period by period) has the counted users and the
-        noise. `dataset` is the dataset whose rows the series counts. `recorded` is the address in the ledger, without a
-        password, or "" for a new series. A series whose recorded state is a file keeps that file. Raises
-        `InvalidParameter` if the state is a file and the service has no folder for states.
+        The state is a file if DuckDB reads the table of `dataset`, whose rows the series counts; otherwise it is in the
+        database with the table. `recorded` is the address in the ledger, without a password, or "" for a new series. A
+        series whose recorded state is a file keeps that file. Raises `InvalidParameter` if the state is a file and the
+        service has no folder for states.
         """
         if dataset.engine is not EngineKind.DUCKDB and not (recorded and is_file(recorded)):
             return self._engines.address(dataset.engine)
@@ -344,8 +334,7 @@ class SeriesService:
 class LentTable:
     """Reads a registered table for one update of a live series, with an engine that is borrowed for each call.
 
-    A live series is a set of noisy user counts that is charged once and released period by period. Stopping the update
-    through its `timing`, the record by which a running request can be cancelled, also stops the engine.
+    `timing` is the record by which the running update can be cancelled; cancelling it also stops the engine.
     """
 
     def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:
@@ -371,9 +360,8 @@ class LentTable:
 def _check_columns(words: Mapping[str, Any], dataset: Dataset, schema: Schema) -> None:
     """Raise `UnknownColumn` or `InvalidFilter` if a live series uses a column that the steward does not allow.
 
-    A live series is a set of noisy user counts that is charged once and released period by period. `words` are the
-    parameters of the series: its columns `item` and `at`, and its filter `where`. `dataset` lists the allowed columns,
-    and `schema` has all columns of its table.
+    `words` are the parameters of the series: its columns `item` and `at`, and its filter `where`. `dataset` lists the
+    allowed columns, and `schema` has all columns of its table.
     """
     grouped = group_of(words["item"], schema).column
     for name, column, listed in (("item", grouped, dataset.items), ("at", words["at"], dataset.filters)):

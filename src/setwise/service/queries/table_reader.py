@@ -38,11 +38,10 @@ class TimedAccount:
         self._record_charge = record_charge
 
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Charge `uses` to the account under `key`, then wait for an engine slot; return the receipt.
+        """Charge the mechanism `uses` to the account under `key`, then wait for an engine slot; return the receipt.
 
-        `uses` are mechanism uses (guarantees with counts). An engine slot is the right of one query to read a table.
-        `request` is the text of the request. There is no wait if the receipt already has a stored answer, because then
-        no row is read.
+        An engine slot is the right of one query to read a table. `request` is the text of the request. If the receipt
+        already has a stored answer, the call does not wait for a slot, because no row is read.
         """
         receipt = self._account.charge(uses, key=key, request=request)
         self._record_charge()
@@ -65,10 +64,10 @@ class TimedAccount:
 class TableReader:
     """Reads the table of a dataset for one query, with an engine that is borrowed for each call.
 
-    `joins` and `derivation` are the public tables (those without users) and steps by which SQL derives another table
-    from it. A query that waits for its slot holds no engine, so that there are never many more engines than slots.
-    Exact results (before noise) that `account` has paid for before are taken from the cache `results` while the tables
-    have not changed.
+    If the question is in SQL, `joins` are the public tables (those without users) that it joins to the dataset, and
+    `derivation` the steps by which it computes each user's rows. A query that waits for its slot holds no engine, so
+    that there are never many more engines than slots. Exact results (before noise) that `account` has paid for before
+    are taken from the cache `results` while the tables have not changed.
     """
 
     def __init__(

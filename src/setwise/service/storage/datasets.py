@@ -76,7 +76,7 @@ class Dataset:
 
     @property
     def protected(self) -> str:
-        """The column that identifies units of privacy: the user column or, for days of users, one derived from it."""
+        """The column that identifies units of privacy: the user column, or a derived column for days of users."""
         return self.user if self.unit == USER else unit_column(self.user, self.unit)
 
     @property

@@ -90,12 +90,12 @@ def without_rows(table: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckShell:
-    """Task for a worker process: check the shell of a statement on empty tables, before the statement is charged.
+    """Task for a worker process: check the SQL around a statement's private queries before the statement is charged.
 
-    The shell is the part of the SQL that runs over released (noisy) rows, around the private queries. `schemas`
-    describe the private rows that each private query of `statement` reads. `public` has the name of each public table
-    (one without users) that the statement reads, with its Arrow bytes. The check may take any time and memory, because
-    DuckDB computes constants while it plans.
+    That SQL, the shell, runs over released (noisy) rows; here it is planned on empty tables. `schemas` describe the
+    private rows that each private query of `statement` reads. `public` has the name of each public table (one without
+    users) that the statement reads, with its Arrow bytes. The check may take any time and memory, because DuckDB
+    computes constants while it plans.
     """
 
     statement: Statement

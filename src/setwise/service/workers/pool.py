@@ -43,7 +43,7 @@ def _never_cancelled() -> None:
 
 
 class HashedOnce:
-    """A dictionary key that computes the hash of `key` once and stores it.
+    """A dictionary key that wraps `key` and computes its hash only once.
 
     A task is looked up several times, and hashing it reads its whole query and schema.
     """

@@ -91,9 +91,9 @@ class Compose:
     epsilon: float | None = None
 
     def result(self) -> CompositionRecord:
-        """Return certified bounds of the composition: brackets of epsilon and delta, and the method.
+        """Return certified bounds on the epsilon and delta of the composition, and the method that computed them.
 
-        `statement` names the theorem behind the bounds, and `words` describes each use for people.
+        In the result, `statement` names the theorem behind the bounds, and `words` describes each use for people.
         """
         composition = compose(self.uses, self.interaction)
         if self.delta is not None:
@@ -228,10 +228,10 @@ class CertifyBudget:
     """Task: compute what an account that promises (`epsilon`, `delta`) may spend, and return the account's `Terms`.
 
     The account is called `name` and lets `analyst` ask about `dataset`. `rule` names how the prices of mechanism uses
-    add up: in a Gaussian wallet (a budget in mu squared), as a sum of rho, or on a menu, whose uses `menu` then lists.
-    `failure_share` is the share of delta for outright failures (None: the default of the rule), and `period` the
-    calendar period after which the budget is renewed, or None. An outright failure is an event in which everything may
-    be revealed.
+    add up: "wallet" in a Gaussian wallet (a budget in mu squared), "zcdp" as a sum of rho, or "menu" for an account
+    that takes only the uses listed in `menu`. `failure_share` is the share of delta for outright failures, events in
+    which everything may be revealed (None: the default of the rule). `period` is the calendar period after which the
+    budget is renewed, or None.
     """
 
     name: str
@@ -247,9 +247,8 @@ class CertifyBudget:
     def result(self) -> Terms:
         """Return the terms of the account: its promise (epsilon, delta), and the budget that it may spend.
 
-        The budget is in the unit in which the account's rule adds up prices; a wallet's unit is mu squared. For the
-        rule "menu", computing the budget takes time. A menu is the fixed list of mechanism uses that an account
-        accepts.
+        The budget is in the unit of the account's rule, such as mu squared for the rule "wallet". For the rule "menu"
+        (a fixed list of mechanism uses that the account accepts), computing the budget takes time.
         """
         return filter_terms(
             self.name,
@@ -367,9 +366,9 @@ class Mixture:
 class CurvePoints:
     """Task: one curve of the page that compares composition bounds, as brackets of the overall epsilon.
 
-    `which` names the curve, which has about ten points. The value x of a point on the x axis replaces one number of
-    `mixture`: the number of mechanisms, or the share of them that is bounded-range, as `along` says. The y value is a
-    bracket of the overall epsilon of the mechanisms that result.
+    `which` names the curve, which has about ten points. `along` says what the x axis is: the number of mechanisms, or
+    the share of them that is bounded-range. At each point, x replaces that number of `mixture`, and the y value is a
+    bracket of the overall epsilon of the resulting mechanisms.
 
     >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
     >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
