@@ -78,9 +78,7 @@ def test_the_first_screen_states_the_shares_that_found_bounds_leave_out():
         text = "SELECT dest, COUNT(*) AS n, AVG(minutes) AS m FROM flights GROUP BY dest"
         answer = session.sql(text, epsilon=9, delta=1e-6).answer
     share = r"about [\d.]+%( \[[\d.]+%, [\d.]+%\]| to [\d.]+%)"
-    of_users = (
-        rf"({share} of users|of how many users cannot be told at this epsilon)"  # untold for one noise in a hundred
-    )
+    of_users = rf"({share} of users|of how many users cannot be told at this epsilon)"  # untold once in 100
     of_groups = rf"At most \d+ values of dest \({share} of the first \d+ left out, and all beyond\) and "
     of_rows = rf"\d+ rows in each group( \({share} of the first \d+ left out, and all beyond\))? are counted for each "
     clipped = rf"tailnum; each user's own mean of minutes is clipped to -?\d+ \.\. \d+ \({of_users}\)\. "
