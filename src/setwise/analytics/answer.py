@@ -201,13 +201,16 @@ class PrivateAnswer(Exportable):
         return "\n".join([*lines, *self.closing_lines()])
 
     def closing_lines(self) -> list[str]:
-        """Return the lines below a printed answer: what bounds leave out, if anything, why it ends, and its epsilon."""
+        """Return the lines below a printed answer: what its bounds leave out, why its list ends, and its epsilon.
+
+        The first line is missing if bounds leave nothing out.
+        """
         bounds = [self.brief or self.left_out] if self.left_out else []
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers: `number_sentences`, and what the mark "unreliable" means if one has it."""
+        """A few sentences about the numbers; the last explains the mark "unreliable" if a number has the mark."""
         marked = UNRELIABLE if any(self.unreliable_columns()) else ""
         return " ".join(filter(None, (self.number_sentences(), marked)))
 
@@ -363,9 +366,9 @@ class PrivateAnswer(Exportable):
         )
 
     def in_units(self, unit: str) -> "PrivateAnswer":
-        """Return this answer for the unit of privacy `unit`; the name of the units replaces "users" in its texts.
+        """Return this answer with the unit of privacy `unit`, whose name replaces "users" in the texts.
 
-        A table of 50 users on 20 days has 1,000 units "user,day": calling them users would be wrong.
+        For example, a table of 50 users on 20 days has 1,000 units "user,day", so its texts count user-days.
         """
         if unit == USER:
             return self
@@ -383,10 +386,12 @@ class PrivateAnswer(Exportable):
     def columns(self) -> dict[str, list[Any]]:
         """Return the answer's items as columns by name, each a list with one cell for each item.
 
-        If the answer has a single count per item, the columns are item, count, lower, upper (the ends of the interval)
-        and noisy (the count exactly as it was drawn). If it has statistics, each has the columns NAME, NAME_lower and
-        NAME_upper in place of the last four. Several group columns take the place of `item`. A missing interval is None
-        at both ends.
+        - With a single count per item, the columns are item, count, lower, upper (the ends of the interval) and noisy
+          (the count exactly as it was drawn).
+        - With statistics, the columns are item, and for each statistic NAME, NAME_lower and NAME_upper.
+        - With several group columns, these columns take the place of item.
+
+        If a number has no interval, both ends are None.
         """
         columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}
         if self.groups:
@@ -427,7 +432,8 @@ class PrivateAnswer(Exportable):
     def cost(self) -> tuple[float, float]:
         """The (epsilon, delta) of this answer by itself, which every text states as its cost and its promise.
 
-        It is `alone`, or, if the question stated no budget, the epsilon at the delta of the account that paid.
+        If an account pays and the question stated its own budget, this is `alone`, at the question's delta. Otherwise
+        it is the upper end of `epsilon` at `delta`.
         """
         return self.alone or (self.epsilon.upper, self.delta)
 
@@ -515,7 +521,7 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with the noun `units` in place of "users" in the sentence "Groups with .. may be hidden"."""
+    """Return `sentences` in which the sentence "Groups with .. users may be hidden" names `units` instead of users."""
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 
@@ -524,9 +530,10 @@ _PIECE = 1000
 
 
 def _in_pieces(value: object) -> str:
-    """Return the canonical JSON text of a value; a long list is written in pieces of `_PIECE` items.
+    """Return the canonical JSON text of `value`; a long list is encoded in pieces of `_PIECE` items, which are joined.
 
-    The JSON encoder holds the interpreter lock: 100,000 items at once would block every thread of a service for 0.2 s.
+    The JSON encoder holds the interpreter lock. Encoding 100,000 items at once would block every thread of a service
+    for 0.2 s.
     """
     if not isinstance(value, list):
         return canonical(value)

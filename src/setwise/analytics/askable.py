@@ -55,14 +55,16 @@ def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]
 def with_defaults(
     kind: str, words: Mapping[str, Any], spent: BudgetWords, declared: Declaration, terms: "Terms | None"
 ) -> Asked:
-    """Return the parameters and the budget of a question, with bounds and a delta where none are stated.
+    """Return (parameters, budget) of a question, with bounds and a delta filled in where none are stated.
 
-    `kind` is the name of the question's shape, such as "mean", `words` are its parameters by name, and `spent` is its
-    budget. Clipping bounds that nobody gave are those that the catalog declares for the column (`declared`), or else
-    "auto": a private search finds them with a part of epsilon. If groups are private, a contribution bound (groups per
-    user) that nobody gave is found in the same way, except in a top k, which needs no such bound. Private groups also
-    need a delta; `terms` are the terms of the account that pays, or None if no account pays. Nothing is added if
-    registered uses of an account pay, because registered uses leave nothing to pay for a search.
+    `kind` is the name of the question's shape, such as "mean". `words` are its parameters by name, and `spent` is its
+    budget. Nothing is added if registered uses of an account pay, because they leave nothing to pay for a search.
+    Otherwise:
+    - Clipping bounds are those that the catalog declares for the column (`declared`), or else "auto": a private search
+      finds them with a part of epsilon.
+    - The contribution bound (the most groups in which one user counts) of private groups is the declared one, or else
+      "auto". A top k needs no such bound and gets none.
+    - Private groups need a delta. It depends on `terms`, the terms of the account that pays; None if no account pays.
     """
     filled = dict(words)
     if spent.get("epsilon") is None and spent.get("within") is None:
@@ -162,10 +164,11 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[BudgetWords],
     ) -> PrivateAnswer:
-        """Return the number of users, or, if `per_user` is given, of rows, of which at most `per_user` of a user count.
+        """Return the noisy number of users or, if `per_user` is given, of rows.
 
-        `where` keeps the rows that satisfy a condition; None keeps all rows. `words` state the budget (see
-        `BudgetWords`). Asking again under the same `key` returns the same answer at no cost.
+        At most `per_user` rows of each user are counted. `where` keeps the rows that satisfy a condition; None keeps
+        all rows. `words` state the budget (see `BudgetWords`). Asking again under the same `key` returns the same
+        answer at no cost.
         """
         return self._ask("count", words, key, per_user=per_user, where=where)
 
@@ -340,8 +343,9 @@ class Askable(ABC):
         return self.ask(query, self.budget(spent), key=key)
 
     def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:  # noqa: ARG002 - `Session` uses it
-        """Return `parameters` and the budget `spent` of a question of the shape `kind`, with what nobody stated.
+        """Return (`parameters`, `spent`), the parameters and the budget of a question, with defaults filled in.
 
-        Here nothing is added, because a service fills in the defaults of its datasets.
+        `kind` is the name of the question's shape, such as "mean". This method adds nothing, because a service fills in
+        the defaults of its datasets; `Session` overrides it.
         """
         return parameters, spent

@@ -117,7 +117,7 @@ class Group:
                 assert_never(self.bin)
 
     def labels(self, schema: Schema) -> Column:
-        """Return a `Column` that describes this group's labels: the table's column, or the name and kind of its bins.
+        """Return a `Column` that describes the labels of this group: the table's own column, or a column of bins.
 
         Raises: `UnsuitableTable` if values of the column's kind cannot be put into these bins; `UnknownColumn` if
         `schema` has no such column.
@@ -194,9 +194,9 @@ def _number_text(number: Fraction) -> str:
 
 
 def _unsuitable(column: Column, group: str, wanted: str, example: str) -> UnsuitableTable:
-    """Return the error for a `group` of bins whose `column` does not hold what is `wanted`, such as "numbers".
+    """Return the error for the bins `group`, which need another kind of values than `column` holds.
 
-    `example` is a type that would do, such as "timestamp".
+    `wanted` names these values, such as "numbers", and `example` a type of such a column, such as "float".
     """
     message = f"{group!r} needs a column of {wanted}, and {column.name!r} holds {column.kind} values"
     if column.kind is not Kind.TEXT:

@@ -31,8 +31,8 @@ def default_delta(terms: "Terms | None") -> float:
 
     `terms` are the terms of the account that pays (its budget and limits); None if no account pays. The delta is
     `DEFAULT_DELTA`, or a tenth of the failure probability that the account allows in all if that is smaller, so that
-    ten such questions fit. The delta depends on the terms alone, which never change, so a retry of a question has the
-    same delta as the question itself.
+    ten such questions fit. It depends on the terms alone, which never change, so a retry of a question gets the same
+    delta.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA
@@ -67,10 +67,7 @@ class Draws:
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
 
     def to_dict(self) -> dict[str, object]:
-        """Return the registered guarantees that a question spends as a dictionary for JSON, with guarantees as text.
-
-        Fields that are None are left out.
-        """
+        """Return this record as a dictionary for JSON, with guarantees as text. Fields that are None are left out."""
         named = {"discover": self.discover, "counts": self.counts}
         guarantee_texts = {
             name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None

@@ -62,7 +62,7 @@ NOTHING_DECLARED = Declaration()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogTable:
-    """A private table of a catalog: its `source`, its column `user` that tells users apart, and its `unit` of privacy.
+    """A private table of a catalog: where it is (`source`), its column `user` of users, and its `unit` of privacy.
 
     `options` are keyword arguments of `setwise.open` for reading the table, and `declared` are the public facts about
     it.
@@ -77,7 +77,10 @@ class CatalogTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """A catalog, the data holder's file of declared tables: private `tables` by name, and sources of `public` ones."""
+    """A catalog, the data holder's file of declared tables.
+
+    `tables` are the private tables by name, and `public` maps the names of public tables to their sources.
+    """
 
     tables: Mapping[str, CatalogTable] = field(default_factory=dict)
     public: Mapping[str, str] = field(default_factory=dict)

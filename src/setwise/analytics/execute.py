@@ -48,9 +48,9 @@ from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, Grou
 
 
 class RoundReader(Protocol):
-    """Reads the private input of each round of a search for private groups: exact sums of users' weights.
+    """Reads the private input of each round of a search for private groups: in every group, a sum over users.
 
-    In a round a user with n groups that are not found yet gives each of them a weight proportional to 1 / sqrt(n).
+    In a round, a user with n groups that are not found yet adds a weight proportional to 1 / sqrt(n) to each of them.
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
@@ -123,11 +123,11 @@ def execute(
     text of the request (identity.py). `unit` is the unit of privacy, which the stored answer names if it is not the
     user.
 
-    This is the only place where private rows are read, so it also decides which failures a caller can see afterwards.
+    This is the only place where private rows are read after a charge, so it decides which failures a caller can see.
     The outcome of a charge is the answer or the refusal `AnswerWithheld`. It is stored under `key` before it is shown,
-    so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave no outcome. A
-    run that fails in this way shows no noisy value, and a retry draws new noise. But if a search for bounds or groups
-    has drawn noise in this process, `searches` holds its results, and the retry uses these.
+    so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave no outcome.
+    Such a run shows no noisy value, and a retry draws new noise; but results of a search for bounds or groups are kept
+    in `searches`, and the retry uses these.
 
     Ensures: no row is read before the charge is stored. Unused draws are returned to an account that registered them.
     Raises: the errors of `payer.charge`; after the charge, the errors of the engine (`EngineFailed`, `UnsuitableTable`,
@@ -146,8 +146,8 @@ def execute(
 class StatementPart:
     """One of several SELECTs of a SQL statement that aggregate private rows; `planned` is its plan.
 
-    The function `reader` takes the answers of the earlier parts and returns the reader of this part's rows, because a
-    released number may stand in the condition that selects rows.
+    `reader(answers)` takes the answers of the earlier SELECTs and returns the reader of this SELECT's rows. It needs
+    the answers because a condition on the rows may contain a number that an earlier SELECT released.
     """
 
     planned: ExecutablePlan
@@ -167,12 +167,12 @@ def execute_parts(
 ) -> tuple[str, bool]:
     """Charge the uses of all `parts` once, run the parts in order and store one outcome under `key`.
 
-    `whole` is the plan of the statement: the merged uses of its parts, and their promised cost together. All parameters
-    are fixed before the first part runs, so the uses compose set-wise (as a fixed collection whose order may depend on
-    answers), although later rows depend on earlier answers. Returns the stored answer, which holds the answers of the
-    parts, and whether it was stored before. `payer` is charged, `request` is the canonical text of the request, and
-    `randomness` the source of the noise. `searches` remembers what searches have drawn, so that a retry does not draw
-    again. `unit` is the unit of privacy, such as "user". Raises the errors of `execute`.
+    Returns (stored answer, whether it was stored before); the stored answer holds the answers of the parts. `whole` is
+    the plan of the statement: the merged uses of its parts, and their promised cost together. Later parts may read rows
+    that depend on earlier answers. But all parameters are fixed before the first part runs, so the uses compose
+    set-wise (as a fixed collection whose order may depend on answers). `payer` is charged, `request` is the canonical
+    text of the request, and `randomness` the source of the noise. `searches` remembers what searches have drawn, so
+    that a retry does not draw again. `unit` is the unit of privacy, such as "user". Raises the errors of `execute`.
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -192,9 +192,9 @@ def execute_parts(
 
 
 def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswer:
-    """Return one answer made of `answers`, those of several SELECTs: the items of the last, at the cost of `whole`.
+    """Return the answer of a statement: the items of its last SELECT, with the cost of all its SELECTs.
 
-    `whole` is the plan of all SELECTs together.
+    `answers` are the answers of the SELECTs, and `whole` is the plan of all of them together.
     """
     return replace(
         answers[-1],
@@ -221,9 +221,8 @@ def _charge_and_settle(
 ) -> tuple[str, bool]:
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
-    `uses` are guarantees with counts, and `request` is the text that identifies the request. Returns (text of the
-    stored answer, whether it was stored before). At the end, `searches` forgets the values that were drawn for this
-    charge.
+    Returns (text of the stored answer, whether it was stored before). `uses` are guarantees with counts, and `request`
+    is the text that identifies the request. At the end, `searches` forgets the values that were drawn for this charge.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -243,10 +242,10 @@ def _charge_and_settle(
 def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
     """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
 
-    The text is the answer or a refusal, and the refund lists the uses (guarantees with counts) that are given back to
-    the account.
-    Raises: errors of an engine, and nothing else. Any other error, for example while planning with bounds that a search
-    found, may have been caused by private rows, so it becomes a refusal, which is stored in place of the answer.
+    The text is the answer or a refusal. The refund lists the uses (guarantees with counts) that are given back to the
+    account.
+    Raises: errors of an engine, and nothing else. Private rows may have caused any other error, for example one while
+    planning with bounds that a search found. Such an error becomes a refusal, which is stored in place of the answer.
     """
     engines = _EngineFailures()
     try:
@@ -259,7 +258,7 @@ def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tupl
 
 
 def _withhold(error: Exception) -> str:
-    """Return the refusal that is stored as the outcome of a question that could not be answered, after `error`.
+    """Return the text of the refusal that is stored in place of an answer, because `error` was raised.
 
     The type and the place of the error are logged, but not its message, because the message may quote private rows.
     """
@@ -277,7 +276,7 @@ def _read_outcome(stored: str) -> str:
 
 
 class _EngineFailures:
-    """Remembers the error that an engine raised, so that it can be told from any other error.
+    """Remembers the last error that an engine raised, so that a caller can tell it from any other error.
 
     By their contract (`Engine`), engines fail with `EngineFailed`, `UnsuitableTable` or `UnknownColumn`, with constant
     messages that depend on no value in the table. Other errors that a reader raises do not count as engine failures.
@@ -458,11 +457,10 @@ def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomn
 def _with_found_bounds(
     answer: PrivateAnswer, planned: ExecutablePlan, bounded: Query, drawn: FoundBounds
 ) -> PrivateAnswer:
-    """Return `answer` completed by the bounds that a search found (`drawn`), and by the cost of search and answer.
+    """Return `answer` with the bounds that a search found (`drawn`), and with the cost of search and answer together.
 
-    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. Notes in the
-    answer's texts `left_out` and `measure` say which share of the (user, group) pairs, or of the rows, a found bound
-    leaves out.
+    `planned` is the plan of the question as it was asked, and `bounded` its query with the found bounds. The answer's
+    texts `left_out` and `measure` then say which share of (user, group) pairs, or of rows, a found bound leaves out.
     """
     shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
     listed = ", ".join(
@@ -546,10 +544,10 @@ def _answer(
 
 
 def _label(query: Query, label: Label) -> Label:
-    """Return the label that an item of `query` has in the answer: the given `label`, or a name for the only group.
+    """Return the label of an item in the answer to `query`: `label`, or a name for the only group of all rows.
 
-    The only group of a query without group columns is called "users" or "events" for a count, by the name of the column
-    for a sum, and `EVERYTHING` for other statistics.
+    A query without group columns has only one group. It is called "users" or "events" for a count, by the name of the
+    column for a sum, and `EVERYTHING` for other statistics.
     """
     if query.item is not None or label != EVERYTHING:
         return label
@@ -559,7 +557,7 @@ def _label(query: Query, label: Label) -> Label:
 
 
 def padded(elapsed: float, step: float) -> float:
-    """Return the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`, in seconds.
+    """Return the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`; both are in seconds.
 
     `elapsed` is the time that an answer took. The answer is sent only after the returned time, so an observer of one
     answer learns only between which two of these times the work ended. Returns `elapsed` if `step` is 0.

@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 class FileSession(Session):
-    """A session on a CSV file that reads a column of text as a number, a time or a condition if a question uses it so.
+    """A session on a CSV file that reads a text column as numbers, times or truth values if a question needs these.
 
-    Only columns without a declared type are read so, and never the user column, because users whose cells cannot be
+    Only columns without a declared type are converted. The user column never is, because users whose cells cannot be
     read would be left out. Numbers are read as floats, or as integers if the column is also grouped by or counted.
 
     `open_with` opens the same table with types for more columns, `declared_types` has the types that were declared, and
@@ -80,7 +80,7 @@ class FileSession(Session):
         return self.for_question(query, budget).ask(query, budget, key=key)
 
     def _with_needed_types(self, attempt: Callable[[Session], T]) -> tuple[Session, T]:
-        """Return the session on which `attempt` succeeds, and its result.
+        """Return (session, result): the session on which `attempt` succeeds, and what `attempt` returns for it.
 
         `attempt` plans a question on the session it is given; it reads no row and charges nothing. It is tried with the
         declared types first. If it raises an error that names the types which the question needs, it is tried again on
@@ -101,16 +101,18 @@ class FileSession(Session):
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
         """Return whether the column `name` may be read as `kind`.
 
-        `name` is None if no file has the column. `before` is the type that the same question needed first, or None;
-        only floats may still become integers.
+        False if `name` is None (no file has the column), if its type was declared, or if it is the user column.
+        `before` is the type as which an earlier attempt at the same question read the column, or None. Only a float may
+        then still become an integer.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
 
     def _key_of(self, name: str) -> str | None:
-        """Return the column `name` as the argument `types` of `setwise.open` names it; None if no file has the column.
+        """Return the column `name` as the argument `types` of `setwise.open` writes it; None if no file has the column.
 
-        A column of a joined table is named TABLE.COLUMN. Where several tables have the column, `name` has that form.
+        A column of a joined table is written TABLE.COLUMN. `name` has that form already if several tables have the
+        column.
         """
         table, _, column = name.rpartition(".")
         if name in self.schema.names:
@@ -126,7 +128,7 @@ class FileSession(Session):
         return None
 
     def _read_as(self, types: Mapping[str, Kind]) -> Session:
-        """Return the session on this table with `types` for more columns; it adds up with this one what was spent."""
+        """Return the session that reads further columns of this table as `types`; it shares this session's costs."""
         wanted = frozenset(types.items())
         if wanted not in self._by_types:
             self._by_types[wanted] = session = self._open_with(types)
@@ -135,7 +137,7 @@ class FileSession(Session):
         return self._by_types[wanted]
 
     def stop_scan(self) -> None:
-        """Stop warning of cells that a question will not read."""
+        """Stop the warnings of cells that a question will not read, in all sessions on this file."""
         for session in self._by_types.values():
             session.stop_scan()
         super().stop_scan()

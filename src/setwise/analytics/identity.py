@@ -29,13 +29,14 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableIdentity:
-    """The tables of a request: the private table with its `name` and `user` column, and the `joins` to it.
+    """The tables that a request reads: the private table with its `name` and `user` column, and the `joins` to it.
 
-    `sources` maps the name of each table to a text that identifies its data: the text that `identify_source` returns,
-    or the name that the caller gave the data. The request text holds only a digest of `sources`, because file paths may
-    be confidential. `versions` are the versions of lake tables and stored objects that are read, by table, so that a
-    retry can read the same ones. `derivation` is a text of the columns and rows that SQL derives from the joined rows;
-    equal derivations have equal texts, and "" means none.
+    - `sources` maps the name of each table to a text that identifies its data (see `identify_source`). The request text
+      holds only a digest of `sources`, because file paths may be confidential.
+    - `versions` are the versions of lake tables and stored objects that are read, by table, so that a retry can read
+      the same versions.
+    - `derivation` is a text that identifies the rows and columns that SQL computes from the joined rows; "" if it
+      computes none.
     """
 
     name: str
@@ -105,7 +106,7 @@ def _digest(record: object) -> str:
 
 
 def _columns_read(query: Query, user: str, schema: Schema, where: Filter | None) -> list[tuple[str, str]]:
-    """Return (name, kind) of every column of `schema` that `query` reads, with the `user` column, sorted by name.
+    """Return (name, kind) of every column of `schema` that `query` reads, including the `user` column, sorted by name.
 
     `where` is the query's filter, already parsed; if it is None, the filter is parsed here.
     """

@@ -8,7 +8,7 @@ from fractions import Fraction
 class Measure:
     """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to `least` .. `most`.
 
-    The number x is computed from the user's rows in the group. Which number it is depends on the other fields:
+    Here x is a number that is computed from the user's rows in the group:
 
     - the number of rows, if `column` is None;
     - the number of rows where the column is not null, with `counted`;
@@ -16,22 +16,20 @@ class Measure:
     - the mean of the column, with `averaged`; otherwise its sum;
     - the number of groups that the user has, with `groups`.
 
-    With `peak`, the user adds the greatest of these numbers over all their groups to each of the groups. With
-    `doubling`, the user adds the index of x among bins whose ends double (`DoublingBounds`). A user adds nothing if all
-    their values of the column are null or not numbers.
+    A user adds nothing if all their values of the column are null or not numbers. The engine returns the sum over users
+    for each group. The other fields change this:
 
-    The engine returns for each group the sum of these numbers over users. With `in_cells` it returns instead, for each
-    whole number (a cell), how many users add that number.
-
-    With `rows`, every value is clipped by itself. A user with n values adds (mean - origin) / step times n, or times
-    `rows` if n is greater; the engine then returns the sum of these factors in place of the number of users. `squared`
-    replaces a value by most * (2 y^2 - 1) with y = (value - origin) / (most * step) between -1 and 1, so that the
-    second moment has the same range as the first.
-
-    With `weight`, the value of every row has a cell. The user divides `weight` units among the cells in proportion to
-    their rows, by largest remainders, and the engine sums the units of each cell. With `distinct`, every user keeps at
-    most that many distinct values of the column in a group, chosen at random, and the engine counts the distinct values
-    that at least one user keeps.
+    - `peak`: the user adds to each group the greatest number x of all their groups.
+    - `doubling`: the user adds the index of x among bins whose ends double (`DoublingBounds`).
+    - `in_cells`: the engine returns for each whole number (a cell) how many users add that number, instead of the sum.
+    - `rows`: every value is clipped by itself. A user with n values adds (mean - origin) / step times min(n, `rows`),
+      and the engine returns the sum of these factors min(n, `rows`) in place of the number of users.
+    - `squared`: a value is replaced by most * (2 y^2 - 1) with y = (value - origin) / (most * step) between -1 and 1,
+      so that the second moment has the same range as the first.
+    - `weight`: the value of every row has a cell. The user divides `weight` units among the cells in proportion to
+      their rows, by largest remainders, and the engine sums the units of each cell.
+    - `distinct`: every user keeps at most that many distinct values of the column in a group, chosen at random, and the
+      engine counts the distinct values that at least one user keeps.
     """
 
     column: str | None = None

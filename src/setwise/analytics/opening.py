@@ -240,7 +240,7 @@ def _name_in_catalog(source: Source) -> str:
 
 
 def _header_advice(location: Location) -> str:
-    """Return the end of the error message about an unknown column of a CSV file at `location` with a header."""
+    """Return advice for the error message about an unknown column of the CSV file at `location`."""
     return (
         f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column of "
         "another file is joined in setwise sql, with --table NAME=FILE for each"
@@ -248,20 +248,20 @@ def _header_advice(location: Location) -> str:
 
 
 def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine], words: Mapping[str, Any]) -> Session:
-    """Return a session on a table whose columns of text are read as `types`.
+    """Return a session on a table whose text columns are read as `types`, a mapping from columns to kinds.
 
-    `open_joined` opens the table, joined to others or not, and takes the types; `words` are the other keyword arguments
-    of `Session`.
+    `open_joined(types=types)` opens the table as an engine, and with further arguments also joined to other tables.
+    `words` are the other keyword arguments of `Session`.
     """
     return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
 
 
 def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | None:
-    """Return the scan of the session's table `main`, and of the tables that may be joined to it, before each charge.
+    """Return the scan that warns the data holder, before each charge, of cells that a question will not read.
 
-    Keys of `main.types` of the form TABLE.COLUMN give the kinds of the columns of joined tables. Private tables have
-    the same user column. A joined CSV file is read as its description file says. Tables in object stores are not
-    scanned, and None is returned if `main` is such a table.
+    The scan covers the session's table `main` and the tables in `joinable`. Keys of `main.types` of the form
+    TABLE.COLUMN give the kinds of the columns of joined tables. Private tables have the same user column. A joined CSV
+    file is read as its description file says. Tables in object stores are not scanned; None if `main` is such a table.
     """
     tables = {
         name: TableToScan(
@@ -279,10 +279,10 @@ def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | No
 
 
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
-    """Return the operations on rows that add the column which identifies the units of privacy, such as a user's days.
+    """Return the operations on rows that add the column of the units of privacy, such as a user's days.
 
-    `user` is the user column, `unit` the unit of privacy, and `schema` has the columns of the table. There are no steps
-    if the unit is the whole user, whose column exists already. `account` is the account that pays, or None.
+    `user` is the user column, `unit` the unit of privacy, and `schema` has the columns of the table. The result is
+    empty if the unit is the whole user, whose column exists already. `account` is the account that pays, or None.
     Raises: `InvalidParameter` if the `account` protects another unit, or the table has no such units.
     """
     if account is not None:
@@ -291,10 +291,10 @@ def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Sche
 
 
 def _csv_words(csv: CsvKeywords | CsvOptions | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CSV options that differ from their defaults, as a dictionary from the name of an option to its value.
+    """Return the CSV options that differ from their defaults, as a mapping from the name of an option to its value.
 
-    They are given either in the argument `csv` of `setwise.open`, or, if that is None, as `keywords`, its other keyword
-    arguments.
+    `csv` and `keywords` are the arguments of `setwise.open` in one of which the options are given: `csv` as a whole, or
+    each option as a keyword argument of its own.
     Raises: `InvalidParameter` for an unknown option, or if options are given in both forms.
     """
     if isinstance(csv, CsvOptions):

@@ -57,7 +57,7 @@ class AccountPayer(Payer, Protocol):
     def warning(self, uses: Sequence[Use]) -> str | None:
         """Return in words what other accounts could no longer pay for if this account paid for `uses`.
 
-        `uses` are guarantees with counts. None if the payment would restrict no other account. Nothing is charged.
+        `uses` are guarantees with counts. None if the other accounts could still pay for as much. Nothing is charged.
         """
         ...
 
@@ -74,9 +74,9 @@ class AccountPayer(Payer, Protocol):
 class OneOff:
     """The payer of questions that bring their own budget; charges and answers are kept in memory.
 
-    This payer never refuses a charge, because the caller chose the budget of each question, and the plan is certified
-    to stay within that budget. It remembers the uses and the budget of each question, from which `Session.guarantee`
-    computes the joint cost.
+    No charge is refused: the caller chose the budget of each question, and the plan is certified to stay within that
+    budget. The uses and the budget of each question are recorded, from which `Session.guarantee` computes the joint
+    cost.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> payer = OneOff().of_budget(0.5, 0.0)
@@ -130,7 +130,7 @@ class OneOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Charge:
-    """A charge in memory: `receipt`, the text of its `request`, and `total`, the (epsilon, delta) of its uses."""
+    """A charge in memory: its `receipt`, the text of its `request`, and `total`, its (epsilon, delta)."""
 
     receipt: Receipt
     request: str
@@ -173,10 +173,10 @@ def suggest_budget(
 ) -> str | None:
     """Return in words a budget close to `total` that `account` can still pay for, or None if none is found.
 
-    `needed` are the uses (guarantees with counts) that were planned for `total`, and `fits` plans another budget and
-    says whether the account can pay for it. Gaussian noise is tried first, because an account's wallet (its budget for
-    uses that are not known in advance) is charged less for it than for Laplace noise of the same (epsilon, delta). Then
-    smaller epsilons are tried, rounded down to two digits.
+    `needed` are the uses (guarantees with counts) that were planned for `total`. `fits` plans another budget and says
+    whether the account can pay for it. Gaussian noise is tried first: it costs less from a wallet (an account's budget
+    for uses that are not known in advance) than Laplace noise of the same (epsilon, delta). Then smaller epsilons are
+    tried, rounded down to two digits.
     """
     for words, other in (*_gaussian(total, account.status()), *_smaller(total, needed, account)):
         try:
@@ -211,8 +211,8 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
-    `needed` are uses (guarantees with counts). A smaller factor costs less, so the largest one is found by bisection on
-    a logarithmic scale. Returns None if the account cannot pay even with the factor `_LEAST`.
+    `needed` are uses (guarantees with counts). The factor is found by bisection on a logarithmic scale, because a
+    smaller factor costs less. Returns None if the account cannot pay even with the factor `_LEAST`.
     """
     low, high = math.log(_LEAST), 0.0
 

@@ -72,12 +72,16 @@ class Grouping(Reach, total=False):
 class Query:
     """A query: `statistics` of each group of rows with equal values in the column or columns `item`.
 
-    If `item` is None, all rows form one group. `where` is a condition on the rows that are read, or None. With `k` the
-    answer holds the k highest groups, and without it all groups. A user counts towards at most `contributions` groups;
-    None sets no bound. `domain` holds the group keys if they are public; None if they are private, and then only the
-    `limit` groups with the highest exact counts can be in the answer. Rows whose item is null are dropped unless
-    `null_item` gives them a label. `contributions="auto"` sets `auto_contributions`, and the bound is found privately;
-    a number together with `auto_contributions` is an upper limit for the bound that is found.
+    - If `item` is None, all rows form one group.
+    - `where` is a condition on the rows that are read, or None.
+    - With `k` the answer holds the k highest groups, and without it all groups.
+    - A user counts towards at most `contributions` groups; None sets no bound. `contributions="auto"` sets
+      `auto_contributions`: the bound is found privately. A number together with `auto_contributions` is an upper limit
+      for the bound that is found.
+    - `domain` holds the group keys if they are public; None if they are private. Of private groups, only the `limit`
+      groups with the highest exact counts can be in the answer.
+    - Rows whose item is null are dropped unless `null_item` gives them a label.
+
     Raises: `InvalidParameter` if the parameters contradict each other or are out of range.
 
     >>> Query.top_k(item="word", k=25).contributions is None
@@ -123,7 +127,7 @@ class Query:
             self._check_bounds()
 
     def _check_bounds(self) -> None:
-        """Raise `InvalidParameter` if a bound on what one user adds is one that the planner does not accept."""
+        """Raise `InvalidParameter` if the planner does not accept the query's bounds on what one user adds."""
         _ = self.bounds  # building the planner's record validates the bounds
 
     def _check_statistics(self) -> None:
@@ -282,9 +286,9 @@ class Query:
 
     @property
     def counted(self) -> Statistic | None:
-        """The query's statistic if it has only one, and groups can be ranked by it; None otherwise.
+        """The query's only statistic, if groups can be ranked by it; None otherwise, or if there are several.
 
-        Groups can be ranked by a statistic if users add whole numbers of 0 or more to a group, as for counts.
+        Groups can be ranked by a statistic to which users add whole numbers of 0 or more, such as a count.
         """
         only = self.statistics[0]
         return only if len(self.statistics) == 1 and only.per_item is not None else None

@@ -14,8 +14,9 @@ _CONFIDENCE_SENTENCES = re.compile(r"(?:(?:On average|Each|The) [^.]*\d%[^.]*\. 
 def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> PrivateAnswer:
     """Return `answer` with texts that describe each of its parts, the answers of a statement's SELECTs.
 
-    `groups` has the group columns of each part, by which the texts name it: "By carrier: ..", "In all: ..". Texts that
-    all parts share are stated once. An answer without parts is returned unchanged.
+    `groups` has the group columns of each SELECT. The texts name a SELECT by these columns, as in "By carrier: ..", or
+    "In all: .." if it has none. Texts that all parts share are stated once. An answer without parts is returned
+    unchanged.
     """
     if not answer.parts:
         return answer
@@ -37,7 +38,7 @@ def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> Pr
 
 
 def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return a name for each SELECT by its group columns; if two have the same columns, its number as well."""
+    """Return a name for each SELECT, made of its group columns; SELECTs with the same columns are numbered."""
     names = [f"By {' and '.join(columns)}" if columns else "In all" for columns in groups]
     if len(set(names)) == len(names):
         return names

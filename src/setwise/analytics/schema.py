@@ -32,8 +32,8 @@ class Kind(StrEnum):
 class Column:
     """A column: its name, its kind, and the type name that the engine itself uses (`native`).
 
-    `precision` is how many digits a decimal has, and `scale` how many of them stand after the point; None means that
-    the number of digits has no limit, or that the column holds no decimals. `from_text` is True if the cells are text
+    `precision` is how many digits a decimal has, and `scale` how many of them stand after the point. Both are None if
+    the column holds no decimals, or if the number of digits has no limit. `from_text` is True if the cells are text
     that is parsed as this kind; a cell that cannot be parsed counts as null.
     """
 

@@ -151,7 +151,7 @@ class Session(Askable):
         )
 
     def stop_scan(self) -> None:
-        """Stop warning of cells that questions will not read, because somebody else than the holder asks from now on.
+        """Stop the warnings of cells that questions will not read, because somebody else than the data holder asks now.
 
         The warnings of sessions that share this session's tables stop too.
         """
@@ -213,7 +213,7 @@ class Session(Askable):
         return budget_of(words)
 
     def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:
-        """Return `parameters` and the budget `spent` of a question of the shape `kind`, with bounds and a delta."""
+        """Return (`parameters`, `spent`), a question's parameters and budget, with bounds and a delta filled in."""
         terms = None if self._account is None else self._account.status().terms
         return with_defaults(kind, parameters, spent, self._declared, terms)
 
@@ -266,11 +266,11 @@ class Session(Askable):
             raise self._names_person()
 
     def _check_person_in(self, joins: Sequence[Join], derivation: Derivation) -> None:
-        """Raise `InvalidParameter` if `joins` or `derivation` read the user column and the unit is a part of a user.
+        """Raise `InvalidParameter` if the unit of privacy is a part of a user, and `joins` or `derivation` read users.
 
-        The unit is the unit of privacy, such as one day of a user, so that users as a whole are not protected. A
-        computed column, or a table joined on the user column, could then single out a user. The derived column that
-        identifies the units counts as the user column, because its values contain the user.
+        With a unit such as one day of a user, users as a whole are not protected. A computed column, or a table joined
+        on the user column, could then single out a user. The column of the units counts as the user column here,
+        because its values contain the user.
         """
         if self._person is None:
             return
@@ -336,10 +336,9 @@ class Session(Askable):
     def _joined_session(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
         """Return the session on this table with the tables of `joins` joined to it and `derivation` applied.
 
-        A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. The name of the new
-        session states the joins and the derivation. A ledger stores it with each question, so that an answer about the
-        table itself is never replayed for a question about the joined rows. A second call with equal arguments returns
-        the same session.
+        A derivation keeps some rows or computes columns. `name` is the name of this table in FROM. The new session's
+        own name states the joins and the derivation, and a ledger stores it with each question. So an answer about the
+        table itself is never replayed for a question about the joined rows. Equal arguments return the same session.
         Raises: `UnsuitableTable` if this table was written by `Session.prepare`.
         """
         if not joins and not derivation:
@@ -555,12 +554,11 @@ class Session(Askable):
         """Return the certified cost, as an epsilon at the overall `delta`, of all questions so far together.
 
         `interaction` says what the analyst chose after seeing answers. By default (None) it is "adaptive": the
-        questions and their budgets. The cost is then the sum of the questions' budgets or, if lower, an odometer (a
-        bound that may be read at any time); `_on_the_fly` says how the two share `delta`. An analyst who fixed all uses
-        (guarantees with parameters such as epsilon) before the first answer may claim "batch" (the questions were fixed
-        too), "ordered" (the order of the uses was fixed, the questions were not) or "setwise" (neither was fixed). The
-        cost is then the sum of the budgets or, if lower, the bound for that claim. With an account, the result is the
-        account's own promise.
+        questions and their budgets. An analyst who fixed all uses (guarantees with parameters such as epsilon) before
+        the first answer may claim "batch" (the questions were fixed too), "ordered" (only the order of the uses was
+        fixed) or "setwise" (neither was fixed). The cost is the sum of the questions' budgets or, if lower, the bound
+        for the interaction; for "adaptive" that is an odometer (a bound that may be read at any time, see
+        `_on_the_fly`). With an account, the result is the account's own promise.
         Raises: `InvalidParameter` if nothing was asked yet.
         """
         if self._account is not None:
@@ -576,11 +574,10 @@ class Session(Askable):
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
         """Return the lower of two certified epsilons of `uses` at `delta`: an odometer's, and the sum of the budgets.
 
-        `uses` are guarantees with counts. An odometer is a bound that may be read at any time, and the budgets are
-        those of the questions asked so far. Which epsilon is lower depends on the answers, and each may fail with some
-        probability, so each gets half of `delta`. If the delta of the first question exceeds a tenth of `delta`, the
-        sum gets all of `delta` and there is no odometer; this does not depend on answers, because it is decided before
-        the first answer.
+        `uses` are guarantees with counts. An odometer is a bound that may be read at any time. The budgets are those of
+        the questions asked so far. Each epsilon holds except with some probability, and answers decide which is lower,
+        so each gets half of `delta`. If the delta of the first question exceeds a tenth of `delta`, only the sum is
+        used, with all of `delta`. This choice does not depend on answers, because it is made before the first answer.
         """
         first = self._state.one_off.totals[0][1]
         if 10 * first > delta:

@@ -87,10 +87,11 @@ class StatementSession(Protocol):
 class SqlQuestion:
     """A SQL statement (`statement`) with the `budget` that may be spent on it.
 
-    `session` is the session on the table of the statement, and `user` its user column. `sessions` has one session for
-    each SELECT that aggregates private rows, on the rows that it reads. If a condition of a SELECT needs a value that
-    another SELECT releases first, planning assumes 0 for that value. `public` are the public tables, by name, that are
-    joined to released (noisy) rows. `types` are the types as which columns of text are read, by column.
+    - `session` is the session on the table of the statement, and `user` its user column.
+    - `sessions` has, for each SELECT that aggregates private rows, a session on the rows that it reads. If a condition
+      on these rows contains a value that another SELECT releases first, planning assumes 0 for that value.
+    - `public` are the public tables, by name, that are joined to released (noisy) rows.
+    - `types` maps text columns to the types as which they are read.
     """
 
     statement: Statement

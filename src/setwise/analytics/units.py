@@ -25,7 +25,7 @@ def unit_column(user: str, unit: str) -> str:
 
 
 def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
-    """Return the steps (operations on the rows of each user) that add the column that identifies units of privacy.
+    """Return the steps (operations on the rows of each user) that add a column of the units of privacy.
 
     `unit` is the unit of privacy, such as "user,day", `user` is the user column, and `schema` describes the table.
     Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if the kind of the column in `unit` cannot
@@ -67,8 +67,8 @@ def check_payer_unit(protects: str, unit: str, schema: Schema) -> None:
     """Raise `InvalidParameter` if an account that protects one unit of privacy is to pay for questions about another.
 
     A unit of privacy is a user, or a part of a user such as one day. `protects` is the unit of the account, and `unit`
-    the unit of the questions, in a table with this `schema`. The epsilons of two units do not add up, so that the
-    account's promise would hold for neither.
+    the unit of the questions, in a table with this `schema`. Epsilons of two different units cannot be added up, so the
+    account's promise would hold for neither unit.
     """
     if not is_same_unit(protects, unit, schema):
         raise InvalidParameter(

@@ -122,9 +122,10 @@ def table_columns(
     The keys of a dictionary are `name`, `cells`, `interval` (whether the cells are intervals), `number` (whether they
     are estimates or intervals of estimates) and `unreliable` (a bool for each cell). `table` maps column names to
     cells, `statistics` names the columns of estimates, and `unreliable` has for each row the names of the columns whose
-    number may be mostly noise. The two columns with the ends of an interval become one column of pairs (lower, upper)
-    or None, with `interval` True. Columns in which every cell is None are left out, and so is `noisy`, the counts
-    exactly as drawn, which are for adding up and not for reading.
+    number may be mostly noise.
+    - The two columns with the ends of an interval become one column, whose cells are pairs (lower, upper) or None.
+    - A column in which every cell is None is left out. So is `noisy`, the counts exactly as drawn, which are for adding
+      up and not for reading.
 
     >>> table_columns({"page": ["a"], "count": [5], "lower": [3], "upper": [7], "noisy": [5]}, ["count"])[2]["cells"]
     [(3, 7)]

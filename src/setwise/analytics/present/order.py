@@ -27,9 +27,10 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
     """Return whether the labels of the group column `group` are names, numbers or points in time.
 
-    Labels of bins are numbers or times. Labels of a plain column are times if the column holds dates or times,
-    according to `schema`. Labels of a plain column of numbers are numbers only if the query lists them (`public`), as
-    in a list of ages or star ratings; otherwise they are often identifiers, and count as names.
+    - Labels of bins are numbers or times.
+    - Labels of a column of dates or times, according to `schema`, are times.
+    - Labels of a column of numbers are numbers if the query lists them (`public`), as ages or star ratings. Otherwise
+      they are often identifiers, and count as names.
     """
     match group.bin:
         case ConsecutiveTime():
@@ -46,9 +47,9 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
 def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> tuple[Item, ...]:
     """Return `items`, the items of the answer to `query`, in the order in which people read them.
 
-    A top k stays in the order of its ranks. If the labels of all group columns are names, the order of `items` stays,
-    too, unless they are months. Otherwise items are sorted by their group columns: numbers, times and months ascending,
-    names in the order in which they first appear among `items`. `axes` has the kind of the labels of each group column.
+    A top k stays in the order of its ranks. Other items are sorted by their group columns: numbers, times and months
+    ascending, names in the order in which they first appear among `items`. If all labels are names and not months, the
+    order of `items` stays. `axes` has the kind of the labels of each group column.
     """
     if query.k is not None or not items or any(len(_cells(item.label)) != len(axes) for item in items):
         return tuple(items)  # an answer without groups has one item, whose label is the name of a statistic
@@ -122,9 +123,9 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
 class _Place:
     """The sort key of one label within its group column; the fields are compared in order.
 
-    `last` is True for a label that is neither a number nor a time in a column of numbers or times, such as the label
-    for nulls. `number` is the value of a number, `text` the text of a time, and `first_place` the index of the label in
-    the order of first appearance.
+    In a column of numbers or times, `last` is True for any other label, such as the label for nulls, which is sorted
+    last. `number` is the value of a number, and `text` the text of a time. `first_place` is the index of the label in
+    the order of first appearance, which sorts names.
     """
 
     last: bool

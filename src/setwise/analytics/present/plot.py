@@ -59,8 +59,8 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
     """Return the bars that show an answer: one for each item, with its count, or with its first statistic.
 
     If the answer has several quantiles of one column, each item gets one bar for each quantile, because all of them
-    have the same unit. The name of the quantile is then the last cell of the label; `names` replaces the answer's names
-    of the quantiles, unless it is None.
+    have the same unit. The last cell of the bar's label is then the name of the quantile: one of `names`, or the
+    answer's own name if `names` is None.
     """
     if answer.kind == "quantile" and len(answer.statistics) > 1:
         is_single_group = answer.labels == (EVERYTHING,)
@@ -244,8 +244,9 @@ def _annotate(
 ) -> None:
     """Write notes on omitted rows and on intervals below the picture, and the epsilon, delta and mechanism above it.
 
-    `figure` and `axes` are matplotlib's. `shown` are the bars that the picture shows; if the answer has more items, a
-    note says that the confidence is an average over all of them. `notes` are further sentences for the place below.
+    `figure` and `axes` are matplotlib's, and `shown` are the bars that the picture shows. If the answer has more items,
+    a note says that the confidence of the intervals is an average over all items. `notes` are further sentences for
+    below.
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)

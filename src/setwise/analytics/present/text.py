@@ -41,8 +41,8 @@ def visible_text(text: str) -> str:
 def counted_number(query: Query) -> str:
     """Return a phrase that names the number that the confidence intervals of the query's answer contain.
 
-    The phrase is "the exact number" if each number is about the whole table. If bounds leave out rows or groups, or
-    clip values, the table's own number may differ, and the phrase is "the exact number of what is counted".
+    The phrase is "the exact number" if the answer is about the whole table. If bounds leave out rows or groups, or clip
+    values, the number in the whole table may differ, and the phrase is "the exact number of what is counted".
     """
     return NUMBER_COUNTED if left_out_note(query, "user") else EXACT_NUMBER
 
@@ -82,14 +82,15 @@ def brief_bounds_note(
     rows: Sequence[LeftOutShare] = (),
     clipped: Mapping[str, ClippedShare] | None = None,
 ) -> str:
-    """Return sentences on how users weigh, on the bounds of `query` and on the shares left out; "" without any.
+    """Return sentences about the bounds of `query`, and about how much they leave out; "" if nothing is bounded.
 
-    It is the short form of `left_out_note` and `found_shares_notes`, for the lines below an answer. `user` is the name
-    of the column that tells users apart. The other arguments are the noisy shares of bounds that a private search
-    found. `left_out` is the share of (user, group) pairs that the contribution bound (groups per user) leaves out, and
-    `rows` has the share of each bound on the rows of a user, in the order of the statistics. `clipped` has the share of
-    users whose values are clipped, by the name of a statistic. Of a share whose interval is too wide to be useful, the
-    sentence says that it cannot be told.
+    They are the short form of `left_out_note` and `found_shares_notes`, for the lines below an answer. They also say if
+    users have equal weights. `user` is the name of the user column. The other arguments are noisy shares, for bounds
+    that a private search found:
+    - `left_out` is the share of (user, group) pairs that the contribution bound (groups per user) leaves out.
+    - `rows` has the share of rows that each bound on a user's rows leaves out, in the order of the statistics.
+    - `clipped` has the share of users whose values are clipped, by the name of a statistic.
+    If the interval of a share is too wide to be useful, the sentence says that the share cannot be told.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
@@ -113,9 +114,10 @@ def brief_bounds_note(
 
 
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
-    """Return the share `left_out` by a bound in parentheses, or that it cannot be told; "" for a bound that was given.
+    """Return the share that a bound leaves out, in parentheses; "" if `left_out` is None, for a bound that was given.
 
-    Readers took a bound without a share for one that leaves out little, where it left out four of five rows.
+    If the share cannot be told from its noise, the text says so. Without that text, readers took a bound that left out
+    four of five rows for one that leaves out little.
     """
     if left_out is None:
         return ""
@@ -125,7 +127,10 @@ def _share_in_brief(left_out: LeftOutShare | None) -> str:
 
 
 def _clipped_in_brief(clipped: ClippedShare | None) -> str:
-    """Return the share of users that are `clipped` in parentheses, or that it cannot be told; "" for given bounds."""
+    """Return the share of clipped users, in parentheses; "" if `clipped` is None, for bounds that were given.
+
+    If the share cannot be told from its noise, the text says so.
+    """
     if clipped is None:
         return ""
     if clipped.upper - clipped.lower > _UNKNOWN_CLIPPED:
@@ -137,8 +142,7 @@ def _share_interval(share: LeftOutShare | ClippedShare) -> str:
     """Return a noisy share with its interval, such as "3.2% [2%, 5%]", or the interval alone, such as "0% to 14%".
 
     The interval stands alone if noise may be as large as the share. A bound is chosen because its noisy share is small,
-    so the share itself tends to be too low. For example, readers took 0.2% in the interval 0% to 14% for nothing, but
-    the exact share was 7%.
+    so the share itself tends to be too low: readers took "0.2% [0%, 14%]" for nothing, where the exact share was 7%.
     """
     lower, upper = _percent(share.lower, math.floor), _percent(share.upper, math.ceil)
     if noise_may_dominate(share.share, (share.lower, share.upper)):
@@ -161,7 +165,7 @@ def _groups_in_words(query: Query) -> str:
 
 
 def _difference(statistics: Sequence[Statistic]) -> str:
-    """Return a clause that says how bounds can change the numbers of `statistics`: lower them only, or both ways."""
+    """Return a clause that says how bounds can change the numbers of `statistics`: lower them, or also raise them."""
     lowered = [statistic.only_lowered for statistic in statistics]
     if all(lowered):
         return "a number can be below the table's own"
@@ -187,9 +191,9 @@ def hidden_groups_note(query: Query, detectable: int | None, complete: bool) -> 
 
 
 def in_heading(sentences: Sequence[str]) -> list[str]:
-    """Return those of the `sentences` that are not "", as clauses for a heading, which joins them with semicolons.
+    """Return the `sentences` as clauses for a heading: in lower case at the start, and without a full stop.
 
-    A clause begins in lower case and has no full stop.
+    A heading joins its clauses with semicolons. Empty sentences are left out.
     """
     return [sentence[:1].lower() + sentence[1:].removesuffix(".") for sentence in sentences if sentence]
 
@@ -210,14 +214,15 @@ def found_shares_notes(
     rows: Sequence[FoundContributions],
     clipped: Mapping[str, ClippedShare],
 ) -> list[str]:
-    """Return sentences: which shares of groups, rows and users are left out or clipped by bounds found privately.
+    """Return sentences about the shares of groups, rows and users that privately found bounds leave out or clip.
 
-    `stated_query` is the query as the analyst stated it, with `auto` for some bounds, and `query` the same with the
-    found bounds. `user` is the name of the column that tells users apart. `left_out` is the noisy share of (user,
-    group) pairs that the found contribution bound (groups per user) leaves out, None if `stated_query` states that
-    bound. `rows` has the found bound and the share that it leaves out for each count of rows with an `auto` bound. That
-    share refers to the group in which a user has the most rows, so a smaller share is left out of the user's other
-    groups. `clipped` has, by the name of a statistic, the share of users whose values the found clipping bounds clip.
+    - `stated_query` is the query as the analyst stated it, with `auto` for some bounds, and `query` the same with the
+      found bounds. `user` is the name of the user column.
+    - `left_out` is the noisy share of (user, group) pairs that the found contribution bound (groups per user) leaves
+      out; None if `stated_query` states that bound.
+    - `rows` has the found bound and the share that it leaves out, for each count of rows with an `auto` bound. The
+      share is about the group in which a user has the most rows; in other groups a smaller share is left out.
+    - `clipped` has the share of users whose values are clipped, by the name of a statistic.
     """
     groups = query.groups
     values = f"values of {groups[0]}" if len(groups) == 1 else f"combinations of {' and '.join(groups)}"
