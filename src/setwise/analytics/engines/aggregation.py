@@ -1,4 +1,4 @@
-"""Aggregations describe the exact histogram or statistics that an engine computes; checks of their columns."""
+"""`Aggregation`, which describes the exact histogram or statistics that an engine computes, and checks of columns."""
 
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -19,17 +19,19 @@ class Aggregation:
 
     A user is a value of the column `user`. The item of a row is its group: the value of the column `item`, or the bin
     that holds this value if `item` is a `Group` with bins. If `item` is a tuple, the item of a row is a tuple of such
-    values and bins. Each count changes by at most `per_item`. The aggregation reads the rows that satisfy `where` and
-    have a user and an item. If there is a `domain` (a list of public labels), the item must also be in the domain.
+    values and bins. If `item` is None, all rows form one group, labelled `EVERYTHING`.
+
+    The aggregation reads the rows that satisfy `where`, have a user and have an item. If there is a `domain` (a list of
+    public labels), the item must also be in the domain. Rows whose item is null are left out, or counted under the
+    label `null_item`.
+
     Every user keeps `contributions` distinct items, drawn uniformly at random, or all items if `contributions` is None.
     A user adds to the count of each kept item the number of their rows of the item or, if `value` names a column, the
-    sum of this column over these rows. Either number is first clipped to the range 0 to `per_item`.
+    sum of this column over these rows. The number or sum is first clipped to the range 0 to `per_item`.
 
-    Without `item` all rows form one group, labelled `EVERYTHING`. Rows whose item is null are left out, or counted
-    under the label `null_item`. `measures` (the integers that one user adds to a group, such as a clipped sum of a
-    column) are for `Engine.statistics`, which reads neither `value` nor `per_item`. With `pooled`, `Engine.statistics`
-    sums the contributions to all groups that users keep under the one label `EVERYTHING`. `suitable_for` is the schema
-    for which `check_suitable` has passed; None before.
+    `Engine.statistics` computes `measures` (the integers that one user adds to a group, such as a clipped sum of a
+    column) and reads neither `value` nor `per_item`. If `pooled`, it sums the contributions to all kept groups under
+    the one label `EVERYTHING`.
 
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
@@ -70,7 +72,7 @@ class Aggregation:
             raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
 
     def for_discovery(self) -> "Aggregation":
-        """Return a copy of this aggregation that finds which group labels occur in the table (the discovery of groups).
+        """Return a copy of this aggregation that finds which group labels occur in the table.
 
         In the copy each user adds 1 to each of at most 200 (`MOST_GROUPS`) groups. The copy has no measures (numbers
         that users add) and no domain (public labels).
@@ -95,10 +97,10 @@ class Aggregation:
 
     @property
     def needs_salt(self) -> bool:
-        """Whether a statement needs a secret salt, because it chooses at random what a user keeps.
+        """Whether a statement needs a secret salt, which decides the random choices of what counts for a user.
 
-        True if users keep a bounded number of items (groups), or if a measure (an integer that each user adds to a
-        group) counts a bounded number of each user's values.
+        True if each user keeps only some items (groups), or if a measure (an integer that each user adds to a group)
+        counts only some of the user's distinct values.
         """
         return self.items_kept_per_user is not None or any(measure.distinct for measure in self.measures)
 
@@ -111,11 +113,9 @@ class Aggregation:
 def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     """Raise unless the columns that `aggregation` names exist in `schema` and have types that can be counted exactly.
 
-    An aggregation describes an exact histogram, or statistics of groups, that an engine computes. Only types are
-    checked, never values, so raising reveals nothing about the rows. A table without rows or users passes, and a column
-    that holds only nulls is judged by its declared type. A check that passed is remembered in
-    `aggregation.suitable_for`, so that the columns of one question are inspected once and not again by the planner,
-    before the charge and by the engine.
+    Only types are checked, never values, so an error reveals nothing about the rows. A table without rows passes, and a
+    column that holds only nulls is judged by its declared type. `aggregation.suitable_for` stores the schema of a check
+    that passed, so that the planner, the charge and the engine do not repeat the check.
 
     Raises: `UnknownColumn` for a missing column, `UnsuitableTable` for a column of the wrong type, `InvalidParameter`
     for labels whose type differs from their column's.
@@ -140,11 +140,11 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
 
 
 def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) -> Aggregation:
-    """Return a copy of `aggregation` with the filter `where` instead of the filter it had, checked against `schema`.
+    """Return a copy of `aggregation` with the filter `where` (None for no filter), checked against `schema`.
 
-    An aggregation describes an exact histogram, or statistics of groups, that an engine computes. `where` is None for
-    no filter. If `aggregation` has passed `check_suitable` for `schema`, only the filter is checked; otherwise
-    everything is.
+    The filter that `aggregation` had is replaced. If `aggregation` has passed `check_suitable` for `schema`, only the
+    new filter is checked; otherwise all columns are.
+
     Raises: the errors of `check_suitable`.
     """
     filtered = replace(aggregation, where=where)
@@ -156,11 +156,7 @@ def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) 
 
 
 def columns_read(aggregation: Aggregation) -> set[str]:
-    """Return the names of all columns that `aggregation` reads: user, groups, value, measures and filter.
-
-    An aggregation describes an exact histogram, or statistics of groups, that an engine computes. Measures are the
-    integers that users add to groups, such as clipped sums of a column.
-    """
+    """Return the names of all columns that `aggregation` reads: user, groups, value, measures and filter."""
     measured = [measure.column for measure in aggregation.measures]
     filtered = () if aggregation.where is None else aggregation.where.columns()
     grouped = [group.column for group in aggregation.groups]
@@ -171,8 +167,7 @@ def columns_read(aggregation: Aggregation) -> set[str]:
 def check_user(column: Column) -> None:
     """Raise `UnsuitableTable` unless `column` can identify users: two of its values are equal only for the same user.
 
-    Columns of floating-point numbers are refused, and columns whose SQL type is not one of the types that Setwise
-    knows.
+    Refused are columns of floating-point numbers, and columns whose SQL type Setwise does not know.
     """
     match column.kind:
         case Kind.FLOAT:
@@ -207,9 +202,9 @@ _GROUPING = {
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
     """Raise unless rows can be grouped by the values of `column`: text, integers, dates or booleans.
 
-    All engines write these values alike as labels. `aggregation` describes the histogram, or statistics of groups, to
-    compute. `place` is the position of `column` among its group columns; the labels in the domain and the null label of
-    `aggregation` must have, at this position, the type of the column.
+    All engines write these values alike as labels. `place` is the position of `column` among the group columns of
+    `aggregation`. At this position the labels in the aggregation's domain, and its label for null, must have the type
+    of the column.
 
     Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
     """
@@ -255,7 +250,7 @@ def check_measured(column: Column) -> None:
 def check_distinct(column: Column) -> None:
     """Raise `UnsuitableTable` if engines could count the distinct values of `column` differently.
 
-    They could for columns of floating-point numbers, and for columns whose SQL type Setwise does not know.
+    Engines differ on columns of floating-point numbers, and perhaps on columns whose SQL type Setwise does not know.
     """
     if column.kind in (Kind.FLOAT, Kind.OTHER):
         values = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"
@@ -280,12 +275,11 @@ def label_kind(column: Column) -> type[str] | type[int]:
 
 
 def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
-    """Raise `InvalidParameter` if labels that `aggregation` states have another type than labels of groups by `column`.
+    """Raise `InvalidParameter` if a label that `aggregation` states has another type than the labels of `column`.
 
-    Such labels are the domain (the list of labels that may be returned) and the null label (which stands for null).
-    `place` is the position of `column` among the columns of the group. A label of several values is compared by its
-    value at this position. Only the first label of the domain is checked, because `distinct_labels` has checked that
-    all are of one type.
+    Stated labels are the domain (the public labels) and `null_item` (the label for null). `place` is the position of
+    `column` among the group columns; of a label of several values, only the value at this position is checked. Only the
+    first label of the domain is checked, because `distinct_labels` has checked that all have one type.
     """
     labels: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
     if aggregation.null_item is not None:
@@ -299,21 +293,21 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
 def _type_name(column: Column) -> str:
     """Return the name of the type of `column` for an error message.
 
-    It is the SQL type for the kinds OTHER and IDENTIFIER, whose names say little, and otherwise the kind.
+    It is the SQL type if the kind is OTHER or IDENTIFIER, because these names say little, and otherwise the kind.
     """
     return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
 
 
 def has_two_forms(aggregation: Aggregation) -> bool:
-    """Return whether `aggregation` can be computed by either of two SQL statements.
+    """Return whether `aggregation` can be computed by two SQL statements, of which the engine takes the faster one.
 
-    An aggregation describes an exact histogram, or statistics of groups, with a bound on what one user adds. One
-    statement groups the rows by user and item; the other (`StatementBuilder.counts_of_rows`) numbers the rows with
-    window functions. Both give the same result, and the engine takes the faster one. Returns False, because only the
-    first statement can be used, in these cases: users keep all items, so that nothing has to be ranked; a column is
-    summed (`value`); a measure depends on all groups of a user; or a measure lets one user add to several cells of a
-    group. A measure is an integer that each user adds to a group, and a cell is one value of a measure for which the
-    users who have it are counted.
+    The first groups the rows by user and item. The second numbers the rows with window functions
+    (`StatementBuilder.counts_of_rows`). They give the same result. Returns False if only the first can be used:
+
+    - users keep all items, so that nothing has to be ranked;
+    - a column is summed (`value`);
+    - a measure (an integer that each user adds to a group) depends on all groups of a user;
+    - a measure lets one user add to several integers of a group.
     """
     pairs_needed = aggregation.value is not None or any(
         measure.spans_groups or measure.is_spread for measure in aggregation.measures

@@ -63,12 +63,13 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
 
 
 class EngineQuery(Protocol):
-    """One `Aggregation` (a bounded histogram, or statistics per group) of one table, with methods that run it."""
+    """One aggregation (bounded counts or statistics per group) of one open table; its methods run it, without noise."""
 
     def histogram(self, most: int | None) -> Histogram:
-        """Return the exact count of every group with a positive count; the aggregation bounds what one user adds.
+        """Return the exact count (no noise) of every group whose count is positive.
 
-        If `most` is not None, return only the `most` groups with the highest counts, highest first.
+        The aggregation bounds how much one user adds to the counts. If `most` is not None, return only the `most`
+        groups with the highest counts, highest first.
         """
         ...
 
@@ -86,7 +87,7 @@ class EngineQuery(Protocol):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
 
-        A user with n such groups gives about 1/sqrt(n) to each. The private search for groups runs in rounds; each
+        A user who has n such groups gives about 1/sqrt(n) to each. The private search for groups runs in rounds. Each
         round calls this method once, with the labels that earlier rounds found. A query may store the bounded pairs of
         user and group in the first round, so that later rounds do not read the table again.
         Raises: the errors of `Engine`, which carry no error of the driver as their cause.
@@ -95,9 +96,9 @@ class EngineQuery(Protocol):
 
 
 class WeightReader:
-    """Context manager whose `read` returns, for one round of the private search for groups, sums of users' weights.
+    """Context manager that reads sums of users' weights per group (no noise) for the private search for groups.
 
-    A user with n groups gives about 1/sqrt(n) to each. All rounds share one query of `aggregation` on `engine`.
+    A user with n groups gives about 1/sqrt(n) to each. All rounds of the search share one query on `engine`.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -168,9 +169,9 @@ class Engine(ABC):
     def check(self, aggregation: Aggregation) -> None:
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before a charge.
 
-        Raises: `UnknownColumn` or `UnsuitableTable` for columns that are missing or of the wrong type, and for a table
-        that was redefined since it was opened. A prepared dataset (ranked items) also refuses an aggregation that it
-        was not prepared for, and every aggregation once its source has changed.
+        Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
+        redefined since it was opened. A prepared dataset (users' ranked items) also refuses an aggregation that it was
+        not prepared for, and every aggregation once its source has changed.
         """
         self._check_definition()
         if self._manifest is None:
@@ -209,9 +210,9 @@ class Engine(ABC):
     def group_weights(self, aggregation: Aggregation) -> WeightReader:
         """Return a context manager whose `read` returns, without noise, sums of users' weights per group.
 
-        A user with n groups gives a weight of about 1/sqrt(n) to each. The private search for groups goes in rounds.
-        Each round calls `read` once, for the groups not found yet. `aggregation`, which names the columns, comes from
-        `Aggregation.for_discovery`.
+        A user with n groups gives a weight of about 1/sqrt(n) to each. The private search for groups runs in rounds.
+        Each round calls `read` once, for the groups not found yet. `aggregation` names the columns;
+        `Aggregation.for_discovery` makes it.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """
         return WeightReader(self, aggregation)
@@ -269,11 +270,12 @@ class Engine(ABC):
     ) -> Manifest:
         """Rank each user's items at random, store the ranks as a prepared dataset, and return its description.
 
-        `user`, `item` and `value` name columns. A stored row (item, n, rank, users) counts the users who have the item
-        at this rank with the number n: their rows of the item if `value` is None, else the sum of `value` over these
-        rows. A later histogram of k items per user reads only the stored ranks 1 to k. `where` filters the rows (None:
-        all rows), and `null_item` labels rows without an item (None: they are left out). `destination` is a directory
-        for DuckDB and a table name for other engines. Queries of the dataset are refused once the source has changed.
+        `user`, `item` and `value` name columns. The number n of a user and an item is the sum of `value` over the
+        user's rows of the item, or the number of these rows if `value` is None. A stored row (item, n, rank, users)
+        says how many users have this item at this rank with this number. A later histogram of k items per user reads
+        only ranks 1 to k. `where` filters the rows (None: all rows). `null_item` labels rows without an item (None:
+        they are left out). `destination` is a directory for DuckDB and a table name for other engines. Queries of the
+        dataset are refused once the source has changed.
         """
         aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
         check_suitable(aggregation, self.describe())
@@ -363,10 +365,10 @@ class Engine(ABC):
 
 
 class SqlEngineQuery(ABC):
-    """One `aggregation` as SQL of one engine's `dialect`: builds the statements, runs them and converts the results.
+    """One `aggregation` in the SQL of one engine: builds the statements, runs them and converts the results.
 
     `relation` is the SQL text of the table to read and `schema` its columns. `manifest` describes the prepared dataset
-    (contributions that `Engine.prepare` has ranked and stored) if the relation holds one, otherwise it is None.
+    (users' items, ranked and stored by `Engine.prepare`) if `relation` is one; otherwise `manifest` is None.
     """
 
     def __init__(
@@ -432,9 +434,9 @@ class SqlEngineQuery(ABC):
         return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
 
     def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
-        """Return a list of one SQL condition, that a row's group is not in `found_labels`; [] if that is empty.
+        """Return a list of one SQL condition: a row's group is not in `found_labels`; [] if `found_labels` is empty.
 
-        `labels` are the SQL expressions of the row's labels, and `found_labels` the labels of groups found already.
+        `labels` are the SQL expressions of the row's labels.
         """
         if not found_labels:
             return []
@@ -465,7 +467,7 @@ class SqlEngineQuery(ABC):
     def _all_counts(self) -> str:
         """Return the SQL statement for (labels, count) of every group, for a table that is not a prepared dataset.
 
-        An engine that splits the users into parts, to save memory, overrides this method and adds up `_counts` of the
+        An engine that splits users into parts, to save memory, overrides this method and adds up `_counts` of the
         parts.
         """
         return self._counts()
@@ -473,24 +475,23 @@ class SqlEngineQuery(ABC):
     def _all_statistics(self) -> str:
         """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
 
-        An engine that splits the users into parts, to save memory, overrides this method and adds up `_statistics` of
-        the parts.
+        An engine that splits users into parts, to save memory, overrides this method and adds up the parts'
+        `_statistics`.
         """
         return self._statistics()
 
     def _decode(self, statement: str) -> str:
         """Return the SQL `statement` changed so that its rows have the table's labels instead of codes for labels.
 
-        An engine overrides this method if its `_rows` replaces labels by codes, such as hashes. By default there are no
-        codes, and the statement is returned unchanged.
+        An engine whose `_rows` replaces labels by codes, such as hashes, overrides this. By default there are no codes.
         """
         return statement
 
     def _statistics(self, *, number_rows: bool = False) -> str:
         """Return the SQL statement for the measures of every group, with the columns of `StatementBuilder.statistics`.
 
-        With `number_rows`, window functions number the rows of each user in place of a GROUP BY over users and groups
-        (see `StatementBuilder.counts_of_rows`). The result is the same; only the speed differs.
+        If `number_rows`, the statement numbers each user's rows by window functions. Otherwise it groups by user and
+        group. The result is the same; only the speed differs.
         """
         salt = self._salt() if self._aggregation.needs_salt else None
         return self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt, number_rows)
@@ -576,7 +577,7 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager: while its block runs, a thread calls `look` every 0.1 s, until `look` returns True."""
+    """Context manager: while its block runs, a thread calls `look` every 0.1 s, and stops once `look` returns True."""
 
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look

@@ -165,8 +165,8 @@ class StatementBuilder:
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
         """Return SQL for one row (u, labels, n) per user and item of `aggregation`, from the SQL statement `rows`.
 
-        n is the number of the user's rows, or the sum of their values (see `pairs`). If rows are counted (no value
-        column) and `per_item` is 1, n is the constant 1, so that the engine does not need to count rows.
+        n is the number of the user's rows, or the sum of their values (see `pairs`). If rows are counted and `per_item`
+        is 1, n is the constant 1, so that the engine does not need to count rows.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             by = f"u, {label_columns(aggregation)}"
@@ -198,7 +198,7 @@ class StatementBuilder:
         """Return the SQL statement for the labels, `columns` and random rank of each user's items in `aggregation`.
 
         `pairs` is the SQL statement with one row per user and item, and `columns` are comma-separated names of its
-        columns. rank numbers every user's items from 1, in the order of a hash of user and labels with the secret salt
+        columns. The column rank numbers each user's items from 1, in the order of a hash of user, labels and the secret
         `salt` (SQL).
         """
         labels = label_columns(aggregation)
@@ -227,10 +227,10 @@ class StatementBuilder:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
         `pairs` is the SQL statement of all pairs of user and item. A user keeps the `aggregation.contributions` items
-        with the smallest hashes, salted with the SQL expression `salt`. If the dialect has an aggregate function for
-        the smallest rows of a user (`Dialect.smallest_rows`), the statement uses it, and leaves out n if `per_item` is
-        1, because then only users are counted. Otherwise, or if a measure depends on all groups of a user, the
-        statement ranks items by a window function.
+        with the smallest hashes, salted with the SQL expression `salt`. The statement uses the dialect's aggregate
+        function for the smallest rows (`Dialect.smallest_rows`); it then leaves out n if `per_item` is 1, because only
+        users are counted. Without such a function, or if a measure depends on all groups of a user, a window function
+        ranks the items.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -268,11 +268,11 @@ class StatementBuilder:
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
         """Return SQL for the measures of `aggregation` of every group: (labels, cell, measure, users, s0, n0, s1, ...).
 
-        A row with measure = -1 is about the whole group: users is its number of users and, for each measure i that is
-        summed, s<i> is the sum and n<i> the number of users who add something. A row with measure = i >= 0 is about one
-        integer, called cell: users is the number of users who add this integer by measure i. If the users are split
-        into parts, the columns users, s<i> and n<i> of the parts can be added up, except for measures that count
-        distinct values. If two measures are equal, only the first has rows by cell.
+        A row with measure = -1 is about the whole group: users is its number of users. For each measure i that is
+        summed, s<i> is the sum and n<i> the number of users who add. A row with measure = i >= 0 is about one integer,
+        called cell: users is the number of users who add this integer by measure i. If two measures are equal, only the
+        first has such rows. The columns users, s<i> and n<i> of disjoint sets of users can be added up, except for
+        distinct values.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt, or None if nothing is chosen
         at random. If `number_rows`, rows are numbered instead of grouped, as in `counts_of_rows`.
@@ -329,11 +329,11 @@ class StatementBuilder:
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
         """Return the part of the `statistics` statement (SQL) for one measure by which a user adds to several cells.
 
-        A cell is an integer that a row can have. `place` is the position of the measure in `aggregation`, and `sums`
-        names the columns of sums, which are 0 in these rows. If the measure counts distinct values, the SQL gives one
-        row per group; its column users is the number of distinct values that users keep, chosen with the salt `salt`
-        (SQL). If the measure has a `weight`, the SQL gives one row per cell; each user divides `weight` units among the
-        cells of their rows, and the column users is the sum of the units that the cell gets.
+        A cell is an integer that a row can have. `place` is the position of the measure in `aggregation`. The columns
+        named in `sums` are 0 in all rows. If the measure counts distinct values, there is one row per group: users is
+        the number of distinct values that users keep, chosen with the salt `salt` (SQL). If the measure has a `weight`,
+        there is one row per cell: each user divides `weight` units among the cells of their rows, and users is the sum
+        of the cell's units.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -418,11 +418,11 @@ class StatementBuilder:
     ) -> tuple[dict[str, str], list[str]]:
         """Return the SQL parts of `statistics` for the measures by which each user adds one number to a group.
 
-        They are a dict of common table expressions by name, and a list of SELECTs to be joined by UNION ALL. `kept` is
-        the SQL statement with one row per user and kept group, and `labels` its label columns. `sums` maps column names
-        to SQL sums over users. For each value of the columns of `kept` named in `celled`, the users are counted. If the
-        engine supports MATERIALIZED, `kept` is stored and read by one SELECT for all sums and one for each column of
-        `celled`, which is faster; otherwise a single SELECT with GROUPING SETS computes everything.
+        The result is a dict of common table expressions by name, and a list of SELECTs to be joined by UNION ALL.
+        `kept` is the SQL statement with one row per user and kept group, and `labels` its label columns. `sums` maps
+        column names to SQL sums over users. For each value of the columns of `kept` named in `celled`, the users are
+        counted. If the engine supports MATERIALIZED, `kept` is stored and read by one SELECT for all sums and one for
+        each column of `celled`, which is faster. Otherwise a single SELECT with GROUPING SETS computes everything.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -552,10 +552,9 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 def _cell_columns(celled: Sequence[str]) -> str:
     """Return the SQL text of two columns, cell and measure, for a SELECT with GROUPING SETS.
 
-    The first set groups by the labels alone; each other set groups by the labels and one of the columns `celled`.
-    Column w<i> of `celled` holds the integer that each user adds by measure i. In a row of the set with w<i>, cell is
-    that integer and measure is i, or -2 for users who add nothing by measure i. In a row of the first set, measure is
-    -1.
+    The first set groups by the labels alone, and its rows have measure = -1. Each other set groups by the labels and
+    one column w<i> of `celled`, the integer that each user adds by measure i. Its rows have this integer as cell and i
+    as measure, or -2 as measure for users who add nothing.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
@@ -584,8 +583,8 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
     """Return SQL of `builder` that counts how often rows of a sample repeat a (user, item) pair of `aggregation`.
 
-    Its result is one row (found, pairs): found is the number of rows, and pairs the number of distinct (user, item)
-    pairs, of the SQL statement `sample_rows`, which selects all rows of some of the users.
+    The SQL statement `sample_rows` selects all rows of some users. The result is one row (found, pairs): found is the
+    number of selected rows, and pairs the number of distinct (user, item) pairs in them.
     """
     return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, sample_rows)}) AS pairs"
 

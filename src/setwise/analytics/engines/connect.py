@@ -1,6 +1,6 @@
-"""Opens a table, given by a path, an address or an object in memory, on its engine, and finds its local files.
+"""Functions that open a table on its engine and that find the local files of a table.
 
-The engines themselves are listed in registry.py.
+A table is given by a path, an address or an object in memory. The engines themselves are listed in registry.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,9 +78,9 @@ class JoinableTables:
 class Joined:
     """The tables that are joined to a private table, and the steps that are applied to the joined rows.
 
-    `joins` are the joins, each of a table that `beside` declares as joinable. `name` is the name by which `joins` refer
-    to the private table, and `user` its user column. `derivation` has the steps that compute columns, filter rows or
-    group the rows of each user.
+    Each of `joins` joins one of the tables that `beside` declares as joinable. `name` is the name by which `joins`
+    refer to the private table, and `user` its user column. `derivation` has the steps that compute columns, filter rows
+    or group the rows of each user.
     """
 
     joins: Sequence[Join] = ()
@@ -110,11 +110,13 @@ def open_engine(
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
     "spark://host:7077" or "local[4]" (for files, catalogue tables and Spark's own data frames), or "postgresql://...",
     "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a table inside a database
-    file; `file::table` does the same. `types` maps text columns, such as all columns of a CSV file, to the types as
-    which they are read; a column of a joined table is named TABLE.COLUMN. `csv` says how CSV files are written; None
-    means the defaults of `CsvOptions`. `joined` names the tables that are joined, and the derivation (computed columns,
-    filters, groups per user) that is applied to the joined rows. `memory` is DuckDB's memory limit, as in "4GiB"; None
-    means DuckDB's default. `progress` is called with the share of work done while a query runs.
+    file; `file::table` does the same.
+
+    `types` maps text columns, such as all columns of a CSV file, to the types as which they are read; a column of a
+    joined table is named TABLE.COLUMN. `csv` says how CSV files are written; None means the defaults of `CsvOptions`.
+    `joined` names the tables that are joined, and the derivation (computed columns, filters, groups per user) that is
+    applied to the joined rows. `memory` is DuckDB's memory limit, as in "4GiB"; None means DuckDB's default. `progress`
+    is called with the share of work done while a query runs.
 
     Raises: `InvalidParameter` for an unknown engine, `MissingExtra` if its driver is not installed, `UnsuitableTable`
     or `UnknownColumn` for a table that cannot be read, `EngineFailed` for a server that cannot be reached.
@@ -178,12 +180,11 @@ def without_password(address: str) -> str:
 
 
 def pin_version(source: Source, engine: str) -> Source:
-    """Return `source`, a lake table or an address of an object store, with its current version appended: `events@7`.
+    """Return `source` with its current version appended, as in `events@7`, so that later openings read this version.
 
-    Every later opening of the returned name reads the same version, even if the table is written to meanwhile: a lake
-    table (Delta Lake or Iceberg) keeps its versions, and a query of other stored objects is refused once they were
-    written again. Other sources, sources that name a version already, and all sources of another `engine` than "duckdb"
-    are returned unchanged.
+    This is for DuckDB's lake tables (Delta Lake or Iceberg), which keep their versions, and for other objects in an
+    object store. A query of other stored objects is refused once they were written again. Any other source, a source
+    that names a version already, and every source of another `engine` than "duckdb" is returned unchanged.
     """
     if not isinstance(source, str | Path) or engine != "duckdb":
         return source
@@ -207,10 +208,10 @@ _WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where a table is: its `name` ("" for a table in memory), and the local files that hold it.
+    """Where a table is: its `name` ("" for a table in memory), and the local `files` that hold its rows.
 
-    `prepared` says that the table is a prepared dataset (contributions ranked and stored in advance); `files` then also
-    holds the files that it was prepared from.
+    `prepared` says that the table is a prepared dataset (users' items, ranked and stored in advance). Its `files`
+    include the files that it was prepared from.
     """
 
     name: str
@@ -231,13 +232,11 @@ IN_MEMORY = Location(name="")
 
 
 def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
-    """Return the name and the local files of the table that `open_engine` would open.
+    """Return the name and the local files of the table that `open_engine` would open with the same arguments.
 
-    `source`, `engine` and `table` (None if no table inside a file is named) are the arguments of `open_engine`.
-
-    A table of a database has its own name, a file its name without endings, a folder or glob the name of the folder,
-    and a prepared dataset (users' groups, ranked and stored in advance) the name of the table it was prepared from. A
-    table in an object store has no local files.
+    A table of a database has its own name, a file its name without endings, and a folder or glob the name of the
+    folder. A prepared dataset (users' items, ranked and stored in advance) has the name of the table it was prepared
+    from. A table in an object store has no local files.
 
     >>> [location_of(path).name for path in ("shop.duckdb::main.visits", "logs/visits.csv.gz", "visits/*.csv")]
     ['visits', 'visits', 'visits']
@@ -270,7 +269,7 @@ def _files(path: str) -> tuple[Path, ...]:
 def _name_of(path: str, engine: str) -> str:
     """Return the name of the table that `open_engine` would open for `path` on `engine`.
 
-    It is the name of a lake table (Delta Lake or Iceberg), of the folder if `path` is a folder or a glob, of a
+    It is the name of the lake table (Delta Lake or Iceberg), of the folder if `path` is a folder or a glob, of the
     catalogue table (not on DuckDB), or of the file without its ending.
     """
     lake = lake_folder(path)

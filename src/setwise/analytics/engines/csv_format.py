@@ -1,7 +1,7 @@
-"""How CSV files are written, as the data holder declares it, and conversion of their bytes to one common form.
+"""The format of CSV files, as the data holder declares it, and the conversion of their bytes to one common form.
 
-That form is UTF-8 with one byte between cells. The `csv_*` modules import nothing else of Setwise, because Spark sends
-them to its executors.
+The common form is UTF-8 with one byte between cells. The `csv_*` modules import nothing else of Setwise, because Spark
+sends them to its executors.
 """
 
 import codecs
@@ -33,9 +33,8 @@ class CsvFormat:
     """How the CSV files of a table are written.
 
     `separator` is the text between cells, of one to eight characters. `columns` are the names of the columns of files
-    without a header; None means that the files have a header. A carriage return before a line feed belongs to the line
-    end if the header ends with both, or if there is no header. `encoding` is UTF-8, UTF-16, or an encoding of one byte
-    per character that contains ASCII: in other encodings a damaged byte could shift all characters after it.
+    without a header; None means that the files have a header. `encoding` is UTF-8, UTF-16, or an encoding of one byte
+    per character that contains ASCII; in other encodings a damaged byte could shift all characters after it.
     `skip_lines` is the number of lines above the header, or above the first row. `certain` says that the first line is
     a header even if it looks like a row. `compression` is the compression of every file; None means that the ending of
     each file's name decides. Bad values raise ValueError.
@@ -109,9 +108,9 @@ class CsvFormat:
 
 
 class _ConvertedStream:
-    """A byte stream of the blocks of `file`, each of which is converted by the function `change`.
+    """A byte stream of the contents of `file`, converted block by block with the function `change`.
 
-    At the end of the file `change` gets b"", to return the bytes that it held back from earlier blocks.
+    At the end of the file `change` is called with b"", to return bytes that it held back from earlier blocks.
     """
 
     def __init__(self, file: BinaryIO, change: Callable[[bytes], bytes]) -> None:
@@ -178,8 +177,8 @@ class _Utf16Converter:
 class _SeparatorReplacer:
     """A callable that replaces `separator`, which has several characters, by the one character `UNIT_SEPARATOR`.
 
-    It is called with one block of bytes of a stream after the other. If the bytes at the end of a block may be the
-    beginning of a separator, they are returned by a later call; b"" ends the stream.
+    Each call takes the next block of bytes of a stream and returns converted bytes. Bytes at the end of a block that
+    may begin a separator are held back for a later call. A call with b"" ends the stream and returns them.
     """
 
     def __init__(self, separator: bytes) -> None:

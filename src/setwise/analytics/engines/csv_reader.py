@@ -1,10 +1,10 @@
-"""CSV files as Arrow batches of text, read by one rule on every engine, so that no line affects another.
+"""CSV files as Arrow batches of text, read by the same rules on every engine, so that no line affects another.
 
 Empty cells, quoted or not, are null, and so are cells that are not text in the file's encoding. `csv_records` says how
 a file is split into records.
 
 The data holder declares which lines stand above the rows. Only these lines are read to find the names of the columns,
-never a row. So the data holder must declare that a file has no header: otherwise its first line would be taken for
+never a row. So the data holder must declare that a file has no header. Otherwise its first line would be taken for
 names, and the row of its first user would be lost.
 """
 
@@ -61,10 +61,10 @@ class Header:
 
 
 def read_header(file: BinaryIO, form: CsvFormat) -> Header:
-    """Return the header of a CSV file in the format `form`, read from the converted stream `file`.
+    """Return the header of a CSV file in the format `form`, read from the stream `file`.
 
-    `CsvFormat.open_converted` converts a file. An empty file has a header without names. If `form` names the columns,
-    the header has these names, and no line of the file is read for it.
+    `CsvFormat.open_converted` returns such a stream. An empty file has a header without names. If `form` names the
+    columns, the header has these names, and no line of the file is read for it.
 
     Raises: `UnreadableHeader` if the first line is not a header of distinct names.
     """
@@ -152,22 +152,22 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
 
 
 def _separator_line(names: tuple[str, ...], form: CsvFormat) -> str:
-    """Return an error message if `names` come from a line such as sep=;, which Excel writes above the header; else "".
+    """Return an error message if the first line says the separator, as sep=; which Excel writes; otherwise "".
 
-    `form` is the CSV format that was tried. The message names the options that read the file.
+    `names` are the cells of that line, and `form` is the CSV format that was tried. The message names the options that
+    read the file.
     """
-    told = re.fullmatch(r'"?sep=(.)"?', form.separator.join(names), re.IGNORECASE | re.DOTALL)
-    if told is None:
+    separator_line = re.fullmatch(r'"?sep=(.)"?', form.separator.join(names), re.IGNORECASE | re.DOTALL)
+    if separator_line is None:
         return ""
-    separator = "" if told[1] == form.separator else f"--separator {written(told[1])} "
+    separator = "" if separator_line[1] == form.separator else f"--separator {written(separator_line[1])} "
     return f"its first line tells the separator and is no header: give {separator}--skip-lines {form.skip_lines + 1}"
 
 
 def _other_separator(names: tuple[str, ...], form: CsvFormat) -> str:
-    """Return an error message if `names`, the header, is only one name that contains another common separator.
+    """Return an error message if the header has only one name, which contains another common separator; otherwise "".
 
-    `form` is the CSV format that was tried. The message suggests to declare that separator. Returns "" if there are
-    several names, or no other separator.
+    `names` is the header, and `form` the CSV format that was tried. The message suggests to declare that separator.
     """
     if len(names) != 1:
         return ""
@@ -205,7 +205,7 @@ def _bad_names_message(names: tuple[str, ...], form: CsvFormat) -> str:
 
 
 def _start_of(file: BinaryIO, lines: int) -> bytes:
-    """Return the beginning of a file: at least `lines` lines, or the whole file if it has fewer.
+    """Return the first bytes of `file`: at least `lines` lines, or the whole file if it has fewer lines.
 
     At most 8 KiB more than `LONGEST_HEADER` bytes are read.
     """
@@ -234,10 +234,12 @@ OpenFile = Callable[[], BinaryIO]
 
 
 class CsvFile:
-    """One CSV file: its header is read at once, and its records can be read any number of times.
+    """One CSV file: its header is read when the object is made, and its records can be read any number of times.
 
-    `open_file` opens the file from its beginning, decompressed and in UTF-8, and `form` is its CSV format.
-    Raises: `UnreadableHeader` unless the file begins with a header of distinct names; an empty file has no names.
+    `open_file` opens the file from its beginning, decompressed and in UTF-8, and `form` is its CSV format. An empty
+    file has no names.
+
+    Raises: `UnreadableHeader` unless the file is empty or begins with a header of distinct names.
     """
 
     def __init__(self, open_file: OpenFile, form: CsvFormat) -> None:

@@ -34,10 +34,10 @@ Places = npt.NDArray[np.int64]
 class Layout:
     """How the records of a CSV file are written, and how many bytes of the file are held in memory at a time.
 
-    `width` is the number of cells of a record, `separator` the byte between cells, and `crlf` says whether lines end in
-    CR LF. `block`, `step` and `longest` are numbers of bytes. The file is read `block` bytes at a time. If a record
-    goes on after a block, `step` bytes are read first to find its end, then twice as many, and so on. A record of more
-    than `longest` bytes is lost.
+    `width` is the number of cells of a record. `separator` is the byte between cells. `crlf` says whether lines end in
+    CR LF. `block`, `step` and `longest` are numbers of bytes: the file is read `block` bytes at a time. If a record
+    goes on after a block, its end is looked for in `step` further bytes, then in twice as many, and so on. A record of
+    more than `longest` bytes is lost.
     """
 
     width: int
@@ -61,8 +61,8 @@ class Records:
     """The well-formed records of a CSV file, read in blocks of bytes.
 
     `open_file` opens the file from its beginning, `start` is the byte offset of the first record, and `layout` says how
-    records are written. The file is read forwards once. If a record goes on after the end of a block, the bytes after
-    the block are read ahead to find the record's end, and so are read twice.
+    records are written. The file is read forwards once. But if a record goes on after the end of a block, the bytes
+    after the block are read twice: first to find the record's end.
     """
 
     def __init__(self, open_file: Callable[[], BinaryIO], start: int, layout: Layout) -> None:
@@ -73,12 +73,12 @@ class Records:
         self._cell = re.compile(rb'"(?:[^"]|"")*"|[^' + separator + rb'"\n]+')
 
     def blocks(self, parse: Callable[[bytes], T | None], parse_kept: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield, block by block in order, the results of the two functions for the file's well-formed records.
+        """Yield the results of parsing the file's well-formed records, block by block in the order of the file.
 
-        `parse` gets a block of whole lines in which every quote opens or closes a cell. `parse` must return None if a
-        line has a wrong number of cells or a cell is not UTF-8. If it returns None, or if a quote is misplaced,
-        malformed records are removed from the block, and `parse_kept` gets the remaining records. Malformed records are
-        searched for only in these blocks, because the search takes several times as long as parsing.
+        `parse` parses a block of whole lines in which every quote opens or closes a cell. It must return None if a line
+        has a wrong number of cells or a cell is not UTF-8. If it returns None, or if a quote is misplaced, malformed
+        records are removed from the block, and `parse_kept` parses the remaining records. The search for malformed
+        records takes several times as long as parsing, so it runs only in these blocks.
         """
         layout = self._layout
         with _ForwardReader(self._open) as file, _ForwardReader(self._open) as ahead:
@@ -126,10 +126,11 @@ class Records:
         return lines, min(lines, kept_lines)
 
     def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
-        """Return the well-formed records of `block`, and the byte position of its undecided line, or None.
+        """Return (records, position): the well-formed records of `block`, and the byte position of its undecided line.
 
-        A line is undecided if its number of quotes is odd and its record may end after the block; there is at most one.
-        The lines after it are judged as if its record were malformed.
+        A line is undecided if its number of quotes is odd and its record may end after the block. There is at most one;
+        `position` is None if there is none. The lines after an undecided line are judged as if its record were
+        malformed.
         """
         if not block:
             return b"", None
@@ -183,8 +184,8 @@ class Records:
         """Skip a line that is too long to be held in memory; return the bytes that were read from `file` after it.
 
         `begun` are the bytes of the line read so far from `file`; `ahead` is a second reader of the same file. If a
-        well-formed record begins with the line, the whole record is skipped; `file` is then at the record's end, and
-        b"" is returned. Otherwise only the line is skipped. If the line is the last of the file, b"" is returned, too.
+        well-formed record begins with the line, the whole record is skipped, `file` is then at the record's end, and
+        b"" is returned. Otherwise only the line is skipped. The result is also b"" if the line is the last of the file.
         """
         end = self._end(begun, file, ahead)
         if end is not None:
@@ -216,7 +217,7 @@ class Records:
 
 
 class _ForwardReader:
-    """A file that can only be read forwards, such as a compressed one; it is opened at the first read.
+    """Reader of a file that can only be read forwards, such as a compressed one; the first read opens the file.
 
     The function `open_file` opens the file from its beginning, and `place` is the byte offset of the next read.
     """
@@ -279,11 +280,12 @@ class _Lines:
     """Arrays with one entry for each line of `block`, CSV bytes, from which `records` finds the records.
 
     `layout` says how records are written. `ends` has the byte position after each line, and `odd` is True for a line
-    with an odd number of quotes. Three more attributes depend on whether the line begins inside a quoted cell, so each
-    is a list of two arrays: [0] supposes that every line begins outside quotes, and [1] that every line begins inside a
-    quoted cell ([1] is missing if no line is odd). `sound` is True if all quotes of the line open or close a cell
-    properly, `separators` is the number of separators outside quotes, and `bare` is True if a carriage return outside
-    quotes does not end the line.
+    with an odd number of quotes.
+
+    The other three attributes depend on whether a line begins inside a quoted cell. Each is a list of two arrays: in
+    [0] every line begins outside quotes, in [1] inside a quoted cell ([1] is missing if no line is odd). `sound` is
+    True if all quotes of the line open or close a cell properly. `separators` is the number of separators outside
+    quotes. `bare` is True if a carriage return outside quotes does not end the line.
     """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:
@@ -319,9 +321,9 @@ class _Lines:
     def records(self) -> tuple[Flags, Flags, int | None]:
         """Return (kept, bare, undecided): two arrays of flags, one per line of the block, and a line number or None.
 
-        `kept` flags the lines of well-formed records. `bare` flags those among them whose record has a carriage return
-        that does not end a line, so that cells must be quoted for the parser. The line `undecided` has an odd number of
-        quotes, and its record may end after the block.
+        `kept` flags the lines of well-formed records. `bare` flags the kept lines whose record has a carriage return
+        that does not end a line, so that cells must be quoted for the parser. `undecided` is the line that has an odd
+        number of quotes and whose record may end after the block.
         """
         wanted, longest = self._layout.width - 1, self._layout.longest
         starts = np.concatenate(([0], self.ends[:-1]))
@@ -397,11 +399,11 @@ def count_filled_lines(pieces: Iterable[bytes]) -> int:
 
 
 def _in_context(pieces: Iterable[bytes]) -> Iterator[tuple[Bytes, int, int]]:
-    """Yield (block, first, last): an array of bytes, and the range of positions in it that are to be examined.
+    """Yield (block, first, last): bytes as an array, and the range of positions in it that are to be examined.
 
     The ranges cover all bytes of `pieces`, the contents of a file, in order. A block also has one byte before its range
-    and two bytes after it, because the meaning of a quote depends on them; at both ends of the file these are line
-    feeds.
+    and two bytes after it, because the meaning of a quote depends on them. At both ends of the file these extra bytes
+    are line feeds.
     """
     before, remaining = b"\n", b""
     for piece in chain(pieces, [b"\n\n\n"]):
@@ -424,7 +426,7 @@ def _per_line(flags: Flags, feeds: Places) -> npt.NDArray[np.int32]:
 
 
 def _roles(block: Bytes, quotes: Places, layout: Layout) -> tuple[Flags, Flags]:
-    """Return two arrays of flags, one entry per quote: may it open a quoted cell, and may it close one.
+    """Return (opens, closes): for each quote, whether it may open a quoted cell, and whether it may close one.
 
     `quotes` are the positions of the quotes in `block`, and `layout` says how records are written. A quote next to
     another quote may do both.

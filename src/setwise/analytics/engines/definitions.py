@@ -45,9 +45,9 @@ def refuse_view(name: str, remedy: str) -> UnsuitableTable:
 def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dict[str, str] | None:
     """Return a dict from the names of a view's columns to the names of the table's columns that they show.
 
-    `statement` is the SELECT or the CREATE VIEW statement of the view, in sqlglot's `dialect`, and `columns_of` returns
-    the types of the columns of the table that the view reads. Returns None if the view computes anything, if its
-    condition could fail on a row, if it cannot be parsed, or if its table is not found.
+    `statement` is the view's SELECT or CREATE VIEW statement in sqlglot's `dialect`. `columns_of` returns the types of
+    the columns of the table that the view reads. Returns None if the view computes anything, if its condition could
+    fail on a row, if it cannot be parsed, or if its table is not found.
     """
     try:
         statements = parse(statement, read=dialect)
@@ -185,10 +185,11 @@ def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnK
 
 
 def _column_name(expression: exp.Expression, kinds: ColumnKinds) -> str | None:
-    """Return the name, as the table spells it, of the column that `expression` names; None if it names none.
+    """Return the name, as the table spells it, of the column that `expression` names.
 
-    A column of exactly this spelling is preferred; otherwise upper and lower case are not distinguished, and None is
-    returned unless exactly one column matches. `kinds` maps the table's columns to their types.
+    `kinds` maps the table's columns to their types. A column of exactly this spelling is preferred. Otherwise upper and
+    lower case are not distinguished. Returns None if no column matches, if several match, or if `expression` is not a
+    column.
     """
     while isinstance(expression, exp.Paren):
         expression = expression.this

@@ -1,4 +1,4 @@
-"""Derived tables as SQL: columns, filters, groups, windows and joins computed from the rows of each user alone."""
+"""SQL of derived tables: columns, filters, groups, windows and joins computed from the rows of each user alone."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -46,11 +46,10 @@ _LARGEST_SUMMED = 2**42
 
 @dataclass(frozen=True, slots=True)
 class DerivedTable:
-    """The result of applying `derivation` (computed columns, filters, groups per user) to a table, as SQL.
+    """The SQL of the table that results if the steps of `derivation` (such as filters) are applied to a source table.
 
-    `source` are the columns of that table (the source), and `dialect` writes the SQL of one engine. `outputs` names the
-    columns of the derived table that a query reads. If `outputs` is None, a query reads the columns that the analyst's
-    SQL statement names; `AddWindows.ties` lists these names.
+    `source` has the columns of the source table, and `dialect` writes the SQL. `outputs` names the columns of the
+    derived table that a query reads. None means the columns that the analyst's statement names (see `AddWindows.ties`).
     Raises: `InvalidParameter` or `UnknownColumn`, when `schema` is read, for expressions whose types do not fit.
     """
 
@@ -63,8 +62,8 @@ class DerivedTable:
     def schema(self) -> Schema:
         """The columns of the derived table, after all its steps (such as filters and computed columns).
 
-        Raises: `InvalidParameter` or `UnknownColumn` if the types of an expression do not fit, or the derived table's
-        SQL text is too long for an engine.
+        Raises: `InvalidParameter` or `UnknownColumn` if the types of an expression do not fit, or if the derived
+        table's SQL text is too long for an engine.
         """
         schema = self._schema_from(self.source)
         self._statement(_SOURCE_ROWS, self.source, longest=LONGEST_STATEMENT)
@@ -80,8 +79,8 @@ class DerivedTable:
     def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
         """Return the columns of the table after `step`, one step (such as a filter) of the derivation.
 
-        `schema` are all columns before the step, `observed` the names of those that this step or a later one reads, and
-        `source` the columns of the table that everything is derived from.
+        `schema` has all columns before the step. `observed` names the columns before the step that this step or a later
+        one reads. `source` has the columns of the source table.
         """
         joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
@@ -92,11 +91,11 @@ class DerivedTable:
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
     def _observed_columns(self) -> list[set[str]]:
-        """Return, for each step (such as a filter), the names of the columns that this step or anything after it reads.
+        """Return a list with one set of column names for each step: the columns that this step or a later one reads.
 
         They are columns of the table before the step, and may include names that this table does not have. After the
-        last step, the query reads the columns `outputs`. If `outputs` is None, it reads the columns that the analyst's
-        statement names, so that a column of SELECT * that the statement does not name is left out.
+        last step the query reads the columns `outputs` or, if that is None, the columns that the analyst's statement
+        names. So a column of SELECT * that the statement does not name is left out.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -106,9 +105,9 @@ class DerivedTable:
         return before[::-1]
 
     def _named_columns(self) -> set[str]:
-        """Return the columns, of the source table and of all steps such as filters, that the analyst's statement names.
+        """Return the names of all columns, of the source table and of the steps, that the analyst's statement names.
 
-        `AddWindows.ties` lists the statement's names. In a join the column c of table t is called "t.c"; it also counts
+        `AddWindows.ties` lists the statement's names. In a join the column c of table t is called "t.c". It also counts
         as named if the statement names c.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
@@ -129,8 +128,7 @@ class DerivedTable:
     def _source_columns(self, columns: set[str]) -> set[str]:
         """Return the names of the source columns from which `columns` of the derived table are computed.
 
-        The columns that joined derived tables need are included. The result may have names that the source does not
-        have.
+        The columns that joined derived tables need are included. Some names may be missing in the source.
         """
         wanted, joined = columns, set[str]()
         for step, observed in reversed(list(zip(self.derivation.steps, self._observed_columns(), strict=True))):
@@ -143,11 +141,11 @@ class DerivedTable:
         return wanted | joined
 
     def statement(self, relation: str, columns: Sequence[str] | None = None) -> str:
-        """Return the SQL text, to stand after FROM, of the derived table.
+        """Return the SQL text of the derived table, to stand after FROM.
 
-        `columns` names the columns of the derived table that are read; None means all. `relation` is the SQL text after
-        FROM of the source table, which must have at least the columns `needed_columns(columns)`. If its steps read the
-        source twice, the SQL materialises it on engines that can, because a stream can be read only once.
+        `columns` names the columns of the derived table that are read; None means all. `relation` is the SQL text of
+        the source table, which must have at least the columns `needed_columns(columns)`. If the steps read the source
+        twice, the SQL materialises the source on engines that can, because a stream can be read only once.
         """
         needed = self.needed_columns(columns)
         source = self.source
@@ -160,9 +158,9 @@ class DerivedTable:
         return f"({rows} SELECT * FROM {self._statement(_SOURCE_ROWS, source)}) AS derived"
 
     def _statement(self, relation: str, source: Schema, longest: int | None = None) -> str:
-        """Return the SQL text, to stand after FROM, of the derived table, without materialising its source.
+        """Return the SQL text of the derived table, to stand after FROM, without materialising its source.
 
-        `relation` is the SQL text after FROM of the source table, and `source` are its columns.
+        `relation` is the SQL text of the source table, and `source` are its columns.
         Raises: `InvalidParameter` if the text is longer than `longest` characters; None allows any length.
         """
         schema, original, lengths = source, relation, dict[str, int]()
@@ -186,10 +184,10 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return the length of the SQL text of each column after `step`, with the texts of earlier steps put in.
+    """Return the number of characters of each column's SQL after `step`, if column names are replaced by their SQL.
 
-    Engines put them in for the names of columns, up to the last aggregation, window or join. `lengths` are those before
-    the step (a column that is not in it has its name's length), and `schema` has the columns before the step.
+    Engines replace them, up to the last aggregation, window or join. `lengths` has the numbers before the step (for a
+    column that is missing, the length of its name), and `schema` the columns before the step.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
@@ -222,10 +220,10 @@ _SOURCE_ROWS = "source_rows"
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return the columns of `schema`, the table before `step`, that the step may read and pass on.
 
-    They are all columns, unless the values that `step` computes depend on the order of tied rows (rows that are equal
-    in an ORDER BY). Then they are the columns in `observed`, which this step or a later one reads, and tied rows are
-    sorted by all of them. Rows that are still tied are equal in every column that is read, so their order does not
-    matter.
+    Normally these are all columns. But if the values that `step` computes depend on the order of tied rows (rows that
+    are equal in an ORDER BY), they are only the columns in `observed`, which this step or a later one reads. Tied rows
+    are then sorted by these columns. Rows that are still tied are equal in every column that is read, so their order
+    does not matter.
     """
     if not _sorts_ties(step):
         return schema
@@ -238,9 +236,9 @@ def _sorts_ties(step: Step) -> bool:
 
 
 def _columns_before(step: Step, wanted: set[str]) -> set[str]:
-    """Return the names of the columns that a table must have so that `step`, such as a filter, produces `wanted`.
+    """Return the names of the columns that the table before `step`, such as a filter, must have.
 
-    `wanted` are names of columns after the step `step`.
+    `wanted` names the columns that are read after the step.
     """
     match step:
         case AddColumns(columns):
@@ -272,9 +270,9 @@ def _columns_read(expressions: Iterable[RowExpression]) -> set[str]:
 
 
 def _step_schema(step: Step, schema: Schema, joined: Schema | None, dialect: Dialect) -> Schema:
-    """Return the columns of a table after `step`, such as a filter; `schema` are the columns before it.
+    """Return the columns of a table after `step`, such as a filter; `schema` has the columns before the step.
 
-    `joined` are the columns of the rows that a `JoinUserRows` joins, None for other steps; `dialect` is the engine's.
+    If `step` is a `JoinUserRows`, `joined` has the columns of the rows that it joins; otherwise it is None.
     Raises: `InvalidParameter` or `UnknownColumn` if types do not fit, or two columns have the same name.
     """
     match step:
@@ -355,9 +353,9 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
 
     `relation` is the SQL text, of `dialect`, after FROM. The result has the columns of `schema` and one per window
     function. Rows that are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical
-    order of their names. Rows that are equal in all these columns may have any order, but two window functions must use
-    the same order: otherwise their values in one row would depend on how the engine sorts. So if several functions
-    depend on the order of equal rows, the rows of each user are numbered first, and the number decides in all of them.
+    order of their names. Rows that are equal in all these columns may have any order, but it must be the same for all
+    functions: otherwise their values in one row would depend on how the engine sorts. So if several functions depend on
+    the order of equal rows, the rows of each user are numbered first, and all functions sort by the number.
     """
     user = schema.column(step.user)
     by_content = {(each.keys, each.order) for each in step.windows if _depends_on_ties(each)}
@@ -457,7 +455,7 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
 
 
 def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
-    """Return two SQL sort keys for `key` over `schema`: one puts nulls before or after all values, one sorts values."""
+    """Return two SQL sort keys for `key` over `schema`: the first places nulls, and the second sorts the values."""
     value = compile_expression(key.expression, schema, dialect)
     null, other = (0, 1) if key.nulls_first else (1, 0)
     direction = " DESC" if key.descending else ""
@@ -467,16 +465,17 @@ def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]
 def _key_sql(value: Value) -> str:
     """Return the SQL of the compiled `value` as a sort key, group key or join key, in which -0.0 becomes 0.0.
 
-    MIN, MAX and arithmetic may return either zero, depending on the order of rows, and some engines tell -0.0 and 0.0
-    apart when they compare keys.
+    MIN, MAX and arithmetic return 0.0 or -0.0, depending on the order of rows, and some engines treat the two as
+    different keys.
     """
     return one_zero(value.sql) if value.kind is Kind.FLOAT else value.sql
 
 
 def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL, in `dialect`, of `expression`, which computes a column from a row of the table before a step.
+    """Return the SQL, in `dialect`, of the row `expression` that computes a column of a derived table.
 
-    `schema` are the columns of that table. A plain column is its quoted name; a condition becomes the engine's boolean.
+    `schema` has the columns of the table before the step. A plain column is its quoted name; a condition becomes a
+    boolean.
     """
     if isinstance(expression, ColumnValue):
         return dialect.name(schema.column(expression.name).name)
@@ -506,9 +505,9 @@ def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
 def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
     """Return the SQL, in `dialect`, of `expression`, a key over `schema` by which the rows of one user are grouped.
 
-    Some engines group different values of a plain column together, such as 7.0 and 7.00, and return one of them,
-    depending on the order of rows. So the expression makes such values identical (decimals lose zeros at their ends,
-    and -0.0 becomes 0.0), or keeps them apart (texts are compared by their bytes and not by the column's collation).
+    Some engines group different values of a plain column together, such as 7.0 and 7.00, and return any one of them.
+    Which one may depend on the order of rows. So the SQL makes decimals that differ in zeros at their ends identical,
+    and also -0.0 and 0.0. Texts are compared by their bytes and not by the column's collation.
     """
     if not isinstance(expression, ColumnValue):
         value = compile_expression(expression, schema, dialect)

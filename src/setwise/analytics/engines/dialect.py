@@ -1,4 +1,4 @@
-"""The places where the SQL of engines differs: `Dialect` gives standard SQL, and each engine overrides parts of it."""
+"""`Dialect`: the SQL in which engines differ. Its methods give standard SQL, and each engine overrides some of them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,7 @@ EPOCH_DAYS = date(1970, 1, 1).toordinal() - 1
 class Dialect(ABC):
     """How one engine writes SQL. Methods take and return SQL text, unless their descriptions say otherwise.
 
-    `types` maps each kind to the engine's names of its types. Four flags describe the engine: it can materialise a
-    common table expression (`materializes`); it collects a user's groups as a set (`collects_sets`); `rank_hash` never
-    gives two integer labels of a user the same hash (`hashes_integers_apart`); a floating-point underflow makes a
-    statement fail (`underflow_fails`). `iso_weekday` is the field of EXTRACT that gives the weekday, 1 for Monday.
+    The class variables name the engine's types and say what its SQL can do.
     """
 
     types: ClassVar[Mapping[Kind, tuple[str, ...]]]
@@ -286,11 +283,11 @@ class Dialect(ABC):
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column` in which two values are equal only if no statement tells them apart.
+        """Return SQL sort keys for `column` that are equal for two values only if no statement distinguishes them.
 
-        Null differs from every value, NaN and infinities differ from each other and from null, and texts are compared
-        by their bytes. -0.0 and 0.0 are equal. For a column of a type that statements cannot compute with
-        (`Kind.OTHER`) the only key is whether the value is null.
+        Null differs from every value. NaN and the infinities differ from each other. Texts are compared by their bytes.
+        -0.0 and 0.0 are equal. If statements cannot compute with the column's type (`Kind.OTHER`), the only key is
+        whether the value is null.
         """
         name = self.name(column.name)
         is_null = f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END"
@@ -384,9 +381,10 @@ and 5.8 GB, whatever the rows are.
 
 
 def expanded_length(text: str, lengths: Mapping[str, int], dialect: Dialect) -> int:
-    """Return the number of characters of the SQL `text` after every name of a column in it is replaced.
+    """Return the number of characters of the SQL `text` after column names in it are replaced by the columns' SQL.
 
-    `lengths` maps a column to the number of characters that replace its name. `dialect` quotes the names.
+    `lengths` maps a column's name to the number of characters of its SQL. `dialect` quotes the names.
+
     Raises: `InvalidParameter` if the number exceeds `LONGEST_EXPANDED`.
     """
     number = len(text) + sum(length * text.count(dialect.name(name)) for name, length in lengths.items())

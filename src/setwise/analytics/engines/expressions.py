@@ -1,9 +1,9 @@
-"""SQL expressions computed from single columns: the labels of groups, and the integers by which rows are summed.
+"""SQL expressions computed from single columns: the labels of groups, and the integers that are summed per user.
 
 A measure is the number that each user adds to a group, such as a sum of a column. It is computed in integers, so that
 one user's contribution depends neither on the order in which the engine reads rows nor on the rows of others. Integer
-columns are summed as they are; other numbers first become integer multiples of a unit, 2^-20 of the step to which the
-measure is rounded.
+columns are summed as they are. Other numbers first become integer multiples of a unit, which is 2^-20 of the step to
+which the measure is rounded.
 """
 
 from collections.abc import Hashable, Sequence
@@ -107,10 +107,10 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
-    A measure is a number that each user adds to a group. A measure is computed from one number of each row, called the
-    row value, which stands in one of the SQL columns v0, v1, ... Two measures of the same table column can share a
-    column v<i>. They do not if their row values differ: if one of them counts values, or clips the value of each row
-    (instead of a user's sum) to bounds of its own. `schema` are the columns of the table.
+    A measure is a number that each user adds to a group. It is computed from one number of each row, the row value,
+    which is in one of the SQL columns v0, v1, ... Measures with the same row values share a column. Two measures of the
+    same table column have different row values if one of them counts values, or clips the value of each row instead of
+    a user's sum. `schema` has the columns of the table.
     """
 
     measures: Sequence[Measure]
@@ -118,22 +118,21 @@ class Measures:
     dialect: Dialect
 
     def row_values(self) -> list[str]:
-        """Return the SQL expressions of the columns v0, v1, ..., the numbers of a row from which measures are computed.
+        """Return the SQL expressions of the columns v0, v1, ...: the numbers of a row from which measures are computed.
 
-        A measure is a number that each user adds to a group. The value is an integer or null, except in the column of a
-        measure that counts distinct values: there it is the value of the table's column. One or several measures read
-        each column v<i>.
+        A measure is a number that each user adds to a group; several measures can read one column v<i>. A row value is
+        an integer or null, except for a measure that counts distinct values: there it is the table's own value.
         """
         return [self._row_value(measures) for measures in self._sources().values()]
 
     def user_sums(self, over: str = "") -> dict[str, str]:
-        """Return the SQL aggregates over one user's rows in one group, as a dict by column name.
+        """Return a dict from column names to SQL aggregates over the rows of one user in one group.
 
-        n is the number of rows. A measure is a number that each user adds to a group; it is computed from a number of
-        each row, the row value v<i>. For v<i>, c<i> is the number of rows where it is not null, t<i> its sum (a float,
-        unless a measure needs every digit), and l<i> and h<i> its least and greatest value; only those that some
-        measure needs are returned. `user_values` refers to these names, so that no engine sums or converts a column
-        twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
+        n is the number of rows. The other columns are about a row value v<i>, a number of each row from which a measure
+        is computed: c<i> is the number of rows where v<i> is not null, t<i> its sum, l<i> its least and h<i> its
+        greatest value. A sum is a float, unless a measure needs every digit. Only the columns that some measure needs
+        are returned. `user_values` refers to them by name, so that no engine sums a column twice. `over` is appended to
+        each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
         """
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):
@@ -151,11 +150,11 @@ class Measures:
         return sums
 
     def user_values(self) -> dict[int, str]:
-        """Return SQL expressions of the integers that a user adds to a group, by the position of the measure.
+        """Return SQL expressions of the integers that a user adds to a group, as a dict by the measure's position.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. They are computed from the
-        columns of `user_sums`. An expression is null for a user who adds nothing. A measure by which one user adds to
-        several cells (integers whose users are counted) of a group is left out, because it is not one number per user.
+        A measure is a number that each user adds to a group, such as a sum of a column. The expressions refer to the
+        columns of `user_sums`, and are null for a user who adds nothing. Measures by which one user adds several
+        integers to a group are left out.
         """
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
@@ -175,10 +174,10 @@ class Measures:
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
-        """Return the measures that read a table column, in lists: one list for each SQL column v<i> of row values.
+        """Return lists of measures: for each SQL column v<i> of row values, the measures that read this column.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. All measures of a list read the
-        same column v<i>. The lists are in the order of v0, v1, ..., and keyed by `_source`.
+        A measure is a number that each user adds to a group, such as a sum of a column. The dict has the lists in the
+        order of v0, v1, ..., by the key `_source`. Measures that read no column of the table are left out.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:
@@ -191,11 +190,11 @@ class Measures:
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
-        """Return SQL for the number that each row adds to `measures`, numbers which are summed for each user and group.
+        """Return the SQL expression of the row value, the number of each row from which `measures` are computed.
 
-        All of `measures` are computed from the same column of the table. The SQL is 1 for a measure that counts values,
-        the cell itself for one that counts distinct values, and otherwise the cell as a whole number of rounding steps.
-        It is null if the cell is null or is no number.
+        All of `measures` (numbers that each user adds to a group) read the same column of the table. The row value is 1
+        for measures that count values, the cell itself for a measure of distinct values, and otherwise the cell as an
+        integer number of units. It is null if the cell is null or not a number.
         """
         first = measures[0]
         assert first.column is not None
@@ -275,17 +274,18 @@ def _doubling_bin(number: str) -> str:
 
 
 def _needs_every_digit(measures: Sequence[Measure]) -> bool:
-    """Return whether sums must be computed in integers, because one of `measures` has a bound beyond 2^53.
+    """Return whether sums must be computed in integers, because a bound of one of `measures` is beyond 2^53.
 
-    A measure is a number that each user adds to a group. Beyond 2^53 floats do not hold every integer.
+    Beyond 2^53 a float does not hold every integer.
     """
     return any(max(abs(each.least), abs(each.most)) > LARGEST_REAL_WHOLE for each in measures)
 
 
 def _source(measure: Measure) -> Hashable:
-    """Return a key that is equal for two measures if and only if both are computed from the same SQL column v<i>.
+    """Return a key that is equal for two measures if and only if they are computed from the same SQL column v<i>.
 
-    A measure is a number that each user adds to a group; v<i> holds the number of each row from which it is computed.
+    A measure is a number that each user adds to a group. The column v<i> holds the number of each row from which a
+    measure is computed.
     """
     if measure.is_spread:
         return measure

@@ -141,7 +141,7 @@ _OTHER_MAGICS |= {b"Obj\x01": "Avro", b"ARROW1": "Arrow"}
 def check_format(file: TableFile, csv: "CsvOptions") -> None:
     """Raise `UnsuitableTable` if the ending or the first bytes of `file` show a format that is not supported.
 
-    The message says how to convert the file. A file whose format or separator `csv` states is not checked.
+    The message says how to convert the file. Nothing is checked if the options `csv` state a format or a separator.
     """
     if csv.format is not None or csv.separator is not None:
         return
@@ -286,9 +286,9 @@ FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def files_version(files: Sequence[TableFile]) -> FilesVersion:
-    """Return (inode, size, modification time) of each of `files`; they differ after a file was written again.
+    """Return (inode, size, modification time) of each of `files`; the result changes when a file is written again.
 
-    The size is in bytes and the time in nanoseconds. For an object of a store a number made of its ETag replaces the
+    The size is in bytes and the time in nanoseconds. For an object of a store, a number made of its ETag replaces the
     inode.
 
     Raises: `UnsuitableTable` if a file is gone or cannot be read.
@@ -328,12 +328,12 @@ def files_fingerprint(files: Sequence[TableFile]) -> str:
 class CsvOptions:
     """How CSV files are written, as the data holder declares it.
 
-    `columns` names the columns of files without a header (None: the files have a header), and `encoding` is the
-    encoding of the files. `skip_lines` is the number of lines above the header or the first row. `header` set to True
-    says that the first line is a header even if it looks like a row; if it is None, such a line is refused. `format`,
-    such as csv.gz, replaces the ending of the files' names. `separator` is the text between cells; if it is None, the
-    ending decides: a comma for .csv, a tab for .tsv. `decimal`, `thousands`, `date_format` and `null` say how cells are
-    written (`CellGrammar` in typed_cells.py). Bad values raise `InvalidParameter`.
+    `separator` is the text between cells; None means a comma for .csv and a tab for .tsv. `columns` names the columns
+    of files without a header; None means that the files have a header. `encoding` is the encoding of the files.
+    `skip_lines` is the number of lines above the header or the first row. `header` True says that the first line is a
+    header even if it looks like a row; with None, such a line is refused. `format`, such as csv.gz, replaces the ending
+    of the files' names. `decimal`, `thousands`, `date_format` and `null` say how cells are written (see `CellGrammar`).
+    Bad values raise `InvalidParameter`.
     """
 
     separator: str | None = None
@@ -357,7 +357,7 @@ class CsvOptions:
 
     @property
     def cells(self) -> CellGrammar:
-        """These options' rules for how numbers, dates and empty cells are written, as a `CellGrammar`."""
+        """The options about cells (how numbers, dates and empty cells are written) as a `CellGrammar`."""
         return CellGrammar(decimal=self.decimal, thousands=self.thousands, date_format=self.date_format, null=self.null)
 
     def suffix_of(self, file: TableFile) -> str:
@@ -480,11 +480,10 @@ _WORDS: dict[str, type] = {
 def apply_description(
     source: object, types: Mapping[str, Kind], csv: CsvOptions
 ) -> tuple[Mapping[str, Kind], CsvOptions]:
-    """Return the column types and CSV options to use for `source`.
+    """Return (types, options): the column types and CSV options with which `source` is to be read.
 
-    A description file (FILE.toml) beside the first file of `source` states both. The description is used if `csv` has
-    only defaults; a type given in `types` then overrides the type in the description. Otherwise `types` and `csv` are
-    returned unchanged.
+    If `csv` has only defaults and there is a description file (FILE.toml) beside the first file of `source`, the
+    description states both; a type in `types` overrides its type. Otherwise `types` and `csv` are returned unchanged.
     Raises: the errors of `read_description`.
     """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):

@@ -29,7 +29,7 @@ from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 class Key:
     """A condition of a join: `column` of an earlier table must equal `joined`, a column of the table that is joined.
 
-    A null matches nothing. `earlier` names the earlier table; None means the only earlier table that has `column`.
+    Null matches nothing. `earlier` names the earlier table; None means the only earlier table that has `column`.
     """
 
     column: str
@@ -69,8 +69,8 @@ class Join:
     def to_record(self) -> dict[str, object]:
         """Return the join as a dictionary for the text that identifies a request; equal joins have equal dictionaries.
 
-        Fields that are None or False, other than those of every join, are left out, so that texts which older versions
-        stored stay as they are.
+        The optional fields `where`, `found`, `once` and `called` are left out if they are not set, so that the texts
+        that older versions stored stay valid.
         """
         keys = [{"column": key.column, "joined": key.joined, "earlier": key.earlier} for key in self.keys]
         more = {
@@ -97,7 +97,7 @@ Table = TypeVar("Table")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable(Generic[Table]):
-    """A table of a join: the object by which an engine reads it (`table`), and its name in the SQL statement.
+    """A table of a join: its `name` in the SQL statement, and the object by which an engine reads it (`table`).
 
     `private` says that its rows belong to users.
     """
@@ -123,10 +123,10 @@ class Relation:
     origin: str | None = None
 
     def derived(self, derivation: Derivation, dialect: Dialect) -> "Relation":
-        """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this one.
+        """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this relation.
 
-        This relation is returned if the derivation has no steps. `dialect` writes the SQL of the engine.
-        Raises: `UnsuitableTable` for a prepared dataset, which has ranked items of users and no rows to derive from.
+        If there are no steps, this relation is returned. `dialect` writes the SQL of the engine.
+        Raises: `UnsuitableTable` for a prepared dataset, which has users' ranked items and no rows to derive from.
         """
         if not derivation:
             return self
@@ -138,9 +138,8 @@ class Relation:
     def check_same(self, now: "Relation") -> None:
         """Raise `UnsuitableTable` if the table was redefined since it was opened.
 
-        `now` is the same table, looked up just now. The table counts as redefined if the SQL text, the columns or the
-        manifest (the description of a prepared dataset, users' items ranked in advance) of `now` and of this relation
-        differ.
+        `now` is the same table, looked up just now. The table was redefined if its SQL text, its columns or its
+        manifest (the description of a prepared dataset) differ.
         """
         if (self.text, self.schema, self.manifest) != (now.text, now.schema, now.manifest):
             raise UnsuitableTable("the table was redefined since it was opened: open it again")
@@ -148,10 +147,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:
-    """A column of a join's result: its `name` in the result, and where it comes from.
+    """A column of a join's result: its `name` in the result, and the table and column that it comes from.
 
-    `table` is the position in the join of the table it comes from, and `column` its `Column` in that table. If `found`
-    is True, the column is 1 in rows with a match in that table, and null in others; the table has no such column.
+    `table` is the position of that table in the join, and `column` the `Column` there. If `found` is True, the table
+    has no such column: the value is 1 in rows with a match in the table, and null in other rows.
     """
 
     name: str
@@ -170,11 +169,11 @@ class JoinInput:
 
 
 class JoinedTables:
-    """A join after its checks: its tables, of which the first is private, and the columns of its result.
+    """A join that was checked: its tables, of which the first is private, and the columns of its result.
 
-    `parts` are the tables, `joins` the joins of all but the first, and `user` the user column. If several tables have a
-    column of the same name, ignoring case, the column becomes TABLE.COLUMN in the result; two keys of the same name
-    that are compared with each other become one column. Only metadata is read.
+    `parts` are the tables, `joins` has one join for each table but the first, and `user` is the user column. If several
+    tables have a column of the same name, ignoring case, the column becomes TABLE.COLUMN in the result. Two keys of the
+    same name that are compared with each other become one column. Only metadata is read.
 
     Raises: `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot
     be compared.
@@ -196,11 +195,11 @@ class JoinedTables:
         return Schema(tuple(replace(each.column, name=each.name) for each in self.columns))
 
     def statement(self, relations: Sequence[str], dialect: Dialect, columns: Sequence[str] | None = None) -> str:
-        """Return the SQL text, to stand after FROM, of the join.
+        """Return the SQL text of the join, to stand after FROM.
 
-        `relations` are the SQL texts after FROM of the tables, in order. The join has the columns named in `columns`,
-        or all if that is None. Keys are compared in forms of the dialect (see `_key_sql`) in which no cell can make the
-        statement fail. Inside the SQL text, columns get new names, so that equal names cannot clash.
+        `relations` are the SQL texts of the tables, in order. The join has the columns named in `columns`, or all if
+        that is None. Keys are compared in forms of `dialect` (see `_key_sql`) in which no cell can make the statement
+        fail. Inside the SQL text, columns get new names, so that equal names cannot clash.
         """
         chosen = list(enumerate(self._select_columns(columns)))
         compared: list[list[tuple[str, str]]] = [[] for _ in self._parts]
@@ -252,9 +251,10 @@ class JoinedTables:
         return value.sql
 
     def needed_columns(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return which columns of table number `place` are read for the join and for `columns` of the join's result.
+        """Return the columns of table number `place` that must be read to compute `columns` of the join's result.
 
-        None for `columns` means all columns of the result.
+        The table's keys, and the columns of its condition, are included. None for `columns` means all columns of the
+        result.
         """
         keys = [
             column.name
@@ -412,9 +412,9 @@ def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
     """Return the types, by column, to which text key columns of the public table of `join` are converted.
 
-    Each is the type (integer, date or timestamp) of the earlier column that the key is compared with. Every column of a
-    CSV file is text, so its keys could not be compared otherwise. `earlier` are the tables before the joined one, and
-    `schema` the columns of the joined table.
+    The type (integer, date or timestamp) is that of the earlier column with which the key is compared. All columns of a
+    CSV file are text, so its keys could not be compared otherwise. `earlier` are the tables before the joined one, and
+    `schema` has the columns of the joined table.
     """
     types: dict[str, Kind] = {}
     for key in join.keys:
@@ -430,7 +430,10 @@ def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> d
 
 
 def column_of(table: str, schema: Schema, name: str) -> Column:
-    """Return the column `name` of `schema`; raise `UnknownColumn`, which names the `table`, if there is none."""
+    """Return the column `name` of `schema`.
+
+    Raises: `UnknownColumn`, whose message names the `table`, if there is no such column.
+    """
     if name not in schema.names:
         raise UnknownColumn(f"the table {table!r} has no column {name!r}; it has {schema.listing()}")
     return schema.column(name)

@@ -62,9 +62,9 @@ class ObjectStat(NamedTuple):
 class StoredObject:
     """One object of an object store, with the content that its ETag identifies.
 
-    It has the methods of a `Path` that readers of files use. `bucket` and `key` are its place in the store, and `etag`
-    is the text by which the store marks its content. `size` is in bytes. `version_id` and `modified` (the time of the
-    last modification) are texts as the store reports them, or empty.
+    It has the methods of a `Path` that readers of files use. `bucket` and `key` are its place in the store. `size` is
+    in bytes. `etag` is the text by which the store marks the content. `version_id` and `modified` (the time of the last
+    modification) are texts as the store reports them, or empty.
     """
 
     bucket: str
@@ -124,8 +124,8 @@ class StoredObject:
     def _check(self, current: "StoredObject") -> None:
         """Raise `UnsuitableTable` if the object was written again; `current` is the same object, looked up just now.
 
-        The object counts as written again if the identity of its content (`identity`) or its time of modification
-        differs from that of `current`.
+        The object was written again if its `identity` (of the content) or its time of modification differs from that of
+        `current`.
         """
         if (current.identity, current.modified) != (self.identity, self.modified):
             raise UnsuitableTable(f"the object {self} was written while the table was being read: ask again")
@@ -164,10 +164,10 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def list_keys(address: str) -> tuple[str, tuple[str, ...]]:
-    """Return (bucket, sorted keys) of the objects at `address`, an address such as s3://bucket/key.
+    """Return (bucket, sorted keys) of the objects at `address`, such as s3://bucket/key.
 
-    The address names one object, or is a prefix of all objects under it. The keys are empty if the store has no object
-    there.
+    The address names one object, or is a folder and names all objects under it. The keys are empty if the store has no
+    object there.
     """
     from pyarrow.fs import FileSelector, FileType
 
@@ -221,8 +221,8 @@ def check_unchanged(objects: Iterable[StoredObject]) -> None:
 def objects_version(objects: Sequence[StoredObject]) -> str:
     """Return a short text that names the version of `objects`: a digest of keys, modification times and version ids.
 
-    Stores report times in seconds, so an object that is written twice within a second may give the same digest. If this
-    process has seen the same digest with other ETags, a number after the digest distinguishes the two versions.
+    Stores report times in seconds, so two contents of an object that is written twice within a second may have the same
+    digest. If this process has seen the digest with other ETags, a number after the digest distinguishes the versions.
     """
     listed = sorted((each.bucket, each.key, each.modified, each.version_id) for each in objects)
     digest = hashlib.sha256(repr(listed).encode()).hexdigest()[:16]
@@ -267,7 +267,7 @@ def delta_options() -> dict[str, str]:
 
 
 def iceberg_properties() -> dict[str, str]:
-    """Return the properties for the library `pyiceberg`: to use Arrow's client, and the store's endpoint and region.
+    """Return the properties for the library `pyiceberg`: Arrow's client, the store's endpoint and its region.
 
     Arrow's client reads the credentials from the environment itself.
     """
@@ -329,8 +329,8 @@ def _client(_environment: str) -> "FileSystem":
 def _open(bucket: str, key: str) -> "pa.NativeFile":
     """Open the object `key` of `bucket` for reading.
 
-    Raises: `UnsuitableTable` if it does not exist or may not be read, `EngineFailed` if the store does not answer; both
-    have fixed messages.
+    Raises: `UnsuitableTable` if it does not exist or may not be read, `EngineFailed` if the store does not answer. The
+    messages are fixed and never quote the store.
     """
     return _call(lambda: _filesystem().open_input_file(f"{bucket}/{key}"), f"{SCHEME}{bucket}/{key}")
 

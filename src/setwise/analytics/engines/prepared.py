@@ -41,12 +41,12 @@ TAKES_NO_FILTER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Description of a prepared dataset (ranked contributions, stored in advance): its columns, filter and source.
+    """Description of a prepared dataset (users' items, ranked and stored in advance): its columns, filter and source.
 
-    `user`, `item` and `value` are the columns of the source that were read; `value` is None if rows are counted, not
-    summed. `where` is the text of the filter, `null_item` the label of rows without an item, `origin` the name of the
-    source, and `fingerprint` the digest of the source's data when the dataset was prepared. `source_version` is the
-    version of the lake table or of the objects in a store that were read, and empty for other sources.
+    `user`, `item` and `value` are the columns of the source that were read; `value` is None if the dataset counts rows
+    instead of summing a column. `where` is the text of the filter. `null_item` is the label of rows without an item.
+    `origin` is the name of the source. `fingerprint` is the digest of the source's data when the dataset was prepared.
+    `source_version` is the version of a lake table or of stored objects, and empty for other sources.
     """
 
     user: Column
@@ -69,10 +69,10 @@ class Manifest:
     def check(self, aggregation: Aggregation) -> None:
         """Raise unless this prepared dataset can answer `aggregation`.
 
-        The dataset has users' items, ranked in advance; an aggregation describes a histogram or statistics to compute.
+        The dataset has users' items, ranked in advance.
 
-        Raises: `InvalidFilter` if the aggregation has a filter, `UnsuitableTable` if it reads other columns, has
-        another label for missing items, or has measures (sums and other numbers than counts).
+        Raises: `InvalidFilter` if `aggregation` has a filter. `UnsuitableTable` if it reads other columns, has another
+        label for missing items, or has measures (numbers other than the counts or sums that the dataset stores).
         """
         if aggregation.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
@@ -93,10 +93,9 @@ class Manifest:
             )
 
     def check_fresh(self, fingerprint: str) -> None:
-        """Raise `UnsuitableTable` if the source has changed since the dataset was prepared.
+        """Raise `UnsuitableTable` if the source has changed since the dataset was prepared from it.
 
-        The dataset has users' items, ranked and stored in advance. `fingerprint` is the current digest of the source,
-        which is compared with the manifest's.
+        `fingerprint` is the current digest of the source, which is compared with the manifest's.
         """
         if fingerprint != self.fingerprint:
             raise UnsuitableTable(f"{self.origin} has changed since the dataset was prepared: prepare it again")
@@ -158,13 +157,14 @@ def not_replaceable(destination: str | Path) -> InvalidParameter:
 
 
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
-    """Write `parts`, the rows of a prepared dataset, and its manifest to the directory `destination`.
+    """Write `parts`, the rows of a prepared dataset, and its `manifest` to the directory `destination`.
 
-    A prepared dataset has users' items, ranked in advance. Both are written beside the destination first and then moved
-    there, so that a process that dies while it writes rows leaves the earlier dataset in place. Only this user can read
-    the directory.
+    A prepared dataset has users' items, ranked in advance. The files are written to a temporary directory first, which
+    then replaces the destination. So a process that dies while it writes rows leaves the earlier dataset in place. Only
+    the operating system's current user can read the directory.
 
-    Raises: `EngineFailed` if the files cannot be written, `InvalidParameter` if something else is at `destination`.
+    Raises: `EngineFailed` if the files cannot be written, `InvalidParameter` if `destination` exists and is not a
+    prepared dataset.
     """
     check_destination(destination)
     target = destination.absolute()

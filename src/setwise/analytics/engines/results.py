@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column], list[tuple[Cell, ...]]]:
     """Return (columns, rows): the columns by which rows are grouped, and the domain's labels as tuples of cells.
 
-    The domain of `aggregation` is the list of labels that may be returned, and `schema` are the table's columns. A
-    tuple has one cell per column; without a domain there are no tuples. Labels with an integer beyond 64 bits are left
-    out, because an integer column cannot hold them.
+    The domain of `aggregation` is its list of public labels. A tuple has one cell per column; there are no tuples if
+    there is no domain. `schema` has the table's columns. Labels with an integer beyond 64 bits are left out, because an
+    integer column cannot hold them.
     """
     columns = [group.labels(schema) for group in aggregation.groups]
     whole = [place for place, column in enumerate(columns) if label_kind(column) is int]
@@ -33,8 +33,7 @@ def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column],
 def label_names(aggregation: Aggregation) -> list[str]:
     """Return the names g0, g1, ... of the label columns in a result of `aggregation`, one per group column.
 
-    An aggregation describes a histogram or statistics of groups. There is always g0, which holds the one label if all
-    rows form one group.
+    If all rows form one group, there is still g0, which holds the label of that group.
     """
     return [f"g{place}" for place in range(aggregation.label_width)]
 
@@ -42,9 +41,9 @@ def label_names(aggregation: Aggregation) -> list[str]:
 def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
 
-    A measure is a number that each user adds to a group, and a cell an integer whose users are counted. The names are
-    cell, measure and users, and for each measure i of `aggregation` that is summed s<i> (the sum) and n<i> (the number
-    of users who add).
+    The first three are always cell, measure and users. Measure i of `aggregation` (a number that each user adds to a
+    group) also has the columns s<i>, its sum over users, and n<i>, the number of users who add. Measures that are
+    counted by cell (users per integer) have no such columns.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
@@ -97,12 +96,14 @@ def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWe
 
 
 class CellCounts(Mapping[Label, NDArray[np.int64]]):
-    """A mapping from a group's label to an array of counts: how many users add each integer by one measure.
+    """A mapping from a group's label to an array: how many users of the group add each integer by one measure.
 
-    A measure is a number that each user adds to a group. Entry c of an array counts the users who add c + the measure's
-    least integer. The counts are stored as the rows of a query's result, and expanded to an array when a group is read.
-    `groups` maps each label to its number; `places`, `cells` and `users` give, for each row of the result, the group
-    number, the entry and the number of users; `length` is the number of entries of an array.
+    A measure is a number that each user adds to a group. Entry c of an array counts the users who add c plus the
+    measure's least integer.
+
+    The counts are kept as the rows of a query's result and are expanded to an array only when a group is read.
+    `places`, `cells` and `users` have one element per row: the number of the group, the entry of the array, and the
+    count. `groups` maps each label to the number of its group, and `length` is the length of an array.
     """
 
     def __init__(
@@ -134,9 +135,9 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from an Arrow result.
 
-    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`. The table has many
-    rows but few distinct labels, so Arrow encodes the labels by numbers, and each label is converted to a Python object
-    only once.
+    `table` is the result of the SQL statement of `StatementBuilder.statistics` for `aggregation`. It has many rows but
+    few distinct labels. So Arrow encodes the labels by numbers, and each label is converted to a Python object only
+    once.
     """
     encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]
     distinct, places = encoded[0]
@@ -167,8 +168,9 @@ def _group_table(
 ) -> GroupTable:
     """Return the users, sums and cell counts (users per integer) of every group, from the numbers of a result.
 
-    The result is that of the SQL statement of `StatementBuilder.statistics` for `aggregation`. `groups` maps each label
-    to its group number, `places` gives the group number of each row, and `columns` are the columns of numbers by name.
+    The result is that of the SQL statement of `StatementBuilder.statistics` for `aggregation`, and `columns` are its
+    columns of numbers by name. `groups` maps each label to the number of its group, and `places` has the number of the
+    group of each row.
     """
     labels = list(groups)
     of_groups = np.flatnonzero(columns["measure"] == -1)

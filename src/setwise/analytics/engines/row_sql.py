@@ -1,4 +1,4 @@
-"""Compiles row expressions (expressions over the columns of one row, as an analyst writes them) to an engine's SQL.
+"""Compiler from row expressions, which an analyst writes over the columns of one row, to the SQL of an engine.
 
 No row can make an expression fail, and all engines compute the same value. Numbers are finite and of absolute value at
 most `LARGEST`; a result beyond is null. PostgreSQL also fails on results that underflow, so a number nearer to 0 than
@@ -71,8 +71,7 @@ _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 class Value:
     """A row expression compiled to SQL: its SQL text (`sql`) and the type of its values (`kind`).
 
-    `tiny` says that a value may be nearer to 0 than `SMALLEST` without being 0, so that computing with such a value may
-    underflow.
+    `tiny` says that a value may be nearer to 0 than `SMALLEST` without being 0. Computing with it could underflow.
     """
 
     sql: str
@@ -158,11 +157,11 @@ class _Compiler:
                 assert_never(expression)
 
     def _unit_key(self, user: str, part: RowExpression) -> Value:
-        """Return the SQL of the text that identifies a unit of privacy, such as one day of a user: `part` and the user.
+        """Return the SQL of a text that identifies a unit of privacy, such as one day of one user.
 
-        `part` is a row expression, such as the day of the row, and `user` the user column. A line break separates the
-        two. A text value is preceded by its length and a line break, so that two texts are equal only if both the
-        values of `part` and the users are equal.
+        The text is the value of the row expression `part`, such as the day, a line break and the value of the column
+        `user`. If `part` is text, its length and a line break come first. So two texts are equal only if the user and
+        the value of `part` are.
         """
         value = self.value(part)
         if value.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
@@ -326,8 +325,8 @@ class _Compiler:
         """Return the SQL condition of `expression` if it compares dates or times in a common form, otherwise None.
 
         One side must be a date or time, and the other a date, a time or a text constant, which is read as a date or
-        time. Two dates are compared as dates, all others as microseconds. Returns None for other comparisons, and for
-        two columns of the same type, which need no common form.
+        time. Two dates are compared as dates, all others as microseconds. Two columns of the same type need no common
+        form, so the result is None for them too.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]
@@ -413,9 +412,9 @@ class _Compiler:
         return Value(f"CASE {branches}{last} END", kind, any(value.tiny for value in values))
 
     def _to_one_kind(self, expressions: Sequence[RowExpression], construct: str) -> tuple[list[Value], Kind]:
-        """Return the compiled `expressions` in one type, and that type; integers become floats if any is a float.
+        """Return the compiled `expressions` converted to one type, and that type.
 
-        `construct` is the word for the error message, such as CASE.
+        Integers become floats if any is a float. `construct` is the word for the error message, such as CASE.
         Raises: `InvalidParameter` if the types differ otherwise.
         """
         values = [self.value(each) for each in expressions]

@@ -1,8 +1,8 @@
-"""Compiles computed dates and times to the SQL of an engine.
+"""Compiler from computed dates and times to the SQL of an engine.
 
 A date is computed as a date of the engine, and a time as the number of microseconds since 0001-01-01, in 64 bits. That
 number is never negative, so that every engine's division, which rounds towards 0, finds the period that holds a time.
-0001-01-01 was a Monday, so that weeks are found by dividing, too. A result outside the years 1 to 9999 is null.
+0001-01-01 was a Monday, so weeks are found by dividing, too. A result outside the years 1 to 9999 is null.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,9 +93,10 @@ class TimeCompiler:
         self._condition = condition
 
     def kind(self, expression: RowExpression) -> Kind | None:
-        """Return the type of a row expression that is a date or a time, and None for any other expression.
+        """Return the type of a row expression (a value computed from one row) that is a date or a time.
 
-        A row expression is a value computed from one row. A computed time has the type `Kind.TIMESTAMP`, in UTC.
+        A computed time has the type `Kind.TIMESTAMP`, in UTC. Returns None if the expression is neither a date nor a
+        time.
         """
         match expression:
             case ColumnValue(name):
@@ -154,7 +155,10 @@ class TimeCompiler:
                 )
 
     def microseconds(self, expression: RowExpression) -> str:
-        """Return the SQL expression of the microseconds, in 64 bits, from 0001-01-01 to a date or time."""
+        """Return the SQL expression of the microseconds, in 64 bits, from 0001-01-01 to a date or time.
+
+        Raises: `InvalidParameter` if `expression` is neither a date nor a time.
+        """
         match expression:
             case ColumnValue(name) if (column := self._time_column(name)).kind is not Kind.DATE:
                 return self._dialect.microseconds(column)
@@ -230,9 +234,9 @@ class TimeCompiler:
     def difference(self, expression: TimeDifference) -> str:
         """Return the SQL expression of the number of periods, such as months, between two dates or times.
 
-        If `expression.whole`, the number of complete periods from the start to the end is counted: 0 months from 31
-        January to 1 February. Otherwise the times in between at which a period begins are counted: 1 month from 31
-        January to 1 February. The number is negative if the end is before the start.
+        If `expression.whole`, complete periods from the start to the end are counted: 0 months from 31 January to 1
+        February. Otherwise the beginnings of periods in between are counted: 1 month from 31 January to 1 February. The
+        number is negative if the end is before the start.
         """
         period, start, end = expression.period, expression.start, expression.end
         if period in _MICROSECONDS or (expression.whole and period in _DAYS):
@@ -253,10 +257,10 @@ class TimeCompiler:
         return self._dialect.int64(f"({ends[0]} - {ends[1]})")
 
     def move_date(self, moment: RowExpression, sign: str, days: str) -> str:
-        """Return the SQL expression of the date `days` days after the date `moment`, or before it.
+        """Return the SQL expression of the date `days` days after (or before) the date `moment`.
 
-        `sign` is "+" for after and "-" for before. `days` is the SQL expression of any 64-bit integer or null. The
-        number of days is clipped to 4,000,000, more than the years 1 to 9999 have, so that the sum cannot overflow.
+        `sign` is "+" for after and "-" for before. `days` is the SQL expression of a 64-bit integer or null. It is
+        clipped to 4,000,000 days, more than the years 1 to 9999 have, so that the sum cannot overflow.
         """
         return self._later_day(self.day(moment), f"{sign} GREATEST(LEAST({days}, {_MOST_DAYS}), -{_MOST_DAYS})")
 
@@ -340,16 +344,17 @@ class TimeCompiler:
     def _in_range(self, number: str, per_day: int) -> str:
         """Return a SQL expression equal to the SQL integer `number`, but null if it is a time outside years 1 to 9999.
 
-        `number` is the time since 0001-01-01 in a unit of which a day has `per_day`, such as microseconds.
+        `number` counts units since 0001-01-01, and `per_day` is the number of such units in a day.
         """
         end = date.max.toordinal() * per_day
         return self._dialect.null_if(f"GREATEST(LEAST({number}, {end}), -1)", str(end), "-1")
 
     def _unix_time(self, number: RowExpression, per_second: int) -> str:
-        """Return SQL for the microseconds from 0001-01-01 to the time that an integer column states.
+        """Return SQL for the microseconds from 0001-01-01 to a Unix time, a count of units since 1970-01-01.
 
-        The column `number` counts units since 1970-01-01, of which a second has `per_second`. The count is clamped
-        before it is multiplied, because a product beyond 64 bits fails; the time is null outside the years 1 to 9999.
+        `number` is the integer column of the counts, and `per_second` the number of units in a second. The count is
+        clipped before it is multiplied, because a product beyond 64 bits fails. A time outside the years 1 to 9999 is
+        null.
         Raises: `InvalidParameter` if `number` is not a column of integers.
         """
         column = self._schema.column(number.name) if isinstance(number, ColumnValue) else None
@@ -384,7 +389,7 @@ class TimeCompiler:
     ) -> str:
         """Return SQL for the name of the part `field` of the date or time `moment`, such as July for month 7.
 
-        `names` are the names of the numbers `first`, `first` + 1, ... With `is_short`, the result has only the first
+        `names` are the names of the numbers `first`, `first` + 1, ... If `is_short`, the result has only the first
         three letters.
         """
         branches = " ".join(
@@ -419,7 +424,10 @@ class TimeCompiler:
         raise InvalidParameter(f"{dates}, which have no {field}")
 
     def _time_column(self, name: str) -> Column:
-        """Return the column called `name`, or raise `InvalidParameter` unless it holds dates or times."""
+        """Return the column called `name`, which must hold dates or times.
+
+        Raises: `InvalidParameter` if the column holds values of another type.
+        """
         column = self._schema.column(name)
         if column.kind not in TIMES:
             message = f"column {name!r} holds {column.kind} values, not dates or times"
@@ -431,9 +439,9 @@ class TimeCompiler:
 
 
 def _choices(expression: Case | Call) -> list[RowExpression] | None:
-    """Return the values among which `expression`, such as CASE or COALESCE, chooses; None for other functions.
+    """Return the values among which `expression`, such as CASE or COALESCE, chooses one.
 
-    The functions that choose are COALESCE, NULLIF, LEAST and GREATEST.
+    The functions that choose are COALESCE, NULLIF, LEAST and GREATEST; the result is None for any other function.
     """
     if isinstance(expression, Case):
         values = [branch.value for branch in expression.branches]
@@ -459,7 +467,7 @@ def _is_text(expression: RowExpression) -> bool:
 def _constant_time(expression: ConstantValue) -> datetime:
     """Return the date or time that the constant `expression` states, in UTC and without a time zone.
 
-    Raises: `InvalidParameter` if the constant is neither a date or time nor text in ISO format.
+    Raises: `InvalidParameter` if the constant is not a date, a time, or text in ISO format.
     """
     value = expression.value
     if isinstance(value, str):

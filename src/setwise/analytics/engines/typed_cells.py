@@ -54,10 +54,10 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 class CellGrammar:
     """How numbers, dates and empty cells are written in a table's text columns, as the data holder declares it.
 
-    `decimal` is the decimal point, and `thousands` the character between groups of three digits, or "" for none.
+    `decimal` is the decimal point. `thousands` is the character between groups of three digits, or "" for none.
     `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan) and %Y (or %y for two
-    digits); in a cell, a time of day may follow the date. None means that dates begin with the year, as in 2024-01-02.
-    `null` are words that stand for an empty cell in any text column. Bad values raise `InvalidParameter`.
+    digits); None means that dates begin with the year, as in 2024-01-02. A time of day may follow a date. `null` are
+    words that stand for an empty cell in any text column. Bad values raise `InvalidParameter`.
 
     >>> CellGrammar(decimal=",", thousands=",")
     Traceback (most recent call last):
@@ -104,7 +104,7 @@ class CellGrammar:
 
     @property
     def float(self) -> str:
-        """The regular expression of a text cell that is a number with this grammar's decimal point, also as in 1e-5."""
+        """The regular expression of a text cell that is a number: 1.5, .5, 1e-5, with this grammar's decimal point."""
         point = f"[{self.decimal}]"
         return f"[+-]?({self._digits}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?"
 
@@ -123,10 +123,10 @@ PLAIN_CELLS = CellGrammar()
 class TextFunctions:
     """The SQL templates of one engine (DuckDB or Spark) that convert text cells to numbers, dates and other types.
 
-    `types` are the names of the engine's SQL types by kind. Three fields are templates for `str.format`, whose
-    arguments are SQL expressions: `trimmed` gives a text without blanks around it, `matches` the condition that a whole
-    text matches a pattern, and `earlier` the timestamp that is a number of minutes before another. The function
-    `literal` returns a text as a quoted SQL literal.
+    `types` are the names of the engine's SQL types by kind. `literal` is a function that returns a text as a quoted SQL
+    literal. The other fields are templates for `str.format`, whose arguments are SQL expressions. `trimmed` removes the
+    blanks around a text. `matches` is the condition that a whole text matches a pattern. `earlier` is the timestamp
+    that is a number of minutes before a timestamp.
     """
 
     types: Mapping[Kind, tuple[str, ...]]
@@ -158,8 +158,8 @@ def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column
     `types` maps names of columns to the types that the data holder declared, and `schema` has the columns as they are
     stored. A column that is stored in its declared type is not returned.
 
-    Raises: `UnknownColumn` for a column that the table does not have, and `UnsuitableTable` for a column that is stored
-    neither as text nor in its declared type.
+    Raises: `UnknownColumn` for a column that the table does not have, `UnsuitableTable` for a column that is not text
+    but has another type than declared.
     """
     conversions = []
     for name, kind in types.items():
@@ -225,10 +225,10 @@ def date_pattern(date_format: str) -> str:
 
 
 def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
-    """Return a SQL expression that rewrites the text of a number: with a point before decimals, no other separators.
+    """Return a SQL expression that rewrites the text of a number to a plain decimal, as 1.234,5 to 1234.5.
 
-    `text` is the SQL expression of the text, which is written as `grammar` says (as 1.234,5), and `functions` are the
-    engine's SQL templates.
+    `text` is the SQL expression of the text, which is written as `grammar` says. `functions` are the engine's SQL
+    templates.
     """
     if grammar.thousands:
         text = f"replace({text}, {functions.literal(grammar.thousands)}, '')"
@@ -238,10 +238,10 @@ def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> 
 def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
-    `text` is the SQL expression of a text cell, `functions` are the engine's SQL templates, and `grammar.date_format`
-    is the format of the date; if that is None, `text` is returned. A cell that does not match the format is left
-    unchanged, because dates that begin with the year are also read. But if the format itself begins with the year, a
-    cell that does not match it becomes null.
+    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. `grammar.date_format`
+    is the format of the date; if it is None, `text` is returned. A cell that does not match the format is left
+    unchanged, because dates that begin with the year are also read. But if the format itself begins with the year, such
+    a cell becomes null.
     """
     if grammar.date_format is None:
         return text
@@ -251,11 +251,10 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     places = {letter: place for place, letter in enumerate(letters, start=1)}
 
     def part(letter: str) -> str:
-        """Return a SQL expression for one part of the date that the cell `text` of the enclosing call contains.
+        """Return a SQL expression for one part (day, month or year) of the date in the text cell `text`.
 
-        The part is the digits, or the name of the month. `letter` names it as the date format does: d for the day, m or
-        b for the month, Y or y for the year. The cell is matched with the regular expression `pattern`, in which
-        `places` has the group of each letter.
+        The part is a text of digits, or the name of a month. `letter` names it as the date format does: d for the day,
+        m or b for the month, Y or y for the year.
         """
         return f"regexp_extract({text}, {functions.literal(pattern)}, {places[letter]})"
 

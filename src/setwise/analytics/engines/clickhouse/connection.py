@@ -1,9 +1,9 @@
 """Connections to ClickHouse: to a server over HTTP, or to a chDB folder in this process.
 
-On a ClickHouse server the profile, role or user of a login can change any setting of a statement. Some settings filter
-rows, cut results off, turn nulls into zeros, let one row replace another, or ignore a missing shard, and so would
-change an answer. So every statement resets each setting that the login has changed to its default. Limits on memory,
-time and threads are not reset: they can make a query fail but cannot change its answer.
+On a ClickHouse server the profile, role or user of a login can change any setting of a statement. Some settings would
+change an answer: they filter rows, cut results off, turn nulls into zeros, let one row replace another, or ignore a
+missing shard. So every statement resets each setting that the login has changed to its default. Limits on memory, time
+and threads are not reset: they can make a query fail but cannot change its answer.
 """
 
 import os
@@ -90,11 +90,11 @@ class ClickHouseConnection:
             self._client.command(statement)
 
     def insert_json(self, table: str, columns: Sequence[str], lines: Sequence[str], token: str | None = None) -> None:
-        """Insert rows into `table`; return when they are stored. `lines` has one JSON object for each row.
+        """Insert rows into `table`, one for each JSON object in `lines`; return when the rows are stored.
 
-        `columns` are the names of the columns that the objects have. ClickHouse ignores the insertion if `token` is not
-        None and rows with the same token were inserted into the table before. The login's settings cannot delay the
-        insertion.
+        `columns` are the names of the columns that the objects have. If `token` is not None, and rows with the same
+        token were inserted into the table before, ClickHouse ignores the insertion. The login's settings cannot delay
+        it.
 
         Raises: `EngineFailed` if ClickHouse raises an error.
         """
@@ -122,8 +122,8 @@ class ClickHouseConnection:
 def open_client(url: str) -> Client:
     """Return the driver's client for clickhouse://user:password@host:port/database or chdb:///folder.
 
-    If `url` names no user, the environment variable CLICKHOUSE_USER or else `default` is the user. If `url` names no
-    password, CLICKHOUSE_PASSWORD, or the content of the file that CLICKHOUSE_PASSWORD_FILE names, is the password.
+    If `url` names no user, the user is that of the environment variable CLICKHOUSE_USER, or `default`. If `url` names
+    no password, it is the content of the file that CLICKHOUSE_PASSWORD_FILE names, or else CLICKHOUSE_PASSWORD.
 
     Raises: `InvalidParameter` for an address that cannot be used, `MissingExtra` if chdb is not installed.
     """
@@ -163,7 +163,7 @@ def _server(url: str) -> Client:
 
 
 def _password() -> str:
-    """Return the password from the environment: CLICKHOUSE_PASSWORD_FILE (its file), CLICKHOUSE_PASSWORD, or "".
+    """Return the password in the file that CLICKHOUSE_PASSWORD_FILE names, or else that of CLICKHOUSE_PASSWORD, or "".
 
     Raises: `EngineFailed` if the file cannot be read.
     """
@@ -237,8 +237,8 @@ _CHANGED = f"SELECT name, changed FROM system.settings WHERE changed OR name IN 
 def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
     """Return the SETTINGS clause of a statement, as SQL text.
 
-    The clause sets the settings that statements rely on, and resets to its default every other setting that the login
-    has changed, except limits on resources and settings of the connection. `settings` maps each setting's name to
+    The clause sets the settings that statements rely on. It resets every other setting that the login has changed to
+    its default, except limits on resources and settings of the connection. `settings` maps each setting's name to
     whether the login changed it. ClickHouse stores `log_comment` with the statement.
     """
     relied_on = {name: value for name, value in _RELIED_ON.items() if name in settings}
@@ -253,7 +253,7 @@ def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
 def _parameter_value(value: object) -> object:
     """Return a parameter in the form that the driver takes: booleans as "true" or "false", numbers as text.
 
-    Other values are returned unchanged.
+    Values of other types are returned unchanged.
     """
     match value:
         case bool():

@@ -1,7 +1,7 @@
 """ClickHouse's SQL dialect: quoting, casts, exact sums, and the salted hash that ranks a user's items.
 
 For a null ClickHouse stores some other value of the type, and evaluates functions on that value, too. A conversion that
-fails on it makes the statement fail. So every conversion here is one that cannot fail on any value.
+fails on this value makes the statement fail. So every conversion here is one that cannot fail on any value.
 """
 
 import re
@@ -50,8 +50,7 @@ def quoted(identifier: str) -> str:
 class ClickHouseDialect(Dialect):
     """ClickHouse's SQL dialect. All methods return SQL text.
 
-    Every parameter is sent as text, and the SQL around its placeholder converts it. `collects_sets` says that each
-    user's groups are collected in an array, and `types` are the names of ClickHouse's types by kind.
+    Every parameter is sent as text, and the SQL around its placeholder converts it.
     """
 
     collects_sets: ClassVar[bool] = True
@@ -73,9 +72,9 @@ class ClickHouseDialect(Dialect):
         return f"{{{parameter}:String}}"
 
     def user(self, column: Column) -> str:
-        """Return the SQL expression of the user column, by whose values users are told apart: its quoted name.
+        """Return the SQL expression of the user column, whose values identify users: its quoted name.
 
-        ClickHouse compares values by their bytes, so two values are the same user if and only if their bytes are equal,
+        ClickHouse compares values by their bytes. So two values are the same user if and only if their bytes are equal,
         even if they are not valid UTF-8.
         """
         return self.name(column.name)
@@ -188,8 +187,8 @@ class ClickHouseDialect(Dialect):
         """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
         NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Adding 0.0 turns -0.0
-        into 0.0, because ClickHouse looks up values by hash and would not find -0.0 as 0.0. Times are compared as
-        nanoseconds in 128 bits, because converting them to a common precision fails if it overflows.
+        into 0.0, because ClickHouse looks up values by hash, and the hashes of -0.0 and 0.0 differ. Times are compared
+        as nanoseconds in 128 bits, because converting them to a common precision fails if it overflows.
         """
         name = self.name(column.name)
         match column.kind:
@@ -257,8 +256,8 @@ class ClickHouseDialect(Dialect):
     def int64(self, number: str) -> str:
         """Return a SQL expression that casts `number`, which is null or fits into 64 bits, to a 64-bit integer.
 
-        For a null ClickHouse stores some other value and casts it, too. CAST would fail if that value does not fit; the
-        function in this expression gives null.
+        For a null ClickHouse stores some other value and casts it, too. If that value does not fit, CAST would fail,
+        but accurateCastOrNull gives null.
         """
         return f"accurateCastOrNull({number}, 'Int64')"
 

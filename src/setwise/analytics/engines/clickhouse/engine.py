@@ -35,9 +35,8 @@ class ClickHouseEngine(Engine):
     """Engine for a table, a view or a join of tables in ClickHouse.
 
     `url` is the address of the server or chDB folder, and `source` the name of a table or view, or a join. `derivation`
-    (computed columns, filters, groups per user) is applied to the rows that are read. `salts` is for tests: a function
-    that returns the secret numbers by which users' items are chosen at random. If it is None, the server draws these
-    numbers.
+    (computed columns, filters, groups per user) is applied to the rows that are read. `salts`, for tests, returns the
+    secret numbers by which users' items are chosen at random. If it is None, the server draws these numbers.
     """
 
     @without_driver_error
@@ -114,7 +113,7 @@ class ClickHouseEngine(Engine):
 def open_tables(request: OpenRequest) -> ClickHouseEngine:
     """Return a ClickHouse engine that reads the server's tables that `request` names.
 
-    The tables are joined, and columns, filters and groups derived from them, as `request` says.
+    The tables are joined, and columns, filters and groups are derived, as `request` says.
     """
     return ClickHouseEngine(request.address, request.server_source(), derivation=request.derivation)
 
@@ -122,9 +121,9 @@ def open_tables(request: OpenRequest) -> ClickHouseEngine:
 class ClickHouseEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a table or join on ClickHouse, as SQL statements.
 
-    An aggregation is an exact histogram, or statistics of groups, to compute. `ask` runs a SQL statement on the
-    engine's connection and returns the columns of its result. `salts` is for tests: a function that returns the secret
-    numbers by which users' items are chosen at random. If it is None, the server draws these numbers.
+    `ask` runs a SQL statement on the engine's connection and returns the columns of its result. `salts`, for tests,
+    returns the secret numbers by which users' items are chosen at random. If it is None, the server draws these
+    numbers.
     """
 
     def __init__(self, aggregation: Aggregation, relation: Relation, ask: Ask, salts: SaltSource | None) -> None:
@@ -139,10 +138,10 @@ class ClickHouseEngineQuery(SqlEngineQuery):
         """Return the SQL statement for one row (labels, u) for each pair of a user u and a group that the user keeps.
 
         `rows` is the SQL statement of the rows to aggregate. The statement collects each user's groups in an array, and
-        sorts only the arrays of users who have more than `contributions` groups. The kept groups are the same as those
-        of `StatementBuilder.kept_pairs`, whose window function sorts the pairs of all users and takes twice the
-        processor time. If the aggregation has a value column, that window function is used after all, because only its
-        statement leaves out pairs whose sum of values is not positive.
+        sorts only the arrays of users who have more than `contributions` groups. It keeps the same groups as
+        `StatementBuilder.kept_pairs`, whose window function sorts the pairs of all users and takes twice the processor
+        time. Only that window function leaves out pairs whose sum of values is not positive, so it is used if there is
+        a value column.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:

@@ -79,10 +79,9 @@ class _Definition:
 
     `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments. `rows` is the
     number of rows, or None if unknown. `comment` is the table's comment, in which a prepared dataset (users' items,
-    ranked at random in advance) has its manifest. `select` is the SELECT statement of a view, or "" for a table.
-    `current_database` is the database that is meant by a table name without a database. `columns` are the columns by
-    name. `converted` says whether rows that are stored in an earlier type of a column are converted while they are
-    read.
+    ranked in advance) has its manifest. `select` is the SELECT statement of a view, or "" for a table.
+    `current_database` is the database of a table name without a database. `columns` are the columns by name.
+    `converted` says whether rows that are stored in an earlier type of a column are converted while they are read.
     """
 
     engine: str
@@ -101,7 +100,7 @@ class _Definition:
 
 
 class ClickHouseCatalogue:
-    """Looks up tables in ClickHouse's catalogue, and refuses those for which one row could make a query fail.
+    """Lookup of tables in ClickHouse's catalogue; refuses a table if one row could make a query of it fail.
 
     Only the catalogue is read, never rows. The function `ask` runs a SQL statement and returns its columns.
     """
@@ -192,9 +191,8 @@ class ClickHouseCatalogue:
         """Return whether `expression`, the default value of a column of type `native`, cannot fail on any row.
 
         If a part of a MergeTree table was written before the column was added, ClickHouse computes the default while it
-        reads that part. Constants and a few functions of times cannot fail; all other expressions are taken to fail.
-        Whether the table has old parts is not checked, because that depends on rows. `natives` maps each column of the
-        table to its type.
+        reads that part. Only constants and a few functions of times are known not to fail. Whether the table has old
+        parts is not checked, because that depends on rows. `natives` maps each column of the table to its type.
         """
         of_time = _TOTAL_OF_TIMES.fullmatch(expression)
         source = "" if of_time is None else natives.get(of_time[2], "")
@@ -214,10 +212,9 @@ class ClickHouseCatalogue:
         return self._total[key]
 
     def _check_view(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless every column of the view `table` is an unchanged column of one table.
+        """Raise `UnsuitableTable` unless every column of the view `table` is a column of one table, of the same type.
 
-        The types must be the same, too. A view that computes or converts values could fail on a row. `definition` is
-        the view's entry in the catalogue.
+        A view that computes or converts values could fail on a row. `definition` is the view's entry in the catalogue.
         """
         database = _parts(table)["database"] or definition.current_database
         below: dict[str, _Column] = {}
@@ -225,8 +222,8 @@ class ClickHouseCatalogue:
         def columns_of(schema: str, name: str) -> dict[str, Kind]:
             """Return the types, by column name, of the table `name` in database `schema`, which the view reads.
 
-            An empty `schema` means the view's own database. The table's stored columns are also added to the dict
-            `below` of the enclosing call, so that their ClickHouse types can be compared with the view's.
+            An empty `schema` means the view's own database. The table's stored columns are also added to the outer dict
+            `below`, so that their ClickHouse types can be compared with the view's.
             """
             below.update(self._check_table(f"{schema or database}.{name}").stored)
             return _kinds(below)
@@ -236,11 +233,10 @@ class ClickHouseCatalogue:
             raise refuse_view(table, "store its rows in a MergeTree table")
 
     def _check_tables_below(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless the tables below a Merge or Buffer table have all its columns and types.
+        """Raise `UnsuitableTable` unless the tables that a Merge or Buffer table reads have all its columns and types.
 
-        The tables below are those that it reads. With other types ClickHouse would convert rows while it reads, and a
-        conversion can fail. `table` is the name of the Merge or Buffer table, and `definition` its entry in the
-        catalogue.
+        With other types ClickHouse would convert rows while it reads, and a conversion can fail. `table` is the name of
+        the Merge or Buffer table, and `definition` its entry in the catalogue.
         """
         matched = _OF_OTHERS.match(definition.engine_text)
         names = [] if matched is None else [matched[3]]
@@ -294,8 +290,9 @@ def _kinds(columns: Mapping[str, _Column]) -> dict[str, Kind]:
 def table_fingerprint(ask: Ask, table: str) -> str:
     """Return a digest that changes when the rows of a ClickHouse table change.
 
-    It covers the table's UUID, and the numbers of rows, block numbers and last mutation of its partitions. Background
-    merges do not change it. The function `ask` runs a SQL statement, and `table` is the table's name.
+    The digest covers the table's UUID, and for each partition the number of rows, the block numbers and the last
+    mutation. Background merges do not change it. The function `ask` runs a SQL statement, and `table` is the table's
+    name.
 
     Raises: `UnsuitableTable` if the table is not a MergeTree table, because its changes could not be noticed.
     """

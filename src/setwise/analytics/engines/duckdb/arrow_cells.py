@@ -1,9 +1,9 @@
 """Conversion of Arrow tables to columns that DuckDB can read without failing on any cell.
 
-A text cell that is not UTF-8 and a timestamp out of range become null: DuckDB fails on some of these cells, and it
-would sort text that is not UTF-8 wrongly and return labels that the table does not have. Timestamps become
-microseconds, the only unit in which DuckDB can compare all of them. Queries test lists, records and durations only for
-null, so the contents of these are dropped.
+A text cell that is not UTF-8 and a timestamp out of range become null. DuckDB fails on some of these cells. Text that
+is not UTF-8 it would also sort wrongly, and return labels that the table does not have. Timestamps become microseconds,
+the only unit in which DuckDB can compare all of them. Queries test lists, records and durations only for null, so their
+contents are dropped.
 """
 
 import decimal
@@ -34,7 +34,7 @@ def sound_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def sound_table(table: pa.Table) -> pa.Table:
-    """Return `table` converted to types that DuckDB can hold, with null for every cell that it could not hold.
+    """Return `table` converted to types that DuckDB can hold; a cell that DuckDB cannot hold becomes null.
 
     The types of the result depend only on the types of `table`, never on its cells.
 
@@ -150,9 +150,10 @@ def from_pandas(frame: "pd.DataFrame") -> pa.Table:
 
 
 def count_skipped_objects(frame: object) -> dict[str, tuple[int, int]]:
-    """Return (cells that `from_pandas` makes null, cells that are not missing) for each object column of `frame`.
+    """Return two exact counts of cells, (skipped, present), for each object column of `frame`.
 
-    The counts are exact, for the data holder only. The result is empty for tables of other libraries than pandas.
+    The counts are for the data holder only. `skipped` is the number of cells that `from_pandas` makes null, and
+    `present` the number of cells that are not missing. The result is empty if `frame` is not a pandas data frame.
     """
     if type(frame).__module__.partition(".")[0] != "pandas":
         return {}
@@ -175,7 +176,10 @@ def _holds_objects(kind: object) -> bool:
 
 
 def _object_text(cell: object) -> str | None:
-    """Return `cell`, a str, bool, int, Decimal or date, as text, always spelled the same way; None for others."""
+    """Return `cell`, a str, bool, int, Decimal or date, as text; equal values give equal texts.
+
+    None for objects of other types, for text with lone surrogates, and for numbers of more than 1000 digits.
+    """
     match cell:
         case str():
             return cell if _is_unicode(cell) else None

@@ -50,10 +50,10 @@ class TableCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCount:
-    """Exact counts (no noise) of the rows of a table that belong to no user, or to a user with a suspect name.
+    """Exact counts (no noise) of the rows that have no user, or a word in place of a user.
 
-    `rows` is the number of rows and `missing` the number of rows without a user. `texts` maps texts that may stand for
-    a user who is not known, such as N/A, to their numbers of rows.
+    `rows` is the number of all rows, and `missing` the number of rows without a user. `texts` maps each text that may
+    stand for an unknown user, such as N/A, to its number of rows.
     """
 
     rows: int
@@ -64,11 +64,12 @@ class UserCount:
 def count_users(
     table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
 ) -> UserCount:
-    """Return how many rows of `table` have no value in the column `user`, or one of `words`, or only blanks.
+    """Return how many rows of `table` have no user, or have only blanks or one of `words` in the column `user`.
 
-    `grammar` says which words stand for an empty cell; rows with these words have no user. If `is_csv`,
-    texts are compared without the blanks around them, and rows without any value, which blank lines make, are not
-    counted; of other tables only the column `user` is read. The table is read once.
+    `grammar` says which words stand for an empty cell; rows with these words have no user. If `is_csv`, texts are
+    compared without the blanks around them, and rows without any value, which blank lines make, are not counted. For
+    other tables only the column `user` is read. The table is read once.
+
     Raises: `UnknownColumn` if `user` is not a column.
     """
     import duckdb
@@ -129,11 +130,11 @@ def count_cells(
     grammar: CellGrammar = PLAIN_CELLS,
     columns: Collection[str] | None = None,
 ) -> TableCount:
-    """Return the exact cell counts of `table`, as a `TableCount`.
+    """Return the exact numbers (no noise) of rows, of filled cells and of readable cells of `table`.
 
-    A text column is counted as the type that `types` gives it, or else as the narrowest type as which 90% of the cells
-    in a sample can be read. `grammar` says how cells are written. `user` is the column whose distinct values are
-    counted, or None. If `columns` is not None, only these columns are counted, and no type is guessed.
+    A text column is counted as the type that `types` gives it. Without one, its type is the narrowest as which 90% of
+    the cells in a sample can be read. `grammar` says how cells are written. `user` is the column whose distinct values
+    are counted, or None. If `columns` is not None, only these columns are counted, and no type is guessed.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -180,9 +181,9 @@ def count_cells(
 def _guess_types(
     table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema, grammar: CellGrammar
 ) -> dict[str, Kind]:
-    """Return, by text column, the narrowest type as which at least 90% of the column's sampled cells can be read.
+    """Return a guess of each text column's type: the narrowest as which at least 90% of its sampled cells can be read.
 
-    The sample is the first 20,000 rows of `table`, read through `connection`. `schema` are the table's columns, and
+    The sample is the first 20,000 rows of `table`, read through `connection`. `schema` has the table's columns, and
     `grammar` says how cells are written.
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
@@ -222,10 +223,10 @@ def _guess_types(
 def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str, grammar: CellGrammar) -> bool:
     """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
 
-    They are codes if a sampled cell is an integer beyond 64 bits, which cannot be read as a number, or if one begins
-    with a zero before other digits, because a number would lose the zero. But if one value is written both with and
-    without such zeros (7 and 007), the digits are numbers: as text, one user would become two. The sample is the first
-    20,000 rows of `table`, read through `connection`. `grammar` says how cells are written.
+    They are codes if a sampled cell is an integer beyond 64 bits, which cannot be read as a number, or begins with a
+    zero before other digits, which a number would lose. But if some value is written both with and without such zeros
+    (7 and 007), the digits are numbers: as text, one user would become two. The sample is the first 20,000 rows of
+    `table`, read through `connection`. `grammar` says how cells are written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
     beyond, zeros, texts, numbers = _aggregate_row(

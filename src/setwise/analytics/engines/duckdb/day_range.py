@@ -1,4 +1,4 @@
-"""Ranges of days; reading of Parquet files without the row groups that by their metadata have no row in a range."""
+"""Ranges of days, and a reader of Parquet files that skips row groups without a row in a range."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayRange:
-    """A range of days: the rows whose date or time in column `at` is on the day `first` or later, and before `end`."""
+    """A range of days. It holds the rows whose date or time in column `at` is on `first` or later, and before `end`."""
 
     at: str
     first: date
@@ -23,7 +23,7 @@ class DayRange:
     def excludes(self, least: object, greatest: object) -> bool:
         """Return whether no time from `least` to `greatest` is in the range.
 
-        Both are dates or times; a time without a zone is in UTC. False if they are of another type.
+        A time without a zone is in UTC. False if `least` or `greatest` is neither a date nor a time.
         """
         low, high = _in_utc(least), _in_utc(greatest)
         if low is None or high is None:
@@ -31,7 +31,7 @@ class DayRange:
         return high < datetime.combine(self.first, time()) or low >= datetime.combine(self.end, time())
 
     def excludes_constant(self, constant: pa.Scalar | None) -> bool:
-        """Return whether a file has no row in the range, if the time of every row of the file is `constant`.
+        """Return whether a file whose rows all have the same time, `constant`, has no row in the range.
 
         If `constant` is None or null, no row has a time, so the result is True.
         """
@@ -53,10 +53,10 @@ class DayRange:
 def batches_in_range(
     opened: "pq.ParquetFile", names: Sequence[str], at: str, days: DayRange, rows: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield (position in the file of the batch's first row, batch) for the columns `names` of a Parquet file.
+    """Yield (position, batch) for the columns `names` of the Parquet file `opened`; a batch has at most `rows` rows.
 
-    Row groups of the file `opened` are left out if the statistics of their column `at` show that they have no row in
-    the range `days`. A batch has at most `rows` rows.
+    `position` is the number of the batch's first row in the file. A row group is left out if the statistics of its
+    column `at` show that it has no row in the range `days`.
     """
     start = 0
     for group in range(opened.metadata.num_row_groups):

@@ -37,10 +37,9 @@ def sql_text(value: str) -> str:
 class DuckDBDialect(Dialect):
     """DuckDB's SQL dialect. All methods return SQL text.
 
-    In a statement the columns u (the user) and g0, g1, ... (the labels) may hold 64-bit hashes in place of texts, which
-    sort faster (text_codes.py). `texts` names the columns among these that hold the texts themselves. Items are ranked
-    by the hashes of texts in both cases, so that a user keeps the same items. `types` are the names of DuckDB's types
-    by kind.
+    In a statement the columns u (the user) and g0, g1, ... (the labels) may hold 64-bit hashes of texts, which sort
+    faster than the texts (text_codes.py). `texts` names those of these columns that hold the texts themselves. Items
+    are ranked by the hashes in both cases, so that a user keeps the same items.
     """
 
     types: ClassVar = {
@@ -82,10 +81,10 @@ class DuckDBDialect(Dialect):
     def null_if(self, value: str, *others: str) -> str:
         """Return a SQL expression equal to the SQL expression `value`, but null if that equals one of `others`.
 
-        DuckDB replaces NULLIF(x, y) by a CASE that contains x twice, before it plans, so its planning time would double
+        DuckDB expands NULLIF(x, y) to a CASE that contains x twice before it plans, so its planning time would double
         with every nested call: seven nested sums took 17 s. Therefore the result is a CASE with `value` written twice
-        only if `value` itself contains neither a CASE nor a lambda function. Otherwise the result makes a list of the
-        one element `value`, which a lambda function filters, so that `value` is written once.
+        only if `value` contains neither a CASE nor a lambda function. Otherwise a lambda function filters a list of the
+        one element `value`, so that `value` is written once.
         """
         is_short = "CASE " not in value and "lambda " not in value
         tested = value if is_short else "kept"
@@ -176,9 +175,9 @@ class DuckDBDialect(Dialect):
         """Return SQL sort keys that put a user's items into a uniformly random order: a salted hash, then tie-breakers.
 
         `user` and `labels` are the SQL columns that are hashed, and `salt` is the SQL expression of the secret salt.
-        The salt is mixed in between two rounds of hashing, because as one more argument of a single hash it gives a
-        biased order. The tie-breakers are the hashes of text labels, so that the order is the same whether texts or
-        their hashes are sorted.
+        The salt is mixed in between two rounds of hashing; as one more argument of a single hash it would give a biased
+        order. The tie-breakers are the hashes of text labels, so that the order is the same whether texts or their
+        hashes are sorted.
         """
         hashed = {name: f"hash({name})" for name in self._texts}
         codes = [hashed.get(name, name) for name in (user, *labels)]

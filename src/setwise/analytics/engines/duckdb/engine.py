@@ -82,12 +82,13 @@ class DuckDBEngine(Engine):
     """A table that DuckDB reads inside this process.
 
     `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads; None is DuckDB's default. A
-    query that would need more than half of this memory is run for one part of the users at a time; a hash of the user
-    chooses the part. Data that still does not fit is written to a private directory under `scratch`. The directory may
-    grow to `spill` bytes, or to half of the free space if `spill` is None. `progress` is called with the share of work
-    done while a query runs. The function `salts` returns the secret numbers by which users' items are chosen at random.
-    `manifest` describes the prepared dataset (users' items, ranked at random and stored in advance), if `table` is one,
-    and is None otherwise.
+    query that would need more than half of this memory runs for one part of the users at a time; a hash of the user
+    chooses the part. Data that still does not fit is written to a private directory under `scratch`, of at most `spill`
+    bytes (None: half of the free space).
+
+    `progress` is called with the share of work done while a query runs. The function `salts` returns the secret numbers
+    by which users' items are chosen at random. `manifest` describes the prepared dataset (users' items, ranked and
+    stored in advance) if `table` is one, and is None otherwise.
     """
 
     @without_driver_error
@@ -174,10 +175,10 @@ class DuckDBEngine(Engine):
         return files_fingerprint(files_of(origin)) if lake is None else lake_fingerprint(lake)
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's items in `aggregation`; write the ranks to the directory `destination`.
+        """Rank at random each user's items (groups) in `aggregation`; write the ranks to the directory `destination`.
 
-        An item is a group of a user; later queries keep only items of low rank. The ranks are written as a Parquet
-        file, with `manifest`, the description of the dataset, beside it.
+        Later queries keep only items of low rank. The ranks are written as a Parquet file, beside `manifest`, the
+        description of the dataset.
         """
         with self._engine_query(aggregation) as query:
             write_prepared(Path(destination), query.rank(), manifest)
@@ -217,7 +218,7 @@ class DuckDBEngine(Engine):
             self._threads = threads
 
     def _watcher(self, cursor: duckdb.DuckDBPyConnection) -> Poller:
-        """Return a `Poller` that reports the progress of the query on `cursor`, and interrupts it if it fills the disk.
+        """Return a `Poller` that reports the progress of the query on `cursor`, and stops it if it fills the disk.
 
         A query fills the disk if the spill directory exceeds its limit.
         """
@@ -235,12 +236,11 @@ class DuckDBEngine(Engine):
         return Poller(look)
 
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
-        """Return into how many parts, 1 to 1024, to split the users, each of which is queried by itself.
+        """Return the number of parts, 1 to 1024, into which the users are split; one query runs for each part.
 
-        With this number, the query of one part is estimated to need at most half of DuckDB's memory, unless more than
-        1024 parts would be necessary. `rows` is the approximate number of rows of the table. The result is 1 if
-        `aggregation` counts distinct values: users in two parts may have the same value, so that the counts of the
-        parts do not add up.
+        The query of one part is estimated to need at most half of DuckDB's memory, unless that would take more than
+        1024 parts. `rows` is the approximate number of rows of the table. The result is 1 if `aggregation` counts
+        distinct values: users in two parts may have the same value, so that the counts of the parts do not add up.
         """
         if any(measure.distinct for measure in aggregation.measures):
             return 1  # two users in different parts may have the same value, so distinct counts of parts do not add up
@@ -297,11 +297,12 @@ def _bytes(size_text: str) -> int:
 
 @contextmanager
 def _failures(spill: SpillDirectory) -> Iterator[None]:
-    """Context manager that replaces DuckDB's errors, which quote rows, by Setwise's own with fixed messages.
+    """Context manager that replaces DuckDB's errors, which may quote rows, by errors with fixed messages.
 
-    Raises: `EngineFailed` for a query that was stopped, ran out of memory or failed; `UnsuitableTable` for a source
-    that cannot be read; `KeyboardInterrupt` for Ctrl-C. `spill` shows whether a query was stopped because it would fill
-    the disk.
+    `spill` shows whether a query was stopped because it would fill the disk.
+
+    Raises: `EngineFailed` for a query that was stopped, ran out of memory or failed. `UnsuitableTable` for a source
+    that cannot be read. `KeyboardInterrupt` for Ctrl-C.
     """
     try:
         yield

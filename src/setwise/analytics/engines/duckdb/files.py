@@ -3,8 +3,8 @@
 DuckDB fails on a text cell that is not UTF-8 and on a timestamp in milliseconds beyond the range of 64-bit
 microseconds, but only when it reads that cell. One row would then decide whether a query is answered. So every text
 column is checked as a whole when it is first read. A query that needs a column with such a cell, or a column of
-timestamps in milliseconds, reads the files through Arrow instead. Both ways give all columns the same types and values,
-because otherwise one cell would decide how everybody's timestamps are read.
+timestamps in milliseconds, reads the files through Arrow instead. DuckDB and Arrow give all columns the same types and
+values. Otherwise one cell would decide how everybody's timestamps are read.
 """
 
 import os
@@ -48,10 +48,7 @@ class CsvFiles(DuckDBTable):
         names = columns_of(opened) if columns is None else tuple(columns)
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the records of all files as Arrow batches of the columns `names`.
-
-            Reads `opened`, the open CSV files, and `names` of the enclosing call.
-            """
+            """Yield the records of all opened CSV files as Arrow batches of text with the columns `names`."""
             for csv_file in opened:
                 yield from csv_file.batches(names)
 
@@ -169,11 +166,11 @@ class ParquetFiles(DuckDBTable):
         return known
 
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
-        """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read it instead.
+        """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read the column instead.
 
-        `kind` is the Arrow type of the column. If `columns`, the columns that a query reads, is None, the table is only
-        described and no cell is read, so the result is False. The first call for a text column reads the whole column,
-        to see whether all cells are UTF-8; for other columns the type decides.
+        `kind` is the Arrow type of the column. `columns` are the columns that a query reads; None means that the table
+        is only described and no cell is read, so the result is False. The first call for a text column reads the whole
+        column, to see whether all cells are UTF-8. For other columns the type decides.
         """
         from setwise.analytics.engines.duckdb.arrow_cells import (
             is_only_looked_at_for_null,
@@ -194,7 +191,7 @@ class ParquetFiles(DuckDBTable):
     def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":
         """Return an Arrow reader of the rows of all files, with null for cells that DuckDB cannot hold.
 
-        `names` are the columns to read, and `keys` those among them whose values stand in the names of folders, such as
+        `names` are the columns to read. `keys` are those of them whose values stand in the names of folders, such as
         year=2024.
         """
         import pyarrow as pa
@@ -208,10 +205,9 @@ class ParquetFiles(DuckDBTable):
             schema = schema.append(pa.field(key, pa.string()))
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the rows of all files as Arrow batches with the columns and types of `schema`.
+            """Yield the rows of all files as Arrow batches with the columns and types of the outer `schema`.
 
-            Of the enclosing call, `stored` are the columns that the files store, `keys` those whose values stand in the
-            names of folders, and `schema` is the Arrow schema of both together.
+            The columns `stored` are read from the files, and the columns `keys` from the names of their folders.
             """
             for file in self.files:
                 values = hive_values(file)
@@ -293,8 +289,8 @@ def _leaves(opened: "pq.ParquetFile") -> "list[pq.ColumnSchema]":
 def stored_column(batch: "pa.RecordBatch", name: str, kind: "pa.DataType") -> "pa.Array":
     """Return the column `name` of `batch` with its bytes read as the Arrow type `kind`.
 
-    So bytes become text, and timestamps gain or lose the time zone UTC. A column that has the type already is returned
-    unchanged.
+    For example, bytes become text, and timestamps gain or lose the time zone UTC. A column that has the type already is
+    returned unchanged.
     """
     column = batch.column(name)
     return column if column.type == kind else column.view(kind)

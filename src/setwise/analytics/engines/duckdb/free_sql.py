@@ -1,4 +1,4 @@
-"""An isolated in-memory DuckDB for the part of a SQL statement that post-processes released rows.
+"""An isolated in-memory DuckDB that runs the free part of a SQL statement, the part over released rows.
 
 It reads only rows that were released already and public tables, so it costs no privacy budget.
 """
@@ -53,9 +53,9 @@ def run_shell(
 ) -> ShellResult:
     """Run a SQL `statement` over released (noisy) rows and public tables, and return its result.
 
-    `tables` (released rows) and `public` (public tables; None for none) give the tables by the names that the statement
-    uses. DuckDB runs without access to files, extensions or settings, with at most `MEMORY` of memory and for at most
-    `SECONDS` seconds.
+    `tables` maps the names that the statement uses to released rows, and `public` maps them to public tables (None: no
+    public tables). DuckDB runs without access to files, extensions or settings, with at most `MEMORY` of memory and for
+    at most `SECONDS` seconds.
 
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has more than
     `MOST_ROWS` rows. The message reveals nothing, because DuckDB saw only released and public rows.
@@ -105,7 +105,7 @@ def connect_shell() -> duckdb.DuckDBPyConnection:
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTable) -> None:
-    """Create the table `name` on `connection`, with the columns and rows of `table`, released (noisy) rows.
+    """Create the table `name` on `connection` from `table`, released (noisy) rows.
 
     An integer column that holds a float, or an integer beyond 64 bits, becomes a column of floats.
     """
@@ -130,7 +130,10 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTab
 
 
 def _plain(value: object) -> ShellCell:
-    """Return a cell of a result as a JSON value: infinities and NaN as None, dates and other types as text."""
+    """Return a cell of a result as a JSON value.
+
+    Infinities and NaN become None. Decimals become numbers. Dates and values of other types become text.
+    """
     match value:
         case bool() | int() | str() | None:
             return value
@@ -147,5 +150,8 @@ def _plain(value: object) -> ShellCell:
 
 
 def _sentence(error: duckdb.Error) -> str:
-    """Return the first line of DuckDB's message in `error`, after "Error: "; "DuckDB refuses it" if that is empty."""
+    """Return the first line of DuckDB's message in `error`, without the words up to "Error: ".
+
+    If nothing is left, return "DuckDB refuses it".
+    """
     return str(error).strip().splitlines()[0].partition("Error: ")[2] or "DuckDB refuses it"

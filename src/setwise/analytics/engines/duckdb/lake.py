@@ -5,9 +5,9 @@ version lists are read. They lie in a folder of this machine or under a prefix o
 
 No row decides whether a query is answered. Files are read by their Parquet types, and every batch is converted as
 tables in memory are (arrow_cells.py). Everything else that could make a query fail is checked when the table is opened,
-from the metadata and the footers of its files. `UnsuitableTable` is raised for a file that is missing or damaged, a
-file outside the folder of the table, a column whose stored type cannot become the type of the table in every cell, and
-two columns whose names differ only in case.
+from the metadata and the footers of its files. `UnsuitableTable` is raised for a missing or damaged file, for a file
+outside the folder of the table, for a column whose stored type cannot become the type of the table in every cell, and
+for two columns whose names differ only in case.
 """
 
 import hashlib
@@ -62,11 +62,11 @@ A table with another feature, such as column mapping, is refused, because such a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One Parquet file of a version of a Delta or Iceberg table: its path in the table's folder, and facts about it.
+    """One Parquet file of a version of a Delta or Iceberg table; `path` is its path in the table's folder.
 
-    `rows` is the number of rows, or None if the metadata does not state it. `constants` are the values of columns that
-    the file does not store, such as the column of a partition; a column that is neither stored nor in `constants` is
-    null. `deleted` are the positions, counted from 0, of the rows that the version has deleted; None if there are none.
+    `rows` is the number of rows, or None if the metadata does not state it. `constants` has the values of columns that
+    the file does not store, such as the column of a partition. A column that is neither stored nor in `constants` is
+    null. `deleted` has the positions, counted from 0, of the rows that the version has deleted; None if there are none.
     """
 
     path: str
@@ -79,9 +79,9 @@ class DataFile:
 class LakeVersion:
     """The metadata of version `version` of a Delta or Iceberg table: columns (`schema`), `files` and identity.
 
-    `table_id` is the identifier that the table got when it was created, so that a table which was removed and created
-    again has another one. `field_ids` maps columns to the identifiers by which Iceberg finds them in files, and
-    `name_mapping` maps these identifiers to column names, for files without identifiers.
+    `table_id` is the identifier that the table got when it was created; a table that was removed and created again has
+    another one. `field_ids` maps columns to the identifiers by which Iceberg finds them in files. `name_mapping` maps
+    these identifiers to column names, for files that have no identifiers.
     """
 
     version: int
@@ -139,7 +139,7 @@ class LakeTable(DuckDBTable):
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Register with `cursor`, as `name`, an Arrow reader of this version's rows; return `name` to stand after FROM.
+        """Register an Arrow reader of this version's rows with `cursor`, as `name`, and return `name`.
 
         The reader can be read only once. `columns` are the columns to read, or None for all.
         """
@@ -149,7 +149,7 @@ class LakeTable(DuckDBTable):
         return name
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the lake table's columns with DuckDB's types, found by `cursor`; `version` is the version read."""
+        """Return the lake table's columns with DuckDB's types; the schema's `version` is the version that is read."""
         return replace(super().describe(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
@@ -174,7 +174,7 @@ class LakeTable(DuckDBTable):
         return pa.concat_tables([sound_schema(chosen).empty_table(), *batches])
 
     def _stored_columns(self, file: TableFile) -> dict[str, tuple[str, pa.DataType]]:
-        """Return the columns that the data file `file` stores: table's column name -> (name, Arrow type) in the file.
+        """Return a dict from the table's columns that the data file `file` stores to (name, Arrow type) in the file.
 
         Raises: `UnsuitableTable` if a stored type cannot become the type of the table.
         """
@@ -198,7 +198,7 @@ class LakeTable(DuckDBTable):
         """Yield the rows of this version of the lake table as Arrow batches of the columns `chosen`.
 
         Deleted rows are left out, types are those of `sound_schema`, and cells that DuckDB cannot hold are null. If
-        `days` is not None, files and row groups that by their metadata have no row in this range are not read; the
+        `days` is not None, files and row groups that have no row in this range by their metadata are not read. The
         batches may still have some rows outside the range.
         """
         schema = sound_schema(chosen)
@@ -237,7 +237,7 @@ def recent_lake_rows(folder: LakeFolder, days: DayRange, columns: Sequence[str])
 
 
 def _with_positions(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield (position in the file of the batch's first row, batch) for `batches`, which are all rows of a file."""
+    """Yield (position, batch) for `batches`, all rows of a file; `position` is the number of the batch's first row."""
     start = 0
     for batch in batches:
         yield start, batch
@@ -250,8 +250,8 @@ def _column(
     """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
 
     `batch` comes from one data file, and `cell` is the column's Arrow field. `held` maps each column that the file
-    stores to its name and type there, and `constants` has the values of columns that the file lacks. A column that is
-    in neither of them is null, because the file is older than the column.
+    stores to its name and type in the file. `constants` has the values of columns that the file lacks. A column in
+    neither of them is null, because the file is older than the column.
     """
     if cell.name in held:
         return stored_column(batch, *held[cell.name])
@@ -261,7 +261,7 @@ def _column(
 
 
 def _kept_rows(deleted: "np.ndarray[Any, np.dtype[np.int64]]", start: int, rows: int) -> pa.Array:
-    """Return an array of `rows` booleans, for the rows of a file from position `start` on: False if deleted.
+    """Return an array of booleans for the `rows` rows of a file from position `start` on: False for a deleted row.
 
     `deleted` are the positions in the file of its deleted rows.
     """
@@ -477,9 +477,9 @@ def _position_deletes(
     tasks: Sequence[Any],
     folder: LakeFolder,
 ) -> "dict[str, np.ndarray[Any, np.dtype[np.int64]]]":
-    """Return the sorted positions of deleted rows, by the path of the data file that holds the rows.
+    """Return a dict from the path of each data file to the sorted positions of its deleted rows.
 
-    They are read from the position delete files and deletion vectors of pyiceberg's `tasks`; `io` is pyiceberg's file
+    They are read from the position delete files and deletion vectors of pyiceberg's `tasks`. `io` is pyiceberg's file
     access, and `folder` the table's folder.
     """
     reader = _module("pyiceberg.io.pyarrow", "iceberg")
@@ -528,7 +528,7 @@ def _iceberg_constants(
 
 
 def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
-    """Return the partition `value` of Iceberg's metadata, an integer for dates and times, as a scalar of `kind`."""
+    """Return a partition's `value` in Iceberg's metadata, where dates and times are integers, as a scalar of `kind`."""
     if (
         isinstance(value, int)
         and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Opening of files, tables in memory, database files and lake tables (Delta, Iceberg) with DuckDB."""
+"""Functions that open files, tables in memory, database files and lake tables (Delta, Iceberg) with DuckDB."""
 
 import importlib
 import os
@@ -39,9 +39,9 @@ from setwise.errors import InvalidParameter, UnsuitableTable
 def open_tables(request: OpenRequest) -> DuckDBEngine:
     """Return a DuckDB engine that reads the tables that `request` names.
 
-    The tables are joined, and columns, filters and groups derived from them, as `request` says. If `request` has one
-    path, without joins or derivation, and the path holds a prepared dataset (users' items, ranked and stored in
-    advance), the engine reads that dataset.
+    The tables are joined, and columns, filters and groups are derived, as `request` says. If `request` has one path
+    without joins or derivation, and the path holds a prepared dataset (users' items, ranked and stored in advance), the
+    engine reads that dataset.
     """
     tables = request.convert_tables(lambda table: duckdb_table(table.source, table.table, table.types, table.csv))
     table = JoinedTable(tables, request.joins, request.user) if request.joins else tables[0].table
@@ -77,8 +77,8 @@ def untyped_table(source: object, table: str | None, csv: CsvOptions) -> DuckDBT
     """Return `source`, a path or a table in memory, as a table whose text columns are read as they are.
 
     No cell is converted to another type, and no word is taken for an empty cell. The data holder's counts of unreadable
-    cells need this, because a conversion would turn such cells into nulls. A description file beside the files is
-    ignored; `csv` says how CSV files are written. `table` names a table of a database file, and is None for other
+    cells need this, because a conversion would turn such cells into nulls. `csv` says how CSV files are written; a
+    description file beside the files is ignored. `table` names a table of a database file, and is None for other
     sources.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """
@@ -165,7 +165,7 @@ def _frame_table(source: object) -> DuckDBTable:
 
 
 def _compute(source: Any) -> Any:  # noqa: ANN401 - of a library that need not be installed
-    """Compute `source`, a Polars lazy frame or DuckDB relation, once, before any query; return it as an Arrow table.
+    """Return `source`, a Polars lazy frame or DuckDB relation, computed once, as an Arrow table.
 
     If `source` were computed with every query, a row that fails to convert would decide whether a query is answered.
 

@@ -1,4 +1,4 @@
-"""One aggregation on DuckDB: in the faster of two equivalent SQL forms, and in parts of the users to save memory."""
+"""One aggregation on DuckDB: takes the faster of two equivalent SQL forms, and splits users to save memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -36,18 +36,18 @@ _KEPT_PAIRS = "kept_pairs"
 
 
 class OneSortBuilder(StatementBuilder):
-    """A `StatementBuilder` that chooses which items (groups) of a user count by one sort of all rows, for small tables.
+    """A `StatementBuilder` for small tables: one sort of all rows chooses the items (groups) in which a user counts.
 
-    A window function with PARTITION BY divides the rows by a hash of the user first. On a table of 20,000 rows this
-    takes DuckDB more time than the rest of the statement.
+    A window function with PARTITION BY would first divide the rows by a hash of the user. On a table of 20,000 rows
+    this takes DuckDB more time than the other parts of the statement.
     """
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
         `pairs` is the SQL statement of all pairs of user and item, and `salt` the SQL expression of the secret salt.
-        The pairs are sorted by user, then by the salted hash. A pair is kept if the pair `aggregation.contributions`
-        places before it is of another user: these are the pairs whose rank within the user is at most that number.
+        The pairs are sorted by user, then by the salted hash. A user keeps the first k = `aggregation.contributions` of
+        their pairs: those for which the pair k places before is of another user.
         """
         if any(measure.groups or measure.peak for measure in aggregation.measures):
             return super().choose_items(aggregation, pairs, salt, columns)  # it needs a window over users anyway
@@ -61,11 +61,11 @@ class OneSortBuilder(StatementBuilder):
 class DuckDBEngineQuery(SqlEngineQuery):
     """One `aggregation` of `table`, which has about `rows` rows, on a DuckDB `cursor` of its own.
 
-    An aggregation describes an exact histogram or statistics of groups. `schema` are the table's columns, and
-    `manifest` describes the prepared dataset (users' items, ranked in advance) if `table` is one. The users are split
-    into `parts` parts, each with its own statement, so that each fits in memory. `salt` is the secret number by which
-    users' items are chosen at random. `hashes` remembers which text columns have no hash collisions (text_codes.py).
-    `errors` returns a context manager that replaces DuckDB's errors by Setwise's own.
+    `schema` has the table's columns. `manifest` describes the prepared dataset (users' items, ranked in advance) if
+    `table` is one. The users are split into `parts` parts, each with its own statement, so that each fits in memory.
+    `salt` is the secret number by which users' items are chosen at random. `hashes` remembers which text columns have
+    no hash collisions (text_codes.py). `errors` returns a context manager that replaces DuckDB's errors by Setwise's
+    own.
     """
 
     def __init__(
@@ -198,11 +198,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return statement if self._codes is None else self._codes.decode(statement)
 
     def _choose_form(self, *, summed: bool) -> None:
-        """Choose between two SQL forms of this query (number or group rows), and whether hashes replace texts.
+        """Choose the SQL form of this query (number rows or group rows), and whether hashes replace texts.
 
         The result is the same in all cases; only the speed differs. Rows are numbered by window functions if few rows
         repeat a (user, item) pair, and otherwise grouped by user and item. `summed` says that the query also sums
-        values of rows, for which numbering is slower, so that it is chosen only if even fewer rows repeat a pair.
+        values of rows. Numbering is then slower, so it is chosen only if even fewer rows repeat a pair.
         """
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)
         self._choose_codes()
@@ -220,9 +220,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
 
-        None means that the texts themselves are sorted: if users keep all items, so that no window function is needed,
-        if no column is text, if the table has at most 100,000 rows or is costly to read twice, or if two distinct texts
-        have the same hash.
+        None means that the texts themselves are sorted. So it is if no window function is needed because users keep all
+        items, if no column is text, if the table has at most 100,000 rows or is costly to read twice, or if two
+        distinct texts have the same hash.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
@@ -265,8 +265,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
         """Register the tuples of labels `rows` with the cursor; return the SQL condition that `labels` are one of them.
 
-        `labels` are SQL expressions of a row's labels, and `columns` their columns. Those of `labels` that are columns
-        g0, g1, ... holding hashes (because `_codes` is set) are compared with the hashes of the texts in `rows`.
+        `labels` are SQL expressions of a row's labels, and `columns` their columns. A label column g0, g1, ... that
+        holds hashes (because `_codes` is set) is compared with the hashes of the texts in `rows`.
         """
         import pyarrow as pa
 

@@ -21,11 +21,11 @@ MOST_FILES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataIdentity:
-    """The identities of a table's data, as texts to compare, so that two names for the same data are recognised.
+    """Texts that identify a table's data, by which two names for the same data are recognised.
 
-    `reads` are the identities of the files, objects, folders or database tables that are read, and `within` those of
-    all folders around them. Two tables share data if they have an identity of `reads` in common, or if one reads a
-    folder that is in `within` of the other.
+    `reads` identifies the files, objects, folders or database tables that are read, and `within` all folders around
+    them. Two tables share data if they have a text of `reads` in common, or if a folder in `reads` of one is in
+    `within` of the other.
     """
 
     reads: tuple[str, ...]
@@ -33,12 +33,12 @@ class DataIdentity:
 
 
 def file_source(path: str) -> DataIdentity:
-    """Return the identities of `path`: a file, a folder, a glob, or a table of a database file (`FILE::TABLE`).
+    """Return the identity of the data at `path`: a file, folder, glob, or table of a database file (`FILE::TABLE`).
 
     A file is identified by its resolved path, so that symbolic links make no difference, and by its inode, so that hard
     links make none. The table name after `::` counts only for databases, because other readers ignore it. A prepared
-    dataset (users' items, ranked and stored in advance) has the identities of the data that it was prepared from, and
-    all versions of a lake table are one table.
+    dataset (users' items, ranked and stored in advance) has the identity of the data that it was prepared from. All
+    versions of a lake table have the same identity.
 
     Raises: `UnsuitableTable` if there is no such file.
     """
@@ -71,9 +71,9 @@ def file_source(path: str) -> DataIdentity:
 
 
 def _stored_source(address: str) -> DataIdentity:
-    """Return the identities of the objects at an address of an object store: their addresses and their prefixes.
+    """Return the identity of the objects at an address of an object store: their addresses and the folders around them.
 
-    All versions of a table count as the same table, so the version in an address is left out.
+    The version in an address is left out, because all versions of a table count as the same table.
     """
     lake = lake_folder(address)
     place = split_version(address)[0].rstrip("/") if lake is None else lake.place

@@ -1,4 +1,4 @@
-"""Tables that DuckDB can read besides plain files: database files, Arrow tables, typed text, joins, derived tables."""
+"""Tables other than plain files that DuckDB reads: database files, Arrow tables, typed text, joins, derived tables."""
 
 import sqlite3
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ class DuckDBTable(ABC):
     """A table that DuckDB reads in place, or through Arrow from an object store.
 
     `files` are the only files that may be read. `origin` is the path or glob by which these files were found, and by
-    which a change of the table is noticed later. It is None for a table whose changes cannot be noticed, such as one in
+    which a change of the table is noticed later; None for a table whose changes cannot be noticed, such as one in
     memory. `columnar` says whether one or two columns can be read again cheaply, without reading the others.
     """
 
@@ -68,7 +68,7 @@ class DuckDBTable(ABC):
     ) -> str:
         """Return the SQL text that stands after FROM for this table, and register the table with `cursor` if needed.
 
-        The relation has at least the given `columns`; None means all. A table that must be registered is registered as
+        The table has at least the given `columns`; None means all. A table that must be registered is registered as
         `name`. A table that is registered as a stream of batches can be read only once.
         """
 
@@ -233,8 +233,8 @@ class TypedTable(DuckDBTable):
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the underlying table to `connection`, and find the text columns that are converted to other types.
 
-        Raises: `UnknownColumn` if `types` names a column that the table lacks, `UnsuitableTable` if a column that it
-        names is not text.
+        Raises: `UnknownColumn` if `types` names a column that the table lacks, `UnsuitableTable` if it names a column
+        that is neither text nor of the declared type.
         """
         self._table.attach(connection)
         schema = self._table.describe(connection)
@@ -244,9 +244,9 @@ class TypedTable(DuckDBTable):
             self._texts = tuple(each.name for each in schema if each.kind is Kind.TEXT and each.name not in kinds)
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns with the types as which they are read; `from_text` marks those converted from text.
+        """Return the columns with the types as which they are read, found by `cursor` from metadata.
 
-        `cursor` is the DuckDB cursor that reads the types from metadata.
+        `from_text` marks the columns that are converted from text.
         """
         names = {column.name for column in self._converted}
         columns = tuple(replace(column, from_text=column.name in names) for column in super().describe(cursor))
@@ -275,10 +275,10 @@ _TEXT = TextFunctions(
 
 
 def converted_cell(cell: str, kind: Kind, grammar: CellGrammar = PLAIN_CELLS) -> str:
-    """Return a SQL expression that converts a text cell to `kind`; null if that is not possible.
+    """Return a SQL expression that converts a text cell, with the SQL expression `cell`, to the type `kind`.
 
-    It is also null if the cell is a word for an empty cell in `grammar`, which says how cells are written. `cell` is
-    the SQL expression of the cell.
+    The result is null if the cell cannot be converted, or is a word for an empty cell. `grammar` says how cells are
+    written.
     """
     return convert_cell(null_if_word(cell, _TEXT, grammar.null), kind, _TEXT, grammar)
 
@@ -451,7 +451,7 @@ class SqliteTable(DuckDBTable):
         """Return the columns of the table or view `name`, with types by name; None if there is no such table or view.
 
         `source` is the connection to the file, and `schema` the schema in the view's SQL, which must be empty or main.
-        `views` maps the name of each table to None, and of each view to its SQL. The type of every column is given as
+        `views` maps the name of each table to None, and the name of each view to its SQL. All columns get the type
         integer: SQLite converts values when it compares them and never fails, so any constant may be compared with any
         column.
         Raises: `UnsuitableTable` for a view that computes anything.

@@ -1,4 +1,4 @@
-"""Users and labels that are text, replaced by 64-bit hashes while a window function sorts them, which halves the time.
+"""64-bit hashes that replace texts of users and labels while a window function sorts rows, which halves the time.
 
 Hashes are used only after a check that distinct texts have distinct hashes, because two texts with one hash would merge
 two users or two groups. If the check fails, the texts themselves are sorted. The outcome of the check depends on all
@@ -32,8 +32,8 @@ class DistinctHashes:
     def of(self, column: str, look: Callable[[], bool]) -> bool:
         """Return whether all distinct texts of the column named `column` have distinct hashes.
 
-        The function `look` computes whether they do, and is called only if its result for this column and this version
-        of the files is not cached.
+        `look` computes the answer. It is called only if the answer for this column and this version of the files is not
+        cached.
         """
         key = files_version(self._files), column
         if key not in self._seen:
@@ -42,10 +42,10 @@ class DistinctHashes:
 
 
 class TextCodes:
-    """Replaces text columns of one DuckDB query by 64-bit hashes, and turns hashes of labels back into texts.
+    """Hashes of 64 bits in place of the text columns of one DuckDB query, because integers sort faster.
 
-    `columns` are the names of these columns: u for the user, g0, g1, ... for labels. Hashes replace texts because
-    sorting integers is faster. `cursor` is the query's DuckDB cursor.
+    `columns` are the names of these columns: u for the user, g0, g1, ... for labels. `decode` turns hashes of labels
+    back into texts. `cursor` is the query's DuckDB cursor.
     """
 
     def __init__(self, columns: Sequence[str], cursor: "duckdb.DuckDBPyConnection") -> None:
@@ -92,7 +92,7 @@ class TextCodes:
 def text_columns(aggregation: Aggregation, schema: Schema) -> list[str]:
     """Return which of the columns u (the user) and g0, g1, ... (the labels) of an aggregation's statement are text.
 
-    `aggregation` describes the histogram or statistics to compute, and `schema` are the columns of the table.
+    `schema` has the columns of the table.
     """
     user = ["u"] if schema.column(aggregation.user).kind is Kind.TEXT else []
     labels = [label_kind(group.labels(schema)) is str for group in aggregation.groups]

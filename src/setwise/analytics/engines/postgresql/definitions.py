@@ -1,4 +1,4 @@
-"""Decides from PostgreSQL's catalogue which tables and views cannot fail on any row, so that they may be read.
+"""Checks in PostgreSQL's catalogue that reading a table or view cannot fail on any row.
 
 The server evaluates views, row-level security policies and virtual columns while it reads a table, and converts the
 rows of foreign tables. Views and policies are stored as parsed trees, in which every conversion is explicit. They are
@@ -61,7 +61,7 @@ _RULE = "SELECT ev_action::text FROM pg_rewrite WHERE ev_class = %(oid)s AND ev_
 
 
 def computed_columns(connection: psycopg.Connection[Any], oid: int, table: str) -> tuple[str, ...]:
-    """Return the names of a table's virtual columns, whose values are computed on reading; queries leave them out.
+    """Return the names of a table's virtual columns, which the server computes while it reads; queries leave them out.
 
     `oid` identifies the table or view in the catalogue that `connection` reads, and `table` is its name for messages.
     Raises: `UnsuitableTable` if rows cannot be read without an expression that could fail.
@@ -79,8 +79,8 @@ def _check_relation(
     """Raise `UnsuitableTable` if a row could make reading the table or view with the number `oid` fail.
 
     The catalogue is read through `connection`. The tables that a view reads are checked, too. `table` is the name that
-    the caller gave, for messages, and `below_view` says that `oid` is read through a view. `seen` are the numbers of
-    the views through which the check came here, so that views which read each other do not recurse for ever.
+    the caller gave, for messages. `below_view` says that `oid` is read through a view. `seen` has the numbers of the
+    views above, so that views which read each other do not recurse for ever.
     """
     kind, name, secured = _catalogue_row(connection, _RELATION, oid)
     if kind == "v":
@@ -124,7 +124,7 @@ def _is_plain_view(connection: psycopg.Connection[Any], tree: str) -> bool:
 def _cannot_fail(connection: psycopg.Connection[Any], tree: str) -> bool:
     """Return whether the parsed query or condition `tree` has only parts that never fail on a row.
 
-    `tree` is PostgreSQL's parsed form as the catalogue stores it. The parts are nodes, operators and functions; the
+    `tree` is PostgreSQL's parsed form as the catalogue stores it; its parts are nodes, operators and functions. The
     catalogue, read through `connection`, says which operators and functions cannot fail.
     """
     if not set(_NODE.findall(tree)) <= _PLAIN_NODES:

@@ -27,8 +27,7 @@ def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -
 class PostgresqlDialect(Dialect):
     """PostgreSQL's SQL dialect. All methods return SQL text for the driver psycopg.
 
-    psycopg reads a percent sign as the beginning of a parameter, so other percent signs are doubled. `types` are the
-    names of PostgreSQL's types by kind.
+    psycopg reads a percent sign as the beginning of a parameter, so other percent signs are doubled.
     """
 
     types: ClassVar = {
@@ -133,11 +132,11 @@ class PostgresqlDialect(Dialect):
         return f"SUM(CAST({number} AS numeric) * {weight})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column` in which two values are equal only if no statement tells them apart.
+        """Return SQL sort keys for `column` that are equal for two values only if no statement distinguishes them.
 
         Equal decimals can differ in their text, as 7.0 and 7.00 do, so they are also compared as text. Values of a type
-        that Setwise does not know are compared as text alone, because such a type need not have an order, and because
-        IS NULL is true for some values of a composite type that COUNT counts.
+        that Setwise does not know are compared as text alone. Such a type need not have an order, and IS NULL is true
+        for some values of a composite type that COUNT counts.
         """
         text = self.text(self.name(column.name))
         match column.kind:
@@ -149,7 +148,7 @@ class PostgresqlDialect(Dialect):
                 return super().tie_order(column)
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return a SQL sort key that puts a user's items into a random order: a chain of hashes.
+        """Return a SQL sort key that puts a user's items into a random order: a chain of hashes, each seeding the next.
 
         `salt` (a SQL expression) seeds the hash of `user`, which seeds the hash of the first of `labels`, and so on. A
         chain needs no separator between the values, which a label could contain.

@@ -54,9 +54,8 @@ class PostgresqlEngine(Engine):
     """Engine for a table, a view or a join of tables on a PostgreSQL server; each query has a read-only connection.
 
     `url` is the address of the server, and `source` the name of a table or view, or a join. `derivation` (computed
-    columns, filters, groups per user) is applied to the rows that are read. `salts` is for tests: a function that
-    returns the secret numbers by which users' items are chosen at random. If it is None, the server draws these
-    numbers.
+    columns, filters, groups per user) is applied to the rows that are read. `salts`, for tests, returns the secret
+    numbers by which users' items are chosen at random. If it is None, the server draws these numbers.
     """
 
     @without_driver_error
@@ -85,11 +84,10 @@ class PostgresqlEngine(Engine):
 
     @without_driver_error
     def relations(self) -> tuple[str, ...]:
-        """Return the schema-qualified names of the tables that this engine reads; for a view, also of the tables below.
+        """Return the schema-qualified names of the tables that this engine reads; for a view, also of those below it.
 
-        For a prepared dataset (users' items, ranked and stored in advance), the names are those of the table that it
-        was prepared from. By these names the same data is recognised under another name. The result is empty for a
-        join.
+        By these names the same data is recognised under another name. A prepared dataset (users' items, ranked and
+        stored in advance) has the names of the table that it was prepared from. The result is empty for a join.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
         if origin is None:
@@ -113,10 +111,9 @@ class PostgresqlEngine(Engine):
     def _weights_query(self, aggregation: Aggregation) -> Iterator["PostgresqlEngineQuery"]:
         """Return a context manager that yields the query of `aggregation` for the rounds of the search for groups.
 
-        Each round of the private search finds some groups. The (user, group) pairs that users keep are stored in a
-        temporary table, created in a transaction of its own. Rows are read in another transaction, which is read-only
-        except for temporary tables. If the login may not create temporary tables, or the server is a standby, the rows
-        are read again in every round.
+        The (user, group) pairs that users keep are stored in a temporary table, which a transaction of its own creates.
+        Rows are read in another transaction, which is read-only except for temporary tables. If the login may not
+        create temporary tables, or the server is a standby, the rows are read again in every round.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
@@ -147,10 +144,10 @@ class PostgresqlEngine(Engine):
             return table_fingerprint(connection, origin, quoted_table(origin))
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's items in `aggregation`; write the ranks to the table `destination`.
+        """Rank at random each user's items (groups) in `aggregation`; write the ranks to the table `destination`.
 
-        An item is a group of a user; later queries keep only items of low rank. `manifest`, the description of the
-        dataset, becomes the table's comment; both are written in one transaction.
+        Later queries keep only items of low rank. `manifest`, the description of the dataset, becomes the table's
+        comment. The rows and the comment are written in one transaction.
         """
         with self._connect(read_only=False) as connection:
             query = PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)
@@ -158,9 +155,9 @@ class PostgresqlEngine(Engine):
 
     @contextmanager
     def _connect(self, *, read_only: bool = True) -> Iterator["psycopg.Connection[Any]"]:
-        """Context manager that yields a new connection in one transaction, read-only if `read_only` is set.
+        """Context manager that yields a new connection in one transaction, which is read-only if `read_only`.
 
-        `Engine.cancel` stops the statement that runs on it.
+        `Engine.cancel` stops the statement that runs on the connection.
 
         Raises: `EngineFailed`, with fixed messages, if the server cannot be reached or a statement fails.
         """
@@ -181,7 +178,7 @@ class PostgresqlEngine(Engine):
 def open_tables(request: OpenRequest) -> PostgresqlEngine:
     """Return a PostgreSQL engine that reads the server's tables that `request` names.
 
-    The tables are joined, and columns, filters and groups derived from them, as `request` says.
+    The tables are joined, and columns, filters and groups are derived, as `request` says.
     """
     return PostgresqlEngine(request.address, request.server_source(), derivation=request.derivation)
 
@@ -189,10 +186,9 @@ def open_tables(request: OpenRequest) -> PostgresqlEngine:
 class PostgresqlEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
 
-    An aggregation is an exact histogram, or statistics of groups, to compute. `salts` is for tests: a function that
-    returns the secret numbers for random choices. If it is None, the server draws these numbers. `repetition` caches,
-    for all queries of the engine, the numbers of rows and of (user, item) pairs in a sample of the users. These numbers
-    decide which of two equivalent SQL forms is used, because one is faster.
+    `salts`, for tests, returns the secret numbers for random choices. If it is None, the server draws these numbers.
+    `repetition` caches, for all queries of the engine, the numbers of rows and of (user, item) pairs in a sample of the
+    users. These numbers decide which of two equivalent SQL forms is faster.
     """
 
     def __init__(
@@ -222,11 +218,11 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return f"{self._secret} {statement}", values
 
     def make_pairs_table(self) -> None:
-        """Create the empty temporary table for the (labels, u) pairs of users and groups that users keep.
+        """Create the empty temporary table for the (labels, u) pairs of groups and users that users keep.
 
         A user keeps a bounded number of groups, chosen at random. The columns of the table are taken from a SELECT that
-        is not run. That SELECT has no filter, because a CREATE TABLE statement takes no parameters, and constants of a
-        filter must not become part of its text.
+        is not run. It has no filter: CREATE TABLE takes no parameters, and constants of a filter must not become part
+        of its text.
         """
         plain = replace(self._aggregation, where=None, null_item=None)
         rows = StatementBuilder(
@@ -253,9 +249,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def _rows_rarely_repeat(self) -> bool:
         """Return whether few users have several rows of one item, estimated from a sample of the users.
 
-        The estimate is made once for each user column and groups, and then reused. The estimate decides only which of
-        two equivalent SQL forms is used, so an estimate that is old, or that includes rows which a filter leaves out,
-        does no harm. False if the size of the table is not known.
+        The estimate is made once for each user column and groups, and then reused. It decides only which of two
+        equivalent SQL forms is used, so an old estimate, or one that includes rows which a filter leaves out, does no
+        harm. False if the size of the table is not known.
         """
         if self._table_rows is None:
             return False

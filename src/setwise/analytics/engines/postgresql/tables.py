@@ -1,8 +1,9 @@
 """Lookup of tables, views and joins of a PostgreSQL server, and storage of prepared datasets.
 
-The server converts text to UTF-8 when it sends it, and fails on a byte that its encoding does not define, so that one
-such label would decide whether a query is answered. Therefore text with such a byte is read as null in databases of
-other encodings, as it is in files. A prepared dataset is a table whose comment is its manifest.
+The server converts text to UTF-8 when it sends it, and fails on a byte that its encoding does not define. One such
+label would decide whether a query is answered. Therefore text with such a byte is read as null in databases of other
+encodings, as it is in files. A prepared dataset (users' items, ranked in advance) is a table whose comment is its
+manifest.
 """
 
 import hashlib
@@ -27,9 +28,9 @@ _HOLES: dict[str, bytes] = {}
 def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: Sequence[Column]) -> str:
     """Return SQL, to stand after FROM, that reads `relation` with null for text that cannot be sent as UTF-8.
 
-    `relation` is SQL text after FROM, and `columns` are its columns; `connection` asks for the database's encoding. The
-    relation is returned unchanged if all text can be sent: if the database's encoding is UTF-8, or has one byte per
-    character and a character for every byte.
+    `relation` is SQL text after FROM, and `columns` are its columns. `connection` is asked for the database's encoding.
+    If all text can be sent, `relation` is returned unchanged: the encoding is UTF-8, or has one byte per character and
+    a character for every byte.
 
     Raises: `UnsuitableTable` if the database's encoding uses several bytes per character and is not UTF-8.
     """
@@ -113,9 +114,8 @@ def store_table(
 ) -> None:
     """Store a prepared dataset: create the table `name` from the SQL `prepared`, with `manifest` as its comment.
 
-    A prepared dataset has users' items, ranked at random in advance; `manifest` describes it. `connection` runs the
-    statements, `name` is quoted, and `parameters` are those of `prepared`. An earlier prepared dataset of that name is
-    replaced.
+    A prepared dataset has users' items, ranked at random in advance; `manifest` describes it. `name` is quoted, and
+    `parameters` are those of `prepared`. An earlier prepared dataset of that name is replaced.
 
     Raises: `InvalidParameter` if `name` exists and is not a prepared dataset, so that no other table is overwritten.
     """

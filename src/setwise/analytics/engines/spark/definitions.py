@@ -1,9 +1,10 @@
-"""Decides which data frames, views and catalogue tables of Spark cannot fail on any row, so that they may be read.
+"""Checks that reading a data frame, view or catalogue table of Spark cannot fail on any row.
 
 Spark evaluates views and frames while it reads them, and fails on the first row that does not convert. The analysed
 query plan shows every conversion. A plan is accepted only if it consists of columns, constants, comparisons, lossless
-conversions, and functions that have a value for every argument. Tables must be in Spark's memory, or be stored as
-Parquet whose files have the types of the table, or as Delta or Iceberg, which ensure that themselves.
+conversions, and functions that have a value for every argument. Tables must be in Spark's memory or stored as Delta,
+Iceberg or Parquet. The files of a Parquet table must have the types of the table; Delta and Iceberg ensure that
+themselves.
 """
 
 from collections.abc import Iterator

@@ -34,7 +34,6 @@ class SparkDialect(Dialect):
     """Spark's SQL dialect. All methods return SQL text, unless their descriptions say otherwise.
 
     `has_min_by_number` says whether Spark's aggregate `min_by` can return several rows, as it does since Spark 4.2.
-    `types` are the names of Spark's types by kind.
     """
 
     def __init__(self, has_min_by_number: bool = False) -> None:
@@ -148,7 +147,7 @@ class SparkDialect(Dialect):
         """Return the LIKE pattern `written` as a regular expression for Spark's RLIKE (a parameter value, not SQL).
 
         In the regular expression each text between percent signs matches only at its first possible position. Spark's
-        own LIKE tries all positions of all texts: with six such texts, one row of eighty characters takes minutes.
+        own LIKE tries all positions of all texts: with six texts, one row of eighty characters takes minutes.
         """
         first, *others = map(_part, written.split("%"))
         between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
@@ -178,7 +177,8 @@ class SparkDialect(Dialect):
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
         """Return a SQL sort key that puts a user's items into a random order: a chain of hashes, each seeding the next.
 
-        The chain begins with `salt`, a SQL expression; `user` and `labels` are the SQL columns that are hashed.
+        The chain begins with `salt`, a SQL expression. `user` and `labels` are the SQL columns that are hashed after
+        it.
         """
         return f"xxhash64({', '.join([salt, user, *labels])})"
 
@@ -186,9 +186,9 @@ class SparkDialect(Dialect):
         """Return the SELECT list, for a statement with GROUP BY, of the rows with the smallest `order` in each group.
 
         The list gives `number` rows per group, with the columns named in `columns`; `order` is a SQL expression. Spark
-        then sorts rows by user alone, which is faster than the sort by user and hash that a window function needs, and
-        holds no more than `number` rows of one user. None before Spark 4.2, and above `MOST_SMALLEST_ROWS` rows; then a
-        window function ranks the rows.
+        then sorts rows by user alone and holds at most `number` rows of one user. That is faster than the sort by user
+        and hash that a window function needs. The result is None before Spark 4.2 and for more than
+        `MOST_SMALLEST_ROWS` rows; a window function then ranks the rows.
         """
         if not self._has_min_by_number or number > MOST_SMALLEST_ROWS:
             return None

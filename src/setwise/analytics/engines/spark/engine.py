@@ -66,8 +66,8 @@ class SparkEngine(Engine):
     """Engine for `table`, a table of a Spark session, which is read where the session runs.
 
     `progress` is called with the share of work done while a query runs. The function `salts` returns the secret numbers
-    by which the items (groups) that count of each user are chosen at random. The function `leave` is called once, when
-    the engine is closed, to release the session; it is None if the session belongs to the caller and stays.
+    by which each user's items (groups) that count are chosen at random. The function `leave` is called once, when the
+    engine is closed, to release the session; it is None if the session belongs to the caller.
     """
 
     @without_driver_error
@@ -111,10 +111,10 @@ class SparkEngine(Engine):
             return frame_fingerprint(frame, origin)
 
     def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank at random each user's items in `aggregation`; write the ranks to the catalogue table `destination`.
+        """Rank at random each user's items (groups) in `aggregation`; write the ranks to the table `destination`.
 
-        An item is a group of a user; later queries keep only items of low rank. `manifest`, the description of the
-        dataset, becomes a property of the table.
+        Later queries keep only items of low rank. `manifest`, the description of the dataset, becomes a property of
+        this catalogue table.
         """
         with self._engine_query(aggregation) as query:
             statement, values = query.prepared_statement()
@@ -139,10 +139,7 @@ class SparkEngine(Engine):
         views = Views(session, group.replace("-", "_"))
 
         def look() -> bool:
-            """Report the share of completed tasks in the active stages of the Spark `context` of the enclosing call.
-
-            Returns False, so that polling goes on.
-            """
+            """Report the share of completed tasks in Spark's active stages; return False, so that polling goes on."""
             tracker = context.statusTracker()
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)
@@ -168,8 +165,7 @@ class SparkEngine(Engine):
 class SparkEngineQuery(SqlEngineQuery):
     """One `aggregation` of the Spark table `table` as SQL statements, with temporary `views` of its own.
 
-    An aggregation is an exact histogram, or statistics of groups, to compute. The function `salts` returns the secret
-    number by which users' items are chosen at random.
+    The function `salts` returns the secret number by which users' items are chosen at random.
     """
 
     def __init__(self, aggregation: Aggregation, table: SparkTable, views: Views, salts: SaltSource) -> None:
@@ -207,10 +203,10 @@ class SparkEngineQuery(SqlEngineQuery):
         return f"(SELECT salt FROM {self._views.add('secret', salt)})"
 
     def _hint(self) -> str:
-        """Return the optimizer hint (SQL text) that sends all rows of a user to one partition, to be grouped there.
+        """Return the optimizer hint (SQL text) that sends all rows of a user to one partition.
 
-        The number of partitions grows with the size of the table, because grouping and sorting a large partition takes
-        longer for each row, and spills to disk.
+        The number of partitions grows with the size of the table, because a large partition takes longer to group and
+        sort for each row, and spills to disk.
         """
         size = int(str(self._table.sized_like._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         parts = max(PARTS_PER_CORE * self._session.sparkContext.defaultParallelism, size // PART_BYTES)
@@ -220,7 +216,7 @@ class SparkEngineQuery(SqlEngineQuery):
         """Return whether to number rows instead of grouping them, because few rows repeat a (user, item) pair.
 
         How often rows repeat a pair is estimated from a sample of the users. False for a table of CSV files, which the
-        sample would have to read as a whole. Also false if Spark chooses items by an aggregate instead of a window
+        sample would have to read as a whole. False also if Spark chooses items by an aggregate instead of a window
         function, because that form is faster however often rows repeat.
         """
         if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
@@ -262,10 +258,11 @@ class SharedSession:
         self._engines = 0
 
     def join(self, master: str | None) -> tuple[SparkSession, bool]:
-        """Return the Spark session of this process, started if there is none, and whether to call `leave` later.
+        """Return (session, started): the Spark session of this process, started if there is none.
 
-        A session is started at the Spark master `master`, or as Spark is configured if `master` is None. The flag is
-        False for a session that was active before, because that session belongs to the caller's program.
+        `started` says that Setwise started the session, so that the caller must call `leave` later. It is False for a
+        session that was active before, which belongs to the caller's program. A new session is started at the Spark
+        master `master`, or as Spark is configured if `master` is None.
         """
         with self._lock:
             # Look at the process and not at the thread, which does not see a session that another thread started.
@@ -311,10 +308,10 @@ _SHARED = SharedSession()
 
 @without_driver_error
 def open_tables(request: OpenRequest) -> SparkEngine:
-    """Return a Spark engine that reads the tables that `request` names, joined and derived as it says.
+    """Return a Spark engine that reads the tables that `request` names, joined and derived as `request` says.
 
     If the address is a Spark master, the session of this process is used, or one is started at that master. For the
-    address "spark", and for a Spark data frame given with the address "duckdb", the active session is used; if there is
+    address "spark", and for a Spark data frame given with the address "duckdb", the active session is used. If there is
     none, one is started as the machine's Spark configuration says.
 
     Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
@@ -348,8 +345,8 @@ def _session_for(source: SparkSource, master: str | None) -> Iterator[tuple[Spar
     """Context manager that yields (session, release): the Spark session for `source`, and a function to release it.
 
     `release` is None if the session belongs to the caller, as that of a data frame does. `master` is the Spark master
-    at which to start a session, or None. If the `with` block raises, the session is released here; otherwise the caller
-    releases it.
+    at which to start a session, or None. If the `with` block raises, the session is released at its end; otherwise the
+    caller releases it.
     """
     if isinstance(source.source, DataFrame):
         yield source.source.sparkSession, None
@@ -365,10 +362,11 @@ def _session_for(source: SparkSource, master: str | None) -> Iterator[tuple[Spar
 
 @without_driver_error
 def join_session(master: str | None) -> tuple[SparkSession, Callable[[], None] | None]:
-    """Return the Spark session of this process, started if there is none, and the function that releases it.
+    """Return (session, release): the Spark session of this process, and the function that releases it.
 
-    The function is None for a session that belongs to the caller. `master` is the address of a Spark master; with None,
-    the active session is used or, if there is none, one is started as the machine's Spark configuration says.
+    A session is started if there is none: at the Spark master `master`, or as the machine's Spark configuration says if
+    `master` is None. `release` is None for a session that belongs to the caller.
+
     Raises: `EngineFailed` if Spark cannot be started.
     """
     try:

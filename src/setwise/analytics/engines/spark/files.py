@@ -91,8 +91,7 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
     def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the CSV records of whole files as Arrow batches; `batches` gives the files as rows (path, content).
 
-        `form` and `chosen` of the enclosing call are the CSV format and the columns to read. This function runs on
-        Spark's executors.
+        Runs on Spark's executors. The outer `form` and `chosen` are the CSV format and the columns to read.
         """
         for batch in batches:
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
@@ -113,8 +112,8 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
 def parquet_frame(session: SparkSession, source: str) -> DataFrame:
     """Return a data frame of the Parquet files under the path `source`, with partition columns as text.
 
-    `session` is the Spark session that reads the files. Timestamps in milliseconds that do not fit into microseconds,
-    which Spark uses, are null.
+    `session` is the Spark session that reads the files. Timestamps in milliseconds that do not fit into Spark's 64-bit
+    microseconds are null.
 
     Raises: `UnsuitableTable` if the files have columns of different types, or belong to a lake table.
     """
@@ -180,8 +179,8 @@ def sound_text(frame: DataFrame) -> DataFrame:
 def _with_milliseconds(session: SparkSession, source: str, frame: DataFrame) -> DataFrame:
     """Return `frame`, read from the Parquet files under `source`, with null for timestamps that make Spark fail.
 
-    `session` reads the footers. Parquet files may store timestamps as 64-bit milliseconds; Spark converts them to
-    64-bit microseconds, and large ones overflow.
+    Parquet files may store timestamps as 64-bit milliseconds. Spark converts them to 64-bit microseconds, and large
+    ones overflow. `session` reads the files' footers.
 
     Raises: `UnsuitableTable` if the files store a column in different units.
     """

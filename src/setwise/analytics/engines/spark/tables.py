@@ -50,8 +50,8 @@ class SparkTable:
 
     The function `narrowed` returns the frame with only the columns whose names it is given; it is None if Spark itself
     skips unused columns. `named` is the name under which the session finds the source again, or None. `manifest`
-    describes a prepared dataset (users' items, ranked in advance), and is None for other tables. If Spark cannot
-    estimate the size of `frame`, `bytes_of` is another frame of about the same size; otherwise it is None.
+    describes a prepared dataset (users' items, ranked in advance), and is None for other tables. `bytes_of` is another
+    frame of about the same size if Spark cannot estimate the size of `frame`, and otherwise None.
     """
 
     frame: DataFrame
@@ -69,15 +69,15 @@ class SparkTable:
 
     @property
     def sized_like(self) -> DataFrame:
-        """The data frame by which Spark estimates the size of the table in bytes.
+        """The data frame by which Spark estimates the size of the table in bytes; for most tables it is `frame` itself.
 
         For a join it is the frame of the private table, because Spark would estimate that a join has a row for each
-        pair of rows of its tables. For most other tables it is `frame` itself.
+        pair of rows of its tables.
         """
         return self.frame if self.bytes_of is None else self.bytes_of
 
     def columns(self, names: Sequence[str]) -> DataFrame:
-        """Return a data frame of the table with at least the columns `names`; Spark does not read unused columns."""
+        """Return a data frame of the table with at least the columns `names`; unneeded columns are not read."""
         return self.frame if self.narrowed is None else self.narrowed(names)
 
     def read_as(self, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> "SparkTable":
@@ -176,10 +176,7 @@ def joined_tables(
     joined = JoinedTables(parts, joins, user)
 
     def frame(columns: Sequence[str] | None = None) -> DataFrame:
-        """Return a data frame of the join `joined` of the enclosing call, with the columns named `columns`.
-
-        None means all columns. The tables of the join are `opened` of the enclosing call.
-        """
+        """Return a data frame of the join with the columns named `columns`; None means all columns."""
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
         try:
             relations = [
@@ -201,8 +198,8 @@ def joined_tables(
 def derived_table(session: SparkSession, table: SparkTable, derivation: Derivation) -> SparkTable:
     """Return the table that `derivation` (computed columns, filters, groups per user) makes of `table`.
 
-    `table` itself is returned if the derivation has no steps. `session` is the Spark session that reads the table.
-    Raises: `UnsuitableTable` for a prepared dataset, which has ranked items of users and no rows to derive from.
+    If the derivation has no steps, `table` itself is returned. `session` is the Spark session that reads the table.
+    Raises: `UnsuitableTable` for a prepared dataset, which has users' ranked items and no rows to derive from.
     """
     if not derivation:
         return table
@@ -212,10 +209,7 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     schema = derived.schema
 
     def frame(columns: Sequence[str] | None = None) -> DataFrame:
-        """Return a data frame of the table `derived` of the enclosing call, with the columns named `columns`.
-
-        None means all columns.
-        """
+        """Return a data frame of the derived table with the columns named `columns`; None means all columns."""
         views = Views(session, f"setwise_{uuid.uuid4().hex}")
         needed = derived.needed_columns(columns)
         try:
@@ -310,8 +304,8 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
     """Return the manifest stored with the catalogue table `source`; None if the table is not a prepared dataset.
 
-    A prepared dataset has users' items, ranked in advance; its manifest describes it. Also None if `source` is a path
-    and not the name of a catalogue table. `frame` is any frame of the Spark session in which the table is looked up.
+    A prepared dataset has users' items, ranked in advance; its manifest describes it. A path is never a prepared
+    dataset. `frame` is any frame of the Spark session in which the table is looked up.
     """
     if is_path(source):
         return None
