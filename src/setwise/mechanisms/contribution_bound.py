@@ -1,8 +1,8 @@
-"""Private search for a contribution bound: how many groups, or rows in a group, of one user a query should count.
+"""Private search for a contribution bound: the most groups, or the most rows in a group, with which one user counts.
 
-A bin is a range of numbers of groups (or rows) per user; the upper ends of the bins double. The search counts the users
-in each bin, with noise. The same noisy counts also say which share of the (user, group) pairs, or of the rows, a bound
-leaves out.
+The search sorts users into bins by their number of groups (or rows); the upper end of each bin is twice that of the bin
+before it. It adds noise to the number of users in each bin. From these noisy numbers it chooses a bound, and it
+estimates the share of the (user, group) pairs, or of the rows, that the bound leaves out.
 """
 
 import math
@@ -69,13 +69,15 @@ table."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutShare:
-    """The share of the (user, group) pairs, or of the rows, that a contribution bound leaves out, with its interval.
+    """The estimated share of (user, group) pairs, or of rows, that a contribution bound leaves out, with its interval.
 
-    A contribution bound is the largest number of groups, or of rows in a group, of one user that count. `share` is the
-    estimate, and `lower` and `upper` are the ends of its 95% interval; all are between 0 and 1. It is a share of the
-    first `of_first` groups of each user. For a bound on rows it is a share of the first `of_first` rows of each user in
-    the group where the user has most rows. Groups or rows of a user beyond `of_first` are in neither the numerator nor
-    the denominator.
+    A contribution bound is the most groups, or the most rows in a group, with which one user counts; the user's other
+    groups or rows are left out. `share` is the estimate, and `lower` and `upper` are the ends of its 95% interval, all
+    between 0 and 1.
+
+    The share refers to the first `of_first` groups of each user only: groups beyond are in neither the numerator nor
+    the denominator. For a bound on rows it refers to the first `of_first` rows of each user, in the group where the
+    user has most rows.
     """
 
     share: float
@@ -86,7 +88,7 @@ class LeftOutShare:
     def to_dict(self) -> dict[str, object]:
         """Return a JSON object with the estimated "share" left out, its "interval" [lower, upper] and "of_first".
 
-        "of_first" is the number of groups, or of rows, per user to which the share refers.
+        "of_first" is the number of groups (or rows) of each user that the share takes into account.
         """
         return {"share": self.share, "interval": [self.lower, self.upper], "of_first": self.of_first}
 
@@ -105,20 +107,21 @@ class FoundContributions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContributionSearch:
-    """A private search for a contribution bound, from noisy numbers of users in bins by their number of groups.
+    """A private search for a contribution bound: the most groups in which one user counts.
 
-    The search chooses a bound between `least` and `most` groups per user. A user with more than `counted` groups is
-    taken to have `counted` groups. The upper ends of the bins are 1, 2, 4, 8, ... groups below `most`, and then `most`,
-    2 `most`, 4 `most`, ..., so that `most` is an end too. A user whose number of groups g lies between two ends is
-    divided between the two bins, in parts whose weighted average of the two ends is g. The number of (user, group)
-    pairs, and the number of pairs beyond a bound that is an end, are then exact sums over the bins, and only noise
-    makes them uncertain.
+    The search counts users in bins by their number of groups, with noise, and chooses a bound between `least` and
+    `most` groups. A user with more than `counted` groups is taken to have `counted` groups. The upper ends of the bins
+    are 1, 2, 4, 8, ... groups below `most`, and then `most`, 2 `most`, 4 `most`, ..., so that `most` is an end too.
 
-    A user adds 1 to all bins together. Every bin gets Laplace noise of `scale` users, so the search is one pure DP use
-    of epsilon 1 / scale.
+    A user whose number of groups g lies between two ends is divided between the two bins, in parts whose weighted
+    average of the two ends is g. The number of (user, group) pairs, and the number of pairs that a bound leaves out,
+    are then exact sums over the bins, and only noise makes them uncertain.
 
-    `row_search` returns the same search for a bound on a user's rows in a group; it counts a user's rows in the group
-    where the user has most rows, instead of the user's groups.
+    A user adds 1 to all bins together. Every bin gets Laplace noise of scale `scale`, in users, so the search costs one
+    pure DP use of epsilon 1 / scale.
+
+    `row_search` returns the same search for a bound on a user's rows in a group. It sorts users by their number of rows
+    in the group where they have most rows.
 
     >>> ContributionSearch(scale=Fraction(10), most=5).ends
     (1, 2, 4, 5, 10, 20, 40, 80, 160, 320, 640, 1280)
@@ -135,19 +138,15 @@ class ContributionSearch:
 
     @property
     def guarantee(self) -> PureDP:
-        """The privacy guarantee of releasing all noisy numbers of users: (1 / scale)-DP.
+        """The privacy guarantee of releasing the noisy number of users in every bin: (1 / scale)-DP.
 
-        They are one number for each bin, a range of numbers of groups per user. One user changes all of them together
-        by 1.
+        One user changes the numbers of all bins together by 1.
         """
         return PureDP(epsilon=float_above(UNITS / self._noise.scale))
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The upper ends of the bins, as numbers of groups (or rows) per user, smallest first.
-
-        A bin is a range of numbers of groups per user; the search counts the users in each bin, with noise.
-        """
+        """The upper ends of the bins into which users are sorted, in groups (or rows) per user, smallest first."""
         below = [2**power for power in range(self.most.bit_length()) if 2**power < self.most]
         above = [self.most]
         while above[-1] < self.counted:
@@ -156,7 +155,10 @@ class ContributionSearch:
 
     @property
     def bounds(self) -> tuple[int, ...]:
-        """The contribution bounds (groups per user, or rows per user and group) to choose from, smallest first."""
+        """The contribution bounds among which the search chooses: the ends of bins from `least` to `most`, ascending.
+
+        They are numbers of groups per user, or of rows per user and group.
+        """
         return tuple(end for end in self.ends if self.least <= end <= self.most)
 
     @property
@@ -166,24 +168,23 @@ class ContributionSearch:
     def release(
         self, users: NDArray[np.int64], noise_at: Callable[[int], float], randomness: Randomness
     ) -> FoundContributions:
-        """Return a contribution bound and the share of (user, group) pairs that it leaves out, found with noise.
+        """Return the contribution bound that the search chooses, and the share of (user, group) pairs left out by it.
 
-        A contribution bound is the largest number of groups in which one user counts. `users` says how many users have
-        1, 2, 3, ... groups; it is private. The bound minimises the estimated number of pairs left out plus
-        `noise_at(bound)`, the error, in pairs, that noise adds to the answer with that bound. `randomness` is the
-        source of the noise.
+        A contribution bound is the most groups in which one user counts. `users` is private: its entries are the
+        numbers of users with 1, 2, 3, ... groups. `noise_at(bound)` is the error, in pairs, that noise adds to the
+        answer with that bound. The chosen bound minimises this error plus the estimated number of pairs left out.
+        `randomness` is the source of the noise.
         """
         bins = divide_users(users, self.ends)
         noisy = (bins + self._noise.draw(len(bins), randomness)) / UNITS
         return self.choose(noisy, noise_at)
 
     def choose(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> FoundContributions:
-        """Return the contribution bound, and the share of pairs that it leaves out, from noisy numbers of users.
+        """Return the best contribution bound, and the share of (user, group) pairs left out by it, from noisy numbers.
 
-        A contribution bound is the largest number of groups in which one user counts, and a pair is a user with one of
-        their groups. The bound minimises the estimated number of pairs left out plus `noise_at(bound)`, the error, in
-        pairs, that noise adds to an answer with that bound. `noisy` has the noisy number of users in each bin, a range
-        of numbers of groups per user; nothing private is read.
+        A contribution bound is the most groups in which one user counts. `noisy` has the noisy number of users in each
+        bin; nothing private is read. `noise_at(bound)` is the error, in pairs, that noise adds to the answer with that
+        bound. The best bound minimises this error plus the estimated number of pairs left out.
         """
         ends = np.array(self.ends)
         last = self._last_occupied(noisy, noise_at)
@@ -203,15 +204,17 @@ class ContributionSearch:
         return FoundContributions(bound=bound, left_out=left_out)
 
     def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
-        """Return the index of the last bin that is taken to have users; `noisy` has the noisy number of users per bin.
+        """Return the index of the last bin that is taken to have users.
 
-        A bin is a range of numbers of groups (or rows) per user. The search starts at the last bin whose noisy number,
-        or whose sum with the noisy numbers of all later bins, is above a threshold that noise alone rarely exceeds. The
-        sums find users who are spread over so many bins that no single one stands out. If no number is above it, the
-        search starts at the bin with the highest noisy number: among bins of at most 8 groups, or, if rows are counted,
-        among all bins up to the largest bound. It then moves on, as long as `_next_occupied` finds a later bin under a
-        lower threshold. `noise_at` maps a contribution bound (the largest number of groups in which one user counts) to
-        the error that noise adds to the answer with that bound.
+        `noisy` has the noisy number of users in each bin of numbers of groups (or rows) per user. A bin is taken to
+        have users if its noisy number is above a threshold that noise alone rarely exceeds. It is also taken to have
+        users if the sum of its number and those of all later bins is above such a threshold, because users may be
+        spread over many bins.
+
+        If no number is above its threshold, the bin with the highest noisy number is taken, among bins of at most 8
+        groups (for rows, among all bins up to the largest bound). From this bin on, `_next_occupied` looks for a later
+        one with a lower threshold, again and again. `noise_at(bound)` is the error that noise adds to the answer if
+        `bound` is the contribution bound.
         """
         alone, with_later = _standing_radii(self._noise.scale, len(self.ends), _MISTAKEN)
         with_later_bins = np.cumsum(noisy[::-1])[::-1]
@@ -225,12 +228,13 @@ class ContributionSearch:
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
         """Return the index of the farthest bin after the bin `last` that is taken to have users; None if there is none.
 
-        A bin is a range of numbers of groups (or rows) per user. `noisy` has the noisy number of users in each bin, and
-        `noise_at` maps a contribution bound (the largest number of groups that count) to the error that noise adds to
-        the answer with that bound. A bin is taken to have users if its noisy number is larger than noise alone
-        explains. The sum of two neighbouring bins is tested too, because users who all have 400 rows are divided
-        between the bins that end at 256 and 512; the fuller of the two bins is then returned. Each of the two tests
-        gets half of the allowed probability of a mistake (`_mistaken`).
+        `noisy` has the noisy number of users in each bin of numbers of groups (or rows) per user. `noise_at(bound)` is
+        the error that noise adds to the answer if `bound` is the contribution bound. A bin is taken to have users if
+        its noisy number is larger than noise alone explains.
+
+        The sum of two neighbouring bins is tested too, and the fuller of the two is then returned: users who all have
+        400 rows are divided between the bins that end at 256 and 512. Each of the two tests gets half of the allowed
+        probability of a mistake, which `_mistaken` returns.
         """
         seen = float(np.maximum(noisy[: last + 1], 0.0) @ np.array(self.ends[: last + 1]))
         scale = self._noise.scale
@@ -244,27 +248,28 @@ class ContributionSearch:
         return None
 
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
-        """Return the allowed probability that a bin without users is taken to have some.
+        """Return the allowed probability that a bin without users is taken to have users.
 
-        A bin is a range of numbers of groups (or rows) per user. The bin in question comes `distance` bins after the
-        last bin known to have users; the probability is smaller for a larger distance. `cheap` says that the answer's
-        noise would be small, compared with the rows seen so far, if the upper end of this bin were the contribution
-        bound. A mistake then does little harm, so the probability is larger. A search that counts groups instead of
-        rows ignores `cheap`.
+        The bin comes `distance` bins after the last bin known to have users. The larger the distance, the more harm a
+        mistake does, so the smaller the probability. `cheap` says that the answer would have little noise, compared
+        with the rows seen so far, if the upper end of this bin were the contribution bound. A mistake then does little
+        harm, so the probability is larger. A search that counts groups instead of rows ignores `cheap`.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
         return (_MISTAKEN_CHEAP if cheap else _MISTAKEN_ROWS) * Fraction(1, 2 ** (distance - 1))
 
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
-        """Return the share of (user, group) pairs that `bound` leaves out of the first `of_first` groups of each user.
+        """Return the share of (user, group) pairs that `bound` leaves out, in the first `of_first` groups of each user.
 
-        `bound` is the largest number of groups in which one user counts. `noisy` has the noisy number of users in each
-        bin, a range of numbers of groups per user. The interval of the result contains every share p that the noise can
-        explain. For the true p, (left-out pairs) - p * (all pairs) is 0 in the exact numbers, so in the noisy numbers
-        it is a sum of noise alone. A p belongs to the interval if this sum is at most a radius that the noise rarely
-        exceeds. The probability that the interval misses is divided among all combinations of `bound` and `of_first`,
-        because the same noise chose both.
+        `bound` is the most groups in which one user counts. `noisy` has the noisy number of users in each bin of
+        numbers of groups per user.
+
+        The interval of the result contains every share p that the noise can explain. For the true p, (left-out pairs) -
+        p * (all pairs) is 0 in the exact numbers, so in the noisy numbers it is a sum of noise alone. A p belongs to
+        the interval unless this sum is larger than noise can be, except with a small probability. The allowed
+        probability of a miss is divided among all combinations of `bound` and `of_first`, because the same noise chose
+        them.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
@@ -290,11 +295,10 @@ class ContributionSearch:
 
 @lru_cache(maxsize=1024)
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
-    """Return two radii, in users: one for the Laplace noise of one bin, and one for the summed noise of two bins.
+    """Return two radii, in users: for the Laplace noise of one bin, and for the sum of the noises of two bins.
 
-    A bin holds the number of users whose number of groups is in some range. The noise of one bin, and the sum of two,
-    each exceed their radius in absolute value with probability at most `chance` / 2. `scale` is the noise scale of one
-    bin in units of 1 / `UNITS` users.
+    The absolute value of the noise exceeds its radius with probability at most `chance` / 2, for one bin and for two.
+    `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.
@@ -304,10 +308,11 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
-    """Return (radius of the noise of one bin, radii of the summed noise of bin i and all later bins), in users.
+    """Return (radius for one bin, radii for sums), in users: the thresholds that the noise of bins rarely exceeds.
 
-    The absolute noise exceeds any of these 2 * `bins` radii with probability at most `chance` altogether. `scale` is
-    the noise scale of one bin in units of 1 / `UNITS` users.
+    The i-th radius for sums is for the summed noise of bin i and all later bins. With probability 1 - `chance` no
+    absolute noise exceeds its radius: neither that of one of the `bins` bins nor one of the `bins` sums. `scale` is the
+    Laplace noise scale of one bin, in units of 1 / `UNITS` users.
     """
     part = chance / (2 * bins)
     alone = LaplaceNoise(scale=scale).radius(1 - part)
@@ -319,11 +324,11 @@ def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float
 
 
 def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
-    """Return the search for a bound on a user's rows in a group; it chooses at least 2 and at most `most` rows.
+    """Return the search for a bound on a user's rows in a group, from 2 rows to `most` rows.
 
-    A bound of 1 row is never chosen, because it would count users, which is another statistic. The search adds Laplace
-    noise of `scale` users to the number of users in each bin (a range of numbers of rows), so it is one pure DP use of
-    epsilon 1 / `scale`.
+    A bound of 1 row is never chosen, because the answer would then be the number of users, which is another statistic.
+    The search adds Laplace noise of scale `scale`, in users, to the number of users in each bin of numbers of rows. So
+    it costs one pure DP use of epsilon 1 / `scale`.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 
@@ -331,9 +336,9 @@ def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
 def divide_users(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the number of users in each bin, in units of 1 / `UNITS` users.
 
-    A bin is a range of numbers of groups per user. `users[i]` is the number of users with i + 1 groups, and `ends` are
-    the upper ends of the bins, in groups. A user whose number of groups lies between two ends is divided between their
-    two bins: the closer the end, the larger the part.
+    `users[i]` is the number of users with i + 1 groups, and `ends` are the upper ends of the bins, in groups. A user
+    whose number of groups lies between two ends is divided between their two bins: the closer the end, the larger the
+    part.
 
     >>> divide_users(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
     [0, 1536, 1536]
@@ -357,10 +362,10 @@ _APART = 1.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaplaceSums:
-    """Sums of independent Laplace noises, one sum per row, and upper bounds on the probability that each is large.
+    """Several sums of independent Laplace noises; `exceeding` bounds the probability that each sum is large.
 
-    Row i of `scales` has the noise scales of the i-th sum, which all differ. A noise of scale s contributes its
-    `factors` entry times exp(-t / s) to the probability that the absolute sum exceeds t.
+    Row i of `scales` has the noise scales of the i-th sum; they differ from each other. `factors` has the same shape.
+    The probability that the absolute i-th sum exceeds t is the sum over row i of factor * exp(-t / scale).
     """
 
     scales: NDArray[np.float64]
@@ -368,11 +373,11 @@ class LaplaceSums:
 
     @classmethod
     def of(cls, scales: NDArray[np.float64]) -> "LaplaceSums":
-        """Return the sums of Laplace noises whose noise scales are the rows of `scales`.
+        """Return the sums of Laplace noises whose noise scales are the rows of `scales`, one sum for each row.
 
-        Nearly equal scales are raised until they differ by 2%, which only raises probabilities. For different scales
-        s_i the probability of exceeding t is the sum over i of exp(-t / s_i) * product over j of
-        s_i^2 / (s_i^2 - s_j^2).
+        Nearly equal scales are raised until they differ by 2%, which only raises the probability of a large sum. For
+        different scales s_i the probability that the absolute sum exceeds t is the sum over i of exp(-t / s_i) *
+        product over j of s_i^2 / (s_i^2 - s_j^2).
         """
         apart = np.sort(np.maximum(scales, 1e-9), axis=1)
         for place in range(1, apart.shape[1]):
@@ -384,7 +389,7 @@ class LaplaceSums:
         return cls(apart, np.prod(squares[:, :, None] / differences, axis=2))
 
     def exceeding(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return for each sum an upper bound on the probability that its absolute value exceeds its threshold.
+        """Return for each sum a bound on the probability that its absolute value exceeds its entry of `thresholds`.
 
         >>> LaplaceSums.of(np.array([[10.0]])).exceeding(np.array([29.96])).round(3).tolist()
         [0.05]
@@ -393,7 +398,10 @@ class LaplaceSums:
 
 
 def laplace_sum_radius(scales: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
-    """Return for each row of `scales` a radius r with P[|sum of Laplace noises of these scales| > r] <= `chance`.
+    """Return for each row of `scales` a radius that a sum of Laplace noises rarely exceeds.
+
+    The sum of independent Laplace noises with the scales of the row exceeds the radius, in absolute value, with
+    probability at most `chance`.
 
     >>> laplace_sum_radius(np.array([[10.0]]), 0.05).round(2).tolist()
     [29.96]

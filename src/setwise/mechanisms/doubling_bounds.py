@@ -1,8 +1,8 @@
-"""Bounds for clipping values, found privately from noisy counts of values in bins.
+"""Private search for clipping bounds, from noisy numbers of values in bins.
 
 A bin is an interval of values. Bin b from 1 to 60 holds the values above 2^(b - 21) and at most 2^(b - 20), and bin 60
-all larger values too. Bin -b holds their negatives, and bin 0 the values of at most 2^-20 in absolute value, which
-count as 0.
+also holds all larger values. Bin -b holds the negatives of the values of bin b. Bin 0 holds the values of at most 2^-20
+in absolute value, which count as 0.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ _SHARES = np.linspace(0.0, 1.0, 501)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedShare:
-    """The share, from 0 to 1, of users whose value lies outside of clipping bounds.
+    """The share, from 0 to 1, of users whose value lies outside of the clipping bounds.
 
     `share` is the estimate, and `lower` and `upper` are the ends of its confidence interval.
     """
@@ -62,10 +62,10 @@ class ClippedShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRange:
-    """Clipping bounds `low` < `high` that a search found, and the noisy numbers of users in its bins of values.
+    """Clipping bounds `low` < `high` that a private search chose, and the noisy numbers from which it chose them.
 
-    A bin is an interval of values whose ends are powers of two. `noisy` has the number of users whose value is in each
-    of the bins -60 to 60, with Laplace noise of `scale` on each.
+    The search counts users in 121 bins, numbered -60 to 60: intervals of values whose ends are powers of two. `noisy`
+    has the number of users whose value is in each bin, with Laplace noise of scale `scale`.
     """
 
     low: Fraction
@@ -76,10 +76,12 @@ class FoundRange:
     def clipped_share(self, low: Fraction, high: Fraction, confidence: Fraction) -> ClippedShare:
         """Return the share of users whose value is outside of [low, high], with an interval of this `confidence`.
 
-        `low` and `high` must be ends of bins, the intervals of values in which users were counted with noise. For the
-        true share p, (users outside) - p * (all users) is 0 in the exact numbers, so in the noisy numbers it is a sum
-        of noise alone; the interval holds every p for which that sum is no larger than noise can be. The probability of
-        a miss is divided among all pairs of bins, because the same noise chose the bounds.
+        `low` and `high` must be ends of bins, the intervals of values in which users were counted with noise.
+
+        The interval contains every share p that the noise can explain. For the true p, (users outside) - p * (all
+        users) is 0 in the exact numbers, so in the noisy numbers it is a sum of noise alone. A p belongs to the
+        interval if this sum is no larger than noise can be. The allowed probability of a miss is divided among all
+        pairs of bins, because the same noise chose the bounds.
 
         Theorem: docs/statistics.md, "Bounds that are found".
         """
@@ -103,12 +105,14 @@ class FoundRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoublingBounds:
-    """A private search for clipping bounds, from noisy counts of values in 121 bins (-60 to 60) whose sizes double.
+    """A private search for clipping bounds, from noisy numbers of values in 121 bins (-60 to 60) whose ends double.
 
-    The bounds are the outer ends of the outermost occupied bins. A bin counts as occupied if its noisy count exceeds a
-    threshold; if no count does, the bin with the highest noisy count does. Near an occupied bin the threshold is lower,
-    because a bin there is more likely to have values. A user has at most one value, so one count changes by 1, and all
-    counts together cost one use of Laplace noise with this `scale`.
+    The bounds are the outer ends of the outermost bins that are taken to have values. A bin is taken to have values if
+    its noisy number exceeds a threshold; if no number does, the bin with the highest noisy number is taken. The
+    threshold is lower near a bin that has values, because bins there are more likely to have values too.
+
+    A user has at most one value, so a user changes one number by 1. All noisy numbers together cost one use of Laplace
+    noise of scale `scale`.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
@@ -123,35 +127,34 @@ class DoublingBounds:
 
     @property
     def threshold(self) -> int:
-        """The number that a bin's noisy count must exceed for the bin to count as occupied (as having values).
+        """The noisy number of values above which a bin is taken to have values.
 
-        A bin is an interval of values. With probability 999/1000 no bin without values exceeds it.
+        A bin is an interval of values. With probability 999/1000 no bin without values exceeds this threshold.
         """
         return self._noise.radius(1 - _MISTAKEN / (2 * DOUBLINGS + 1))
 
     @property
     def near_threshold(self) -> int:
-        """The number that the noisy count of a bin near the outermost occupied bin must exceed to count as occupied.
+        """The noisy number of values above which a bin of the outermost bin's size is taken to have values.
 
-        A bin is an interval of values, and occupied means that it has values. If b is the absolute index of the
-        outermost occupied bin, the bins near it have the absolute indices b - `_NEAR` + 1 to b, of either sign. This
-        number is lower than `threshold`, because these bins are more likely to have values.
+        The outermost bin is the one farthest from bin 0 among those above `threshold`. If b is its absolute index, the
+        bins of about the same size have the absolute indices b - `_NEAR` + 1 to b, of either sign. They are more likely
+        to have values than other bins, so this number is lower than `threshold`.
         """
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
     @property
     def neighbour_threshold(self) -> int:
-        """The number that the noisy count must exceed in the bin just outside of the outermost occupied bin.
+        """The noisy number of values above which a bin just outside of the range found so far is taken to have values.
 
-        A bin is an interval of values, and occupied means that it has values. It is the lowest of the three thresholds:
-        a bin that counts as occupied by mistake only doubles a clipping bound, but a missed bin clips the values of its
-        users.
+        It is the lowest of the three thresholds, because a mistake costs little here: it only doubles a clipping bound,
+        but a bin that is missed has the values of its users clipped.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
     @property
     def _noise(self) -> LaplaceNoise:
-        """The integer Laplace noise that is added to the number of values in each bin (an interval of values)."""
+        """The integer Laplace noise that is added to the number of values in each bin."""
         return LaplaceNoise(scale=binary(self.scale))
 
     def release(
@@ -160,11 +163,12 @@ class DoublingBounds:
         randomness: Randomness,
         noise_at: Callable[[float], float] | None = None,
     ) -> FoundRange:
-        """Return noisy clipping bounds low < high; `counts` has the exact number of values in the bins -60 to 60.
+        """Return clipping bounds low < high, found with noise; `counts` has the exact number of values in each bin.
 
-        The bounds are 0 and 1 if only bin 0, which holds the zeros, is occupied. `randomness` is the source of the
-        noise. For a sum, `noise_at` maps the larger absolute bound to the error that noise adds to the sum. A bound is
-        then moved outwards as long as this error grows by less than the estimated part of the sum that it clips.
+        The bounds are 0 and 1 if only bin 0, which holds the zeros, is taken to have values. `randomness` is the source
+        of the noise. For a sum, `noise_at(bound)` is the error that noise adds to the sum if `bound` is the larger
+        absolute bound. A bound is then moved outwards as long as this error grows by less than the clipped part of the
+        sum shrinks. Without `noise_at` the bounds stay at the outermost bins that are taken to have values.
 
         Raises: `InvalidParameter` unless there are 121 counts.
         """
@@ -181,12 +185,12 @@ class DoublingBounds:
         return FoundRange(low=low, high=high, scale=float(self._noise.scale), noisy=tuple(noisy.tolist()))
 
     def _steps_outwards(self, noisy: NDArray[np.int64], outermost: int, noise_at: Callable[[float], float]) -> int:
-        """Return by how many bins a bound of a sum is moved away from 0, beyond the bin `outermost` of its sign.
+        """Return by how many bins the clipping bound of a sum is moved away from 0, beyond the bin `outermost`.
 
-        `noisy` has the noisy numbers of users in the bins 0 to 60 of this sign, and `noise_at` maps a bound to the
-        error that noise adds to the sum. The number of users in each bin beyond `outermost` is estimated, with values
-        in the middle of the bin. The result minimises the part of the sum that is clipped plus the error. It is 0 for a
-        sign without occupied bins.
+        `outermost` is the last bin of one sign that is taken to have values. The result is 0 if there is no such bin
+        (`outermost` <= 0). `noisy` has the noisy numbers of users in the bins 0 to 60 of this sign. `noise_at(bound)`
+        is the error that noise adds to the sum. The result minimises this error plus the estimated part of the sum that
+        the bound clips. The estimate takes the values of a bin to lie in its middle.
         """
         if outermost <= 0:
             return 0
@@ -199,13 +203,12 @@ class DoublingBounds:
         return int(np.argmin(errors))
 
     def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the indices, -60 to 60, of the first and the last bin that count as occupied (as having values).
+        """Return the indices, -60 to 60, of the first and the last bin that are taken to have values.
 
-        A bin is an interval of values. `noisy` has the noisy number of values in each bin. First, a bin counts as
-        occupied if its noisy number is above `threshold`; if no number is, the bin with the highest number counts as
-        occupied. Second, bins with values of about the same size, of either sign, count as occupied if their number is
-        above `near_threshold`. Last, the range is extended outwards from the first and from the last occupied bin, as
-        long as the next bin's number is above `neighbour_threshold`.
+        `noisy` has the noisy number of values in each bin. There are three steps. First, the bins above `threshold` are
+        taken; if there are none, the bin with the highest number is. Second, the bins of about the same size as the
+        outermost of these, of either sign, are taken if they are above `near_threshold`. Third, the range of bins is
+        extended at both ends, as long as the next bin is above `neighbour_threshold`.
         """
         standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
         occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()
@@ -222,10 +225,10 @@ class DoublingBounds:
 
 
 def ends(place: int) -> tuple[Fraction, Fraction]:
-    """Return the lower and the upper end of the bin `place`, a number from -60 to 60, as exact values.
+    """Return the lower and the upper end of the bin with the index `place`, from -60 to 60, as exact values.
 
-    A bin is an interval of values. Bin b > 0 ends at 2^(b - 20) and starts at half of it, bin -b holds the negatives,
-    and bin 0 holds only zeros.
+    A bin is an interval of values. Bin b > 0 goes from 2^(b - 21) to 2^(b - 20), bin -b holds the negatives, and bin 0
+    holds only zeros.
     """
     if place == 0:
         return Fraction(0), Fraction(0)

@@ -16,7 +16,7 @@ LARGEST_COUNT = 2**62
 class Histogram:
     """Distinct labels, all text or all integers, each with a whole count from 0 to 2^62.
 
-    Raises: `InvalidParameter` if the numbers of labels and counts differ.
+    Raises: `InvalidParameter` if the number of labels differs from the number of counts.
 
     >>> Histogram.of(["b", "a"], [2, 2]).ranked(1)
     Histogram(labels=('a',), counts=array([2]))
@@ -41,10 +41,10 @@ class Histogram:
         return len(self.labels)
 
     def ranked(self, most: int) -> "Histogram":
-        """Return the `most` highest positive counts, highest first; equal counts in the order of their labels.
+        """Return the labels with the `most` highest positive counts, highest first; equal counts are ordered by label.
 
-        Ties are broken by the label alone. If they were broken by the data, or by the order in which an engine returned
-        rows, adding one user could change more of the result than the counts of that user.
+        Ties are broken by the label alone. If they were broken by the order in which an engine returned rows, adding
+        one user could change more of the result than the counts of that user.
         """
         if self._is_ranked():
             return self if len(self) <= most else self.first(most)
@@ -58,9 +58,9 @@ class Histogram:
         return self._at(order)
 
     def _is_ranked(self) -> bool:
-        """Whether all counts are positive, highest first, and equal counts are in the order of their labels.
+        """Whether all counts are positive and highest first, with equal counts in the order of their labels.
 
-        Engines return the highest counts in this order, and looking is quicker than sorting again.
+        Engines return the highest counts in this order, and this check is quicker than sorting them again.
         """
         counts = self.counts
         if len(counts) == 0 or counts[-1] <= 0:
@@ -71,7 +71,7 @@ class Histogram:
         return all(self.labels[place] < self.labels[place + 1] for place in ties)  # type: ignore[operator]
 
     def positive(self) -> "Histogram":
-        """Return the histogram without the labels whose count is 0; the order of the others stays."""
+        """Return the histogram without the labels whose count is 0, in the same order."""
         return self._at(np.flatnonzero(self.counts > 0).tolist())
 
     def _at(self, places: list[int]) -> "Histogram":

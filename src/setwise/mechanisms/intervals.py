@@ -1,6 +1,6 @@
-"""Confidence intervals for exact counts that hold although noisy counts chose which items are listed.
+"""Confidence intervals of exact counts that stay valid although noisy counts decided which items are listed.
 
-`Release.intervals` in release.py makes the interval of each item of an answer from the lower ends that are found here.
+`lower_ends` computes the lower ends; `Release.intervals` in release.py makes intervals of them.
 """
 
 import math
@@ -47,14 +47,16 @@ _TAIL_ERROR = 1e-3
 def lower_ends(
     noisy: NDArray[np.int64], noise: Noise, miss: Fraction, *, threshold: int | None, least: int
 ) -> NDArray[np.int64]:
-    """Return the lower ends of one-sided confidence intervals of the exact counts behind `noisy` counts.
+    """Return, for each of the `noisy` counts, the lower end of a one-sided confidence interval of its exact count.
 
-    Let Z be the `noise`. Only noisy counts above `threshold` were released (None: all of them), and no exact count is
-    below `least`. For a noisy count x, the end is the smallest c >= least with P[Z >= x - c | Z > threshold - c] >
-    miss: if the exact count were lower than c, a released noisy count would be x or higher with probability at most
-    `miss`. Without a threshold the end is x - r, where r is the smallest number with P[Z > r] <= miss. With a
-    threshold, the conditional probability rises with c because the noise laws are log-concave, so the end is found by
-    bisection.
+    The true count is at least the lower end, except with probability `miss`. The end allows for the selection of
+    counts: only noisy counts above `threshold` were released (None: all were). No exact count is below `least`.
+
+    Let Z be the `noise`. For a noisy count x, the end is the smallest c >= least with P[Z >= x - c | Z > threshold - c]
+    > miss. If the exact count were lower than this c, a released noisy count would be x or higher with probability at
+    most `miss`. Without a threshold the end is x - r, where r is the smallest number with P[Z > r] <= miss. With a
+    threshold the end is found by bisection, because the conditional probability rises with c (the noise laws are
+    log-concave).
 
     Theorem: docs/intervals.md, Lemma 2.
     Ensures: for a count c fixed beforehand, P[lower end > c | x > threshold] <= miss.
@@ -70,7 +72,7 @@ def lower_ends(
     log_miss = math.log(miss) - _TAIL_ERROR
 
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, for each pair of the arrays `x` and `c`, whether the exact count c can explain the noisy count x.
+        """Return, for each entry, whether an exact count in `c` can explain the noisy count at the same index of `x`.
 
         It can if P[Z >= x - c | Z > threshold - c] > miss, where Z is the noise, and `threshold` and `miss` are the
         arguments of `lower_ends`.

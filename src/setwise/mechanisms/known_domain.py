@@ -29,7 +29,7 @@ from setwise.mechanisms.sampling.gumbel import gumbel_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLaplace:
-    """Laplace noise of scale per_item * scale on the count of every label of the public `domain`, zeros included.
+    """Adds Laplace noise of scale per_item * scale to the count of every label of the public `domain`, zeros included.
 
     Between neighbouring tables at most `contributions` counts change, each by at most `per_item`. So one release costs
     `contributions` Laplace uses of epsilon 1/scale each. By basic composition it is (contributions/scale)-DP; optimal
@@ -55,14 +55,14 @@ class KnownLaplace:
 
     @property
     def noise(self) -> LaplaceNoise:
-        """The integer Laplace noise on each count, of scale per_item (the most that one user adds to it) * scale."""
+        """The integer Laplace noise on each count, of scale per_item * scale.
+
+        per_item is the most that one user adds to a count.
+        """
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release, as uses (guarantees with counts).
-
-        It is one use of Laplace noise for each count that one user can change.
-        """
+        """Return the privacy cost of one release: one use of Laplace noise for each count that one user can change."""
         guarantee = DiscreteLaplace(scale=float(self.noise.scale), sensitivity=self.per_item)
         return (Use(guarantee, min(self.contributions, max(1, len(self.domain)))),)
 
@@ -83,12 +83,12 @@ class KnownLaplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGaussian:
-    """Gaussian noise of deviation at most per_item * sigma on the count of every label of the public `domain`.
+    """Adds Gaussian noise of standard deviation at most per_item * sigma to the count of every label of the `domain`.
 
-    Labels without an entry have the count 0. Between neighbouring tables at most `contributions` counts change, each by
-    at most `per_item`. So one release costs that many Gaussian uses of parameter sigma, which are together exactly one
-    Gaussian use of sigma / sqrt(contributions). Counts share a part of their noise if that makes the noise smaller at
-    the same cost. Rounding the noise to whole numbers costs nothing.
+    The domain is public; labels without an entry have the count 0. Between neighbouring tables at most `contributions`
+    counts change, each by at most `per_item`. So one release costs `contributions` Gaussian uses of parameter sigma,
+    which together are exactly one Gaussian use of sigma / sqrt(contributions). Counts share a part of their noise if
+    that makes the noise smaller at the same cost. Rounding the noise to whole numbers costs nothing.
 
     Theorem: BalleWa18; docs/mechanisms.md, Theorem 1.
 
@@ -110,14 +110,11 @@ class KnownGaussian:
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The Gaussian noise on all counts together; the counts may share a part of it."""
+        """The Gaussian noise of all counts together. The counts may share a part of it."""
         return gaussian_count_noise(len(self.domain), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release, as uses (guarantees with counts).
-
-        It is one use of Gaussian noise for each count that one user can change.
-        """
+        """Return the privacy cost of one release: one use of Gaussian noise for each count that one user can change."""
         return (Use(Gaussian(sigma=float(binary(self.sigma))), min(self.contributions, max(1, len(self.domain)))),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
@@ -160,11 +157,11 @@ LARGEST_PICK_EPSILON = Fraction(100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential:
-    """The exponential mechanism: pick a candidate with probability proportional to exp(epsilon * score / score_range).
+    """The exponential mechanism: picks a candidate with probability proportional to exp(epsilon * score / score_range).
 
-    One pick has epsilon-bounded range. `score_range` bounds how differently scores can change: if u_i is the change of
-    candidate i's score between two neighbouring tables, it bounds the largest u_i minus the smallest u_i. If all scores
-    change in the same direction and by at most s, the range is s; if they may change either way, it is 2s.
+    One pick has epsilon-bounded range. `score_range` is the largest change of a score minus the smallest change of a
+    score, between any two neighbouring tables. If all scores change in the same direction and by at most s, it is s; if
+    they may change in either direction, it is 2s.
 
     Theorem: DongDuRo19.
     """
@@ -185,7 +182,7 @@ class Exponential:
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
         """Return the index of the candidate that the exponential mechanism picks; `scores` has one score per candidate.
 
-        `randomness` is the source of the random picks.
+        `randomness` is the source of the random choice.
 
         Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
         Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
@@ -198,14 +195,15 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermuteAndFlip:
-    """Permute-and-flip: a pick for a lone question under pure epsilon, which misses by less than `Exponential`.
+    """Permute-and-flip: picks one candidate under pure epsilon-DP, with a smaller error than `Exponential`.
 
-    A coin is tossed for every candidate. It shows heads with probability exp(-epsilon * gap / score_range), where gap
-    is the distance of the candidate's score from the highest score, and one of the heads is picked uniformly. One pick
-    is epsilon-DP, but has no bounded range: several picks, or a pick beside other uses, cost less with `Exponential`.
+    For every candidate a coin is tossed, which lands heads with probability exp(-epsilon * gap / score_range). The gap
+    is the highest score minus the candidate's score. One of the candidates with heads is picked uniformly. A pick is
+    epsilon-DP but has no bounded range, so several picks, or a pick composed with other uses, cost less with
+    `Exponential`.
 
-    `score_range` bounds how differently scores can change. If u_i is the change of candidate i's score between two
-    neighbouring tables, it bounds the largest u_i minus the smallest u_i.
+    `score_range` is the largest change of a score minus the smallest change of a score, between any two neighbouring
+    tables.
 
     Theorem: McKenna and Sheldon (2020); docs/mechanisms.md, "Permute-and-flip", for scores that move together.
 
@@ -229,8 +227,8 @@ class PermuteAndFlip:
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
         """Return the index of the candidate that permute-and-flip picks; `scores` has one score per candidate.
 
-        Every coin is tossed, and with integers only, so that neither the number of coins nor rounding depends on the
-        scores.
+        `randomness` is the source of the coin tosses. The coin of every candidate is tossed, with integer arithmetic,
+        so that neither the number of tosses nor a rounding error depends on the scores.
 
         Requires: scores are integers or rationals, and within ±2^62 when multiplied by their common denominator.
         Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
@@ -268,11 +266,11 @@ def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGumbel:
-    """The order of the k highest counts over the public `domain`, under Gumbel noise of scale per_item/epsilon.
+    """Releases the labels of the k highest counts of the public `domain`, in order, under Gumbel noise.
 
-    The order is k adaptive picks of the exponential mechanism. Adding a user raises every count by between 0 and
-    `per_item`, so the range of the scores is per_item, and each pick has epsilon-bounded range, however many counts a
-    user changes. The noisy counts are never released.
+    The noise has scale per_item/epsilon, and the noisy counts are never released. The order is that of k adaptive picks
+    of the exponential mechanism. Adding a user raises every count by between 0 and `per_item`, so changes of counts
+    differ by at most per_item. Each pick therefore has epsilon-bounded range, however many counts a user changes.
 
     Theorem: DongDuRo19; DurfeeRo19.
 
@@ -296,7 +294,10 @@ class KnownGumbel:
 
     @property
     def rate(self) -> Fraction:
-        """The inverse of the Gumbel noise scale: epsilon / per_item, the most that one user adds to a count."""
+        """The inverse of the Gumbel noise scale: epsilon divided by per_item.
+
+        per_item is the most that one user adds to a count.
+        """
         return self.epsilon / self.per_item
 
     def guarantees(self) -> tuple[Use, ...]:
@@ -306,8 +307,9 @@ class KnownGumbel:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, from the parameters alone, before any data is read.
 
-        Its `shortfall` is by how much, in units of a count, a picked label's count may be below the highest of the
-        labels not picked yet. It holds for all picks with probability `confidence`.
+        The result's `shortfall` bounds, in units of a count, by how much the exact count of a picked label may be below
+        the highest exact count of a label not picked yet. It holds for all k picks together with probability
+        `confidence`.
         """
         confidence = probability("confidence", confidence)
         picks = min(self.k, len(self.domain))

@@ -1,4 +1,7 @@
-"""Labels: the names of groups, text or whole numbers. NumPy is not imported here, so that commands start quickly."""
+"""Labels: the names of groups, as text or whole numbers.
+
+This module does not import NumPy, so that commands start quickly.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, cast
@@ -25,7 +28,8 @@ NULL_INTEGER = -(2**63) + 1
 def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
     """Return `labels` as a tuple; raise `InvalidParameter` unless they are distinct and valid.
 
-    Each label is text, an integer, or a tuple of these; lists become tuples, and NumPy values become plain ones.
+    Each label is text, an integer, or a tuple of text and integers. Lists become tuples, and NumPy values become plain
+    Python values.
 
     >>> distinct_labels([["NO", 1], ["NO", 2]])
     (('NO', 1), ('NO', 2))
@@ -40,9 +44,9 @@ def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
 
 
 def _check_cells(cells: Sequence[object]) -> None:
-    """Raise `InvalidParameter` unless all labels `cells` are text, all are integers, or all are tuples of one length.
+    """Raise `InvalidParameter` unless the labels `cells` are all text, all integers, or all tuples of the same length.
 
-    The entries of tuples must be all text or all integers in each position. Text must be valid UTF-8.
+    In tuples, the entries at each position must be all text or all integers. Text must be valid UTF-8.
     """
     kinds = set(map(type, cells))
     if tuple in kinds:
@@ -68,15 +72,17 @@ def _check_cells(cells: Sequence[object]) -> None:
 def cell_of(label: Label, place: int) -> Cell:
     """Return the value of a group's `label` in the group column with index `place`.
 
-    A group by several columns has a tuple as label. For groups by one column, the label itself is returned.
+    The label of a group by several columns is a tuple with one value per column. For groups by one column, the label
+    itself is returned.
     """
     return label[place] if isinstance(label, tuple) else label
 
 
 def shown_cell(label: Label, place: int) -> Cell | None:
-    """Return the value of a group's `label` in the group column with index `place`; None if it stands for SQL's NULL.
+    """Return the value of a group's `label` in the group column with index `place`, or None if it means SQL's NULL.
 
-    A group by several columns has a tuple as label; for groups by one column the label is itself the value.
+    The label of a group by several columns is a tuple with one value per column. For groups by one column, the label
+    itself is the value.
     """
     cell = cell_of(label, place)
     return None if cell in (NULL_TEXT, NULL_INTEGER) else cell

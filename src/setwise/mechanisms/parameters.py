@@ -1,4 +1,4 @@
-"""Checks of parameters as exact fractions: within limits, whole, or representable as a float."""
+"""Checks that turn parameters into exact fractions or whole numbers within limits."""
 
 import math
 from fractions import Fraction
@@ -60,7 +60,7 @@ def positive_integer(name: str, value: object, largest: int = LARGEST_TAU) -> in
 def binary(exact: Fraction) -> Fraction:
     """Return the largest fraction at most `exact` that a float can represent.
 
-    Noise is drawn with such parameters, because the accountant computes with floats and must price exactly what is
-    drawn.
+    Noise is drawn with parameters that floats can represent, because the accountant computes with floats and must price
+    exactly the noise that is drawn.
     """
     return Fraction(float_below(exact))

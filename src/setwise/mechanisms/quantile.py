@@ -43,12 +43,11 @@ _DIVIDED_UNITS, _FINEST_DIVIDED_SHARE, _MOST_USERS = 128, 10**4, 2**31
 
 
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
-    """Return the score of each cell of a grid: the negative of its distance in rank from the quantile `at` = a/b.
+    """Return the score of each cell of a grid: minus the cell's distance in rank from the quantile `at` = a/b.
 
-    `cells` holds the number of values in each cell, and n is the number of all values. The quantile has the rank at *
-    n. A cell with m values, above k values in lower cells, has the ranks k to k + m. Its distance is from the
-    quantile's rank to the nearest of these ranks, and 0 if the quantile's rank is one of them. Scores are in units of
-    1/b values.
+    `cells` holds the number of values in each cell; n is their sum. The quantile has the rank at * n. A cell with m
+    values, above k values in lower cells, has the ranks k to k + m. Its distance is that of the quantile's rank from
+    the nearest of these ranks, and 0 if the quantile's rank is one of them. Scores are in units of 1/b values.
 
     >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
     [-7, -5, -1, 0]
@@ -60,18 +59,18 @@ def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
 def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the score of each grid cell: minus the distance of the target rank from the ranks of the cell's values.
 
-    `edges` are the ranks at the ends of the cells, ascending, each minus the target rank. The score is 0 for the cell
-    that contains the target.
+    `edges` are the ranks at the ends of the cells, in ascending order, each minus the target rank. The score is 0 for a
+    cell whose ranks contain the target.
     """
     return np.asarray(-np.maximum(0, np.maximum(edges[:-1], -edges[1:])))
 
 
 def score_range(at: Fraction) -> int:
-    """Return the range of `rank_scores` for the quantile `at` = a/b when one value is added or removed.
+    """Return how differently the `rank_scores` of the quantile `at` = a/b change when one value is added or removed.
 
-    The range is the largest change of a cell's score minus the smallest; the exponential mechanism needs it. It is 2
-    max(a, b - a) in units of 1/b values, that is, 1 value for the median and less than 2 values for any other quantile.
-    The bound is attained; docs/statistics.md has the proof, and tests enumerate small grids.
+    It is the largest change of a cell's score minus the smallest, which the exponential mechanism needs: 2 max(a, b -
+    a), in units of 1/b values. That is 1 value for the median and less than 2 values for any other quantile. Some grids
+    attain the bound; docs/statistics.md has the proof, and tests enumerate small grids.
 
     >>> score_range(Fraction(1, 2)), score_range(Fraction(9, 10))
     (2, 18)
@@ -81,14 +80,16 @@ def score_range(at: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridQuantiles:
-    """Picks quantiles of values as cells of a grid: one quantile for each of `shares`, such as 1/2 for the median.
+    """Picks a grid cell for each of several quantiles; `shares` has the share of values below each, such as 1/2.
 
-    The grid has `cells` cells. A single quantile is a cell picked by the exponential mechanism, whose score is minus
-    the distance in rank. Of several quantiles, the middle one comes first: the exponential mechanism picks a position
-    at which the grid is cut. The cut divides the values into two slices; the quantiles below are picked from the lower
-    slice and those above from the upper slice, each slice being cut again, level by level. The values of the cell that
-    is cut are divided between both slices in the ratio of the cut. So a user adds one value in all to the slices of a
-    level, and a level costs one `epsilon`-bounded-range use. Only the picked cells are released, and they are in order.
+    The grid has `cells` cells. A single quantile is one pick of the exponential mechanism; the score of a cell is minus
+    its distance in rank from the quantile.
+
+    Several quantiles are picked level by level. First the exponential mechanism picks a position for the middle
+    quantile, at which the values are cut into two slices. Then the middle one of the lower quantiles is picked from the
+    lower slice, and the middle one of the upper quantiles from the upper slice, and so on. The values of a cell that is
+    cut are divided between the two slices in the ratio of the cut. So a user adds one value in all to the slices of a
+    level, and a level costs one `epsilon`-bounded-range use. Only the picked cells are released, in ascending order.
 
     If `weight` is above 1, a user may divide that many units among several cells, which count together as one value.
     Counts and scores are then in these units.
@@ -122,28 +123,28 @@ class GridQuantiles:
     def guarantee(self) -> BoundedRange:
         """The privacy guarantee of one level of picks: epsilon-bounded range.
 
-        In a level, each slice (a part of the values between two earlier picks) is cut once; a user's value is in one
-        slice.
+        Earlier picks cut the values into slices. A level makes one pick in each slice, and a user's value is in only
+        one slice.
         """
         return BoundedRange(epsilon=float_above(self.epsilon))
 
     @property
     def levels(self) -> int:
-        """Number of levels of picks after which every quantile has its cell: floor(log2(number of quantiles)) + 1.
+        """Number of successive levels of picks that all quantiles need: floor(log2(number of quantiles)) + 1.
 
-        Each level picks the middle quantile of every slice (a part of the values between two earlier picks), which
-        halves the number of quantiles in a slice.
+        Each level picks the middle quantile of every slice (the values between two neighbouring earlier picks), which
+        halves the number of quantiles left in a slice.
         """
         return len(self.shares).bit_length()
 
     def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
         """Return the index of the grid cell that is picked for each quantile, in ascending order of the quantiles.
 
-        `counts` holds the exact number of values, or units of weight, in each cell. `randomness` is the source of the
-        random picks.
+        `counts` holds the exact number of values in each cell, or of units if users divide a weight among cells.
+        `randomness` is the source of the random picks.
 
-        Raises: `InvalidParameter` if there are not `cells` counts, or if they add up to more than 2^34 values (2^31
-        users, if users divide weights).
+        Raises: `InvalidParameter` if the number of counts is not `cells`, or if the counts add up to more than 2^34
+        values (2^31 users, if users divide a weight).
         """
         if len(counts) != self.cells:
             raise InvalidParameter(f"the grid has {self.cells} cells, but counts are for {len(counts)}")
@@ -161,8 +162,8 @@ class GridQuantiles:
         """Return the picked grid cells of the quantiles with indices `first` to `last` - 1.
 
         The slice `values` holds the values between the cuts that were picked for the quantiles `first` - 1 and `last`.
-        The middle quantile is picked first, and the others from the slices below and above it. `randomness` is the
-        source of the random picks.
+        The middle quantile is picked first, and then the others from the two slices below and above its cut.
+        `randomness` is the source of the random picks.
         """
         if first == last:
             return ()
@@ -177,10 +178,11 @@ class GridQuantiles:
         return (*before, cut // self._units, *self._pick_between(upper, middle + 1, last, randomness))
 
     def _share(self, first: int, middle: int, last: int) -> Fraction:
-        """Return the share of a slice's values that should be below the quantile with index `middle`.
+        """Return the share of a slice's values that should lie below the quantile with index `middle`.
 
-        The slice contains the values between the quantiles with indices `first` - 1 and `last`, or the ends of the
-        grid. The share is rounded to a small denominator, so that scores stay whole and small.
+        The slice contains the values between the quantiles with indices `first` - 1 and `last`; if there is no such
+        quantile, it reaches to the end of the grid. The share is rounded to a fraction with a small denominator, so
+        that scores stay small whole numbers.
         """
         ends = (Fraction(0), *self.shares, Fraction(1))
         low, high = ends[first], ends[last + 1]
@@ -190,20 +192,20 @@ class GridQuantiles:
 
     @property
     def _units(self) -> int:
-        """Number of positions into which a grid cell is divided; the grid can be cut only at odd positions.
+        """Number of positions in a grid cell; the values can be cut only at odd positions.
 
         The number is smaller if users divide a weight among several cells, which keeps scores within 64 bits.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
     def rank_error(self, number: int, confidence: Fraction) -> int:
-        """Return a bound, in values, on the error in rank of the quantile with index `number`.
+        """Return a bound on the error in rank, in values, of the quantile with index `number`.
 
-        The bound holds with probability `confidence`. A pick among c candidates misses the best score by at most
-        (log(c) + X) / rate, whatever was picked before; X is exponential with mean 1, and rate is epsilon divided by
-        the range of the scores. A quantile is picked from a slice whose two ends were picked before. If the lower end
-        is off by e in rank and the upper end by f, the target within the slice moves by (1 - share) e + share f. So the
-        result is a sum of the misses of all picks with these weights.
+        The bound holds with probability `confidence`. It adds up the errors of all picks that lead to this quantile. A
+        pick among c candidates misses the best score by at most (log(c) + X) / rate, whatever was picked before. X is
+        exponential with mean 1, and rate is epsilon divided by the range of the scores. Earlier picks count because
+        they are the ends of the slice from which a later one is picked: if the lower end is off by e in rank and the
+        upper end by f, the target moves by (1 - share) e + share f.
         """
         first, last = 0, len(self.shares)
         low: list[float] = []  # weight of every pick so far in the error of the slice's ends
@@ -231,9 +233,9 @@ _APART = 1.02
 
 
 def sum_quantile(scales: Sequence[float], chance: float) -> float:
-    """Return a number that a sum of independent exponentials exceeds with probability at most `chance`.
+    """Return a number that a sum of independent exponential random variables exceeds with probability at most `chance`.
 
-    `scales` are their means. Nearly equal scales are raised, which can only raise the sum.
+    `scales` are the means of the variables. Nearly equal means are raised, which can only raise the sum.
 
     >>> round(sum_quantile([2.0], 0.05), 3), round(sum_quantile([2.0, 1.0], 0.05), 3)
     (5.991, 7.352)
@@ -255,8 +257,8 @@ def sum_quantile(scales: Sequence[float], chance: float) -> float:
 class _Slice:
     """The part of a grid of values between the positions `low` and `high`; a grid cell is `units` positions long.
 
-    The values of a cell are spread evenly over it. `counts` are the numbers of values in each cell of the whole grid,
-    and `below` the numbers of values below each cell.
+    The values of a cell are spread evenly over its positions. `counts` has the number of values in each cell of the
+    whole grid, and `below` the number of values in all cells before it.
     """
 
     counts: NDArray[np.int64]
@@ -267,7 +269,7 @@ class _Slice:
 
     @property
     def _cells(self) -> NDArray[np.int64]:
-        """Indices of the grid cells that lie at least partly in this slice of the grid; at least one."""
+        """Indices of the grid cells of which at least a part lies in this slice; there is always at least one."""
         return np.arange(self.low // self.units, max(self.high - 1, self.low) // self.units + 1)
 
     def halves(self, cut: int) -> tuple["_Slice", "_Slice"]:
@@ -279,7 +281,7 @@ class _Slice:
         """Return the index of the grid cell that the exponential mechanism picks as a quantile of the slice's values.
 
         `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
-        scores. `randomness` is the source of the random picks.
+        scores. `randomness` is the source of the random pick.
         """
         cells = self._cells
         edges = np.clip(self.units * np.append(cells, cells[-1] + 1), self.low, self.high)
@@ -289,9 +291,9 @@ class _Slice:
         """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of the slice.
 
         `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
-        scores. Within a cell the scores of positions rise evenly and then fall evenly. To save time, a rising or
-        falling run of positions is first picked as a whole, with the sum of its weights, and then a position within the
-        run. `randomness` is the source of the random picks.
+        scores. `randomness` is the source of the random picks. To save time, a run of positions is picked first, with
+        the sum of its weights, and then a position within the run. In a run the scores rise or fall by equal steps; a
+        cell has at most one rising and one falling run.
         """
         cells = self._cells
         first = np.maximum(self.units * cells, self.low) | 1
@@ -312,16 +314,16 @@ class _Slice:
         return int(starts[run] + steps[run] * gumbel_order(away, rate, 1, randomness)[0])
 
     def _off(self, places: NDArray[np.int64], share: Fraction) -> NDArray[np.int64]:
-        """Return, for each position in `places`, the number of values below it minus the target rank.
+        """Return, for each grid position in `places`, the number of the slice's values below it minus the target rank.
 
-        Only values of the slice count, and the target rank is `share` times their number. The result is a whole number,
-        in units of 1 / (b * units) values, where share = a/b and a grid cell has `units` positions.
+        The target rank is `share` times the number of the slice's values. The results are whole numbers in units of 1 /
+        (b * units) values, where share = a/b and a grid cell has `units` positions.
         """
         ends = self._below(np.array([self.low, self.high]))
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))
 
     def _below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many values of the whole grid are below each position in `places`, in units of 1 / `units` values.
+        """Return how many values of the grid lie below each grid position in `places`, in units of 1 / `units` values.
 
         A grid cell has `units` positions, over which its values are spread evenly.
         """

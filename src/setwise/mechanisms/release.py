@@ -39,8 +39,8 @@ UNRELIABLE = "Values marked unreliable may be noise alone: noise can be as large
 def noise_may_dominate(value: float | None, interval: tuple[float, float] | None) -> bool:
     """Return whether noise may be as large as the released number `value`, which is then marked unreliable.
 
-    That is so if its confidence interval is at least twice as wide as the absolute value. False for a number without an
-    interval, and for one that its interval states exactly.
+    It may be if `interval`, the confidence interval of the number, is at least twice as wide as the absolute value. The
+    result is False if there is no number or no interval, or if the interval has width 0.
 
     >>> noise_may_dominate(30, (0, 75)), noise_may_dominate(100, (60, 140)), noise_may_dominate(0, (0, 0))
     (True, False, False)
@@ -53,10 +53,10 @@ def noise_may_dominate(value: float | None, interval: tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """How noisy counts decided which items are listed: those above the threshold, and of these the highest.
+    """How noisy counts decided which items are listed: the highest of the noisy counts above a threshold.
 
-    `candidates` is the number of noisy counts above `threshold`, or the number of all counts if `threshold` is None.
-    More candidates than listed items mean that only the highest noisy counts were listed.
+    `candidates` is the number of noisy counts above `threshold`, or of all counts if `threshold` is None. If there are
+    more candidates than listed items, only those with the highest noisy counts were listed.
     """
 
     candidates: int
@@ -65,9 +65,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A released value with its confidence interval; the interval is None if the value has none.
+    """A released value with its confidence interval; `interval` is None if the value has no interval.
 
-    `unreliable` marks a value whose noise is large relative to its group, as far as released numbers show.
+    `unreliable` marks a value that may be mostly noise, judged from released numbers alone.
     """
 
     value: float
@@ -79,11 +79,14 @@ class Estimate:
 class Item:
     """One released label, with its count or with estimates of other statistics.
 
-    `noisy` is the exact count plus noise. It may be negative, and it is the number to add up for sums, because it is
-    unbiased (apart from the selection of items). `count` is the number to show: `noisy`, raised to the least count that
-    an item can have. Counts with Gaussian noise of items whose order was released before are instead fitted to that
-    order. `interval` is a confidence interval of the exact count. All three are None if no count was released.
-    `estimates` has one entry for each other statistic.
+    `noisy` is the exact count plus noise. It may be negative. For sums over items add up `noisy`, which is unbiased
+    apart from the selection of items.
+
+    `count` is the number to show: `noisy`, raised to the least count that an item can have. If the order of the items
+    was released before counts with Gaussian noise, `count` is instead fitted to that order.
+
+    `interval` is a confidence interval of the exact count. `noisy`, `count` and `interval` are None if no count was
+    released. `estimates` has one entry for each other statistic.
     """
 
     label: Label
@@ -94,7 +97,7 @@ class Item:
 
     @property
     def unreliable(self) -> bool:
-        """Whether noise may be as large as the count; False without a count. Other statistics have their own marks."""
+        """Whether noise may be as large as the count; False if there is no count. `Estimate` has its own mark."""
         return noise_may_dominate(self.count, self.interval)
 
 
@@ -134,27 +137,27 @@ class Release:
         """The number of listed items divided by the number of candidates from which noisy counts chose them.
 
         It is 1 if noisy counts did not choose the items, or if no item is listed. `intervals` multiplies the allowed
-        probability of a miss by this share, because only the highest noisy counts are listed.
+        probability of a miss by this share, because choosing the highest noisy counts makes misses more likely.
         """
         if self.selection is None or not self.items:
             return Fraction(1)
         return Fraction(len(self.items), self.selection.candidates)
 
     def top(self, k: int) -> "Release":
-        """Return this release with only its first `k` items. The cost stays, because cutting is post-processing."""
+        """Return this release with only its first `k` items, at the same privacy cost (cutting is post-processing)."""
         return replace(self, items=self.items[:k])
 
     def intervals(self, confidence: Fraction = CONFIDENCE) -> tuple[Interval | None, ...]:
-        """Return a confidence interval for each item's exact count, or None for items without a count.
+        """Return a confidence interval for each item's exact count, or None for each item if no counts were released.
 
         The upper end of an interval is the noisy count plus the radius of the noise. The lower end comes from
-        `lower_ends`, which allows for a threshold, and for listing only the highest noisy counts. If the reported count
+        `lower_ends`, which allows for a threshold, and for listing only the highest noisy counts. If the shown count
         lies outside of the interval, the interval is extended to contain it.
 
         Theorem: docs/intervals.md, Theorem 1.
-        Ensures: of a list's intervals at most the share 1 - confidence miss, on average. If the items were fixed before
-        their noise was drawn, or only a threshold chose them, every interval holds with probability `confidence` (given
-        that its item is listed).
+        Ensures: on average, at most the share 1 - confidence of a list's intervals miss the exact count. If the items
+        were fixed before their noise was drawn, or only a threshold chose them, every interval holds with probability
+        `confidence` (given that its item is listed).
         """
         confidence = probability("confidence", confidence)
         if self.noise is None or not self.items:
@@ -172,7 +175,7 @@ class Release:
 def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tuple[Item, ...]:
     """Return released items for `labels` with the `noisy` counts, highest count first and equal counts by label.
 
-    The reported count is the noisy count, raised to at least `least`. The order depends only on released numbers.
+    The count to show is the noisy count, raised to at least `least`. The order depends only on released numbers.
     """
     pairs = sorted(zip(labels, noisy, strict=True), key=lambda pair: (-pair[1], pair[0]))
     return tuple(Item(label=label, count=max(value, least), noisy=value) for label, value in pairs)
@@ -180,15 +183,18 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEstimate:
-    """The expected error of a release, known from the parameters and the exact law of the noise before data is read.
+    """The expected error of a release, computed from the parameters and the exact law of the noise before data is read.
 
-    `expected_error` is E|noise| of a count. The next three numbers hold with probability `confidence`. `radius` is the
-    distance from the noisy count down to the lower end of its confidence interval, if the noisy count is far above any
-    threshold. The upper end is as far away, or nearer if only the highest counts of a known domain are released.
-    `detectable` is by how much the count of a label must exceed the counts of its rivals for the label to be released;
-    if the threshold is fixed, it is the count itself that the label must have. `shortfall` is by how much at most the
-    count of a picked label is below the highest count of a label not picked yet. All four are in units of a count, and
-    None if the mechanism has no such number.
+    All numbers are in units of a count, and None if the mechanism has no such number.
+
+    - `expected_error` is the mean absolute noise of a count.
+    - `radius` is the distance from a noisy count far above any threshold to the lower end of its interval. The upper
+    end is as far away, or nearer if only the highest counts of a known domain are released.
+    - `detectable` is by how much the count of a label must exceed the counts of its rivals for the label to be
+    released. If the threshold is fixed, it is the count that the label must have.
+    - `shortfall` bounds by how much the count of a picked label is below the highest count of a label not picked yet.
+
+    The last three hold with probability `confidence`.
     """
 
     confidence: Fraction
@@ -202,10 +208,10 @@ class ErrorEstimate:
 
     @classmethod
     def of(cls, noise: Noise, confidence: Fraction, *, cutoff: int | None = None) -> "ErrorEstimate":
-        """Return the expected error of counts with this `noise`, of which only those above `cutoff` are released.
+        """Return the expected error of counts with this `noise`; only noisy counts above `cutoff` are released.
 
-        `confidence` is the probability with which the radius and the detectable count hold. A `cutoff` of None means
-        that all counts are released, so that `detectable` is None.
+        `confidence` is the probability with which `radius` and `detectable` hold. If `cutoff` is None, all counts are
+        released, and `detectable` is None.
         """
         radius = noise.radius(confidence)
         detectable = None if cutoff is None else cutoff + 1 + radius

@@ -1,13 +1,14 @@
-"""Running totals over T periods for the privacy cost of one Gaussian release.
+"""Running totals over T periods, released once per period, for the privacy cost of one Gaussian release.
 
-Let x[g, t] be the number of users who are new in group g in period t. A user is new in a group once, and is kept for at
-most Delta groups. With a lower-triangular Toeplitz matrix C, whose first column c is non-negative and non-increasing,
-the release of period t is y[g, t] = sum over s <= t of c[t-s] x[g, s] plus independent Gaussian noise of standard
-deviation sigma. All T releases together are one Gaussian use with mu = sqrt(Delta) ||c|| / sigma. The total up to
-period t is estimated by sum over s <= t of B[t, s] y[g, s], where B = A C^-1 and A is the matrix of prefix sums.
+Let x[g, t] be the number of users who are new in group g in period t. A user is new in a group once, and counts in at
+most Delta groups. The release of period t is y[g, t] = sum over s <= t of c[t-s] x[g, s], plus independent Gaussian
+noise of standard deviation sigma. The weights c are non-negative and non-increasing; they are the first column of a
+lower-triangular Toeplitz matrix C. All T releases together are one Gaussian use with mu = sqrt(Delta) ||c|| / sigma.
+The total up to period t is estimated by sum over s <= t of B[t, s] y[g, s], where B = A C^-1 and A is the matrix of
+prefix sums.
 
-The coefficients are multiples of 2^-bits, so that 2^bits C x is a vector of whole numbers, and the noise added to it is
-the exactly rounded Gaussian. Proofs: docs/running-totals.md.
+The weights are multiples of 2^-bits. So 2^bits C x is a vector of whole numbers, and the noise added to it is the
+exactly rounded Gaussian. Proofs: docs/running-totals.md.
 """
 
 import math
@@ -48,7 +49,7 @@ _CUTOFFS = (1, 2, 4)
 
 
 class Purpose(StrEnum):
-    """Which estimates, of a series of counts over periods, get the smallest error: totals, single periods or windows.
+    """Which estimates of a series of counts get the smallest error: totals, single periods, or windows.
 
     A total sums all periods so far, and a window the last few periods.
     """
@@ -63,18 +64,18 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The weights c[0], c[1], ... of the counts of the present and earlier periods in one release of a series.
+    """The weights c[0], c[1], ... of the present and earlier periods in one release of a series.
 
-    A release of a series over periods is a weighted sum of counts plus noise; c[k] is the weight of the count k periods
-    ago. The weights are the coefficients of the power series (1 - x)^-exponent, and 0 from the index `cutoff` on; a
-    `cutoff` of None keeps all of them.
+    A release is a weighted sum of the counts of all periods so far, plus noise; c[k] is the weight of the count k
+    periods ago. The weights are the coefficients of the power series (1 - x)^-exponent. They are 0 from the index
+    `cutoff` on; if `cutoff` is None, all of them are used.
     """
 
     exponent: Fraction
     cutoff: int | None = None
 
     def __str__(self) -> str:
-        """Return a phrase for people about how a release weights earlier periods.
+        """Return a phrase for people about the weights of earlier periods in a release.
 
         Examples: "independent noise in every period", "the square root of the prefix sums".
         """
@@ -87,7 +88,7 @@ class Shape:
     def coefficients(self, periods: int) -> NDArray[np.float64]:
         """Return the weights c[0], ..., c[periods - 1] of the present and earlier periods in a release, as floats.
 
-        They are c[0] = 1 and c[k] = c[k-1] (a + k - 1) / k with a = exponent, and 0 from the cutoff on.
+        c[0] = 1, and c[k] = c[k-1] (a + k - 1) / k with a = exponent. The weights from the cutoff on are 0.
         """
         steps = np.arange(1, periods, dtype=np.float64)
         ratios = (float(self.exponent) + steps - 1.0) / steps
@@ -100,9 +101,9 @@ class Shape:
 def choose_shape(periods: int, purpose: Purpose, window: int | None = None, participations: int = 1) -> Shape:
     """Return the weights of earlier periods (a `Shape`) with the smallest error for `purpose`, at equal privacy cost.
 
-    `periods` is the number of periods of the series, and `window` the number of periods of a window, if the purpose is
-    WINDOWS. A user adds to a group in at most `participations` periods. The error that is minimised is that of the last
-    period's estimate, which is the largest.
+    `periods` is the number of periods of the series. `window` is the number of periods of a window, for the purpose
+    WINDOWS only. A user adds to a group in at most `participations` periods. The error that is minimised is that of the
+    last period's estimate, which is the largest.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """
@@ -118,7 +119,7 @@ def choose_shape(periods: int, purpose: Purpose, window: int | None = None, part
 
 
 def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | None:
-    """Return how many periods an estimate for `purpose` spans; None if it spans all periods from the first on.
+    """Return the number of periods that an estimate for `purpose` sums; None if it sums all periods so far.
 
     `periods` is the number of periods of the series, and `window` the length of a window for the purpose WINDOWS.
 
@@ -136,11 +137,11 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 
 
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
-    """Return the standard deviation of the last estimate of a series, relative to a single noisy count of equal cost.
+    """Return the standard deviation of the last estimate of a series, divided by that of one noisy count of equal cost.
 
-    It is the quotient of the two standard deviations. `coefficients` are the weights of the present and earlier periods
-    in a release, and `window` is the number of periods that the estimate spans, or None for all. A user of the series
-    adds to a group in at most `participations` periods, and a user of the single count once.
+    `coefficients` are the weights of the present and earlier periods in a release. `window` is the number of periods
+    that the estimate sums, or None for all. A user adds to a group of the series in at most `participations` periods,
+    and to the one noisy count once.
     """
     row = _window_row(_inverse_row(coefficients), window)
     largest_change = np.convolve(coefficients, np.ones(participations))[: len(coefficients)]
@@ -148,11 +149,11 @@ def _relative_error(coefficients: NDArray[np.float64], window: int | None, parti
 
 
 def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights b of releases in an estimate: the total up to period t is the sum over s of b[t - s] y[s].
+    """Return the weights b of the releases in an estimate: the total up to period t is the sum over s of b[t - s] y[s].
 
-    y[s] is the release of period s, a sum of counts with the weights c = `coefficients`. As a power series b(x) is 1 /
-    ((1 - x) c(x)), where c(x) = c[0] + c[1] x + ... . The zeros of c(x) do not lie inside the unit circle
-    (Enestroem-Kakeya), so rounding errors do not grow exponentially along the recursion.
+    y[s] is the release of period s, a sum of counts with the weights c = `coefficients`. As a power series, b(x) is 1 /
+    ((1 - x) c(x)), where c(x) = c[0] + c[1] x + ... . Rounding errors do not grow exponentially along the recursion,
+    because no zero of c(x) lies inside the unit circle (Enestroem-Kakeya).
     """
     row = np.empty(len(coefficients))
     for place in range(len(coefficients)):
@@ -164,7 +165,7 @@ def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.floa
     """Return the weights with which releases are summed to estimate the total of the last `window` periods.
 
     They are b[k] - b[k - window], where b = `row` are the weights that estimate the total of all periods. If `window`
-    is None or all periods, b is returned.
+    is None, or as long as the series, the result is b.
     """
     if window is None or window >= len(row):
         return row
@@ -174,12 +175,11 @@ def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.floa
 
 
 def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ...]:
-    """Return the weights of earlier periods of a `shape` in units of 2^-bits, rounded to whole numbers.
+    """Return the weights of the present and earlier periods in a release, as whole numbers in units of 2^-bits.
 
-    A release is a sum of counts of the present and earlier periods with these weights. There is one weight per period;
-    the weights are not negative and do not rise.
+    `shape` defines the weights before rounding, and there are `periods` of them. They are not negative and do not rise.
 
-    Ensures: the first one is 2^bits, which stands for 1.
+    Ensures: the first weight is 2^bits, which stands for 1.
     """
     multiples: list[int] = []
     for coefficient in shape.coefficients(positive_integer("periods", periods, MOST_PERIODS)):
@@ -193,7 +193,7 @@ class RunningTotals:
     """The mechanism that releases counts of groups over T periods, once per period, for the cost of one Gaussian use.
 
     A release is a weighted sum of the counts of the present and earlier periods, plus noise. The T `coefficients` are
-    these weights, in units of 2^-`bits`. `sigma` is the parameter of the Gaussian use that is charged: the noise scale
+    the weights, in units of 2^-`bits`. `sigma` is the parameter of the Gaussian use that is charged: the noise scale
     divided by the l2-sensitivity. Each user adds one unit to each of at most `contributions` groups, in at most
     `participations` periods. `failure` is the probability that a group of one user alone is ever shown, or None if all
     groups are public.
@@ -236,13 +236,14 @@ class RunningTotals:
         participations: int = 1,
         failure: float | None = None,
     ) -> "RunningTotals":
-        """Return the mechanism for `periods` periods whose releases weight earlier periods as `shape` says.
+        """Return the mechanism for `periods` periods, whose releases weight earlier periods as `shape` says.
 
-        If `shape` is None, it is the best one for totals. `sigma` is the noise scale divided by the l2-sensitivity; a
-        user adds to at most `contributions` groups in at most `participations` periods. `failure` is the probability
-        that a group of one user alone is ever shown, or None if groups are public. The weights are multiples of 2^-20,
-        or of a larger power of 2 if the noise scale exceeds about 950 users, because noise is drawn only up to a
-        standard deviation of 10^9 such units.
+        If `shape` is None, the best shape for totals is used. `sigma` is the noise scale divided by the l2-sensitivity.
+        A user adds to at most `contributions` groups in at most `participations` periods. `failure` is the probability
+        that a group of one user alone is ever shown, or None if groups are public.
+
+        The weights are multiples of 2^-20. If the noise scale exceeds about 950 users, they are multiples of a larger
+        power of 2, because noise is drawn only up to a standard deviation of 10^9 such units.
         """
         chosen = shape or choose_shape(periods, Purpose.TOTALS, participations=participations)
         for bits in range(BITS, 0, -1):
@@ -265,19 +266,19 @@ class RunningTotals:
 
     @property
     def noise_scale(self) -> int:
-        """Standard deviation of the noise on each release of a group's count, in units of 2^-bits users."""
+        """Standard deviation of the noise on each release, in units of 2^-bits users."""
         return noise_units(self.coefficients, self.sigma, self.contributions, self.participations)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise that each release of the series gets, in users."""
+        """Standard deviation of the noise on each release, in users."""
         return math.ldexp(self.noise_scale, -self.bits)
 
     def uses(self) -> tuple[Use, ...]:
         """Return the privacy cost of the releases of all periods, as mechanism uses (guarantees with counts).
 
-        They are one Gaussian use, and if groups are private, a use that reveals nothing unless it fails, with
-        probability `failure`.
+        It is one Gaussian use. If groups are private, it is also one use that reveals nothing unless it fails, which
+        happens with probability `failure`.
 
         Theorem: docs/running-totals.md, Theorems 1 and 2.
         """
@@ -285,19 +286,18 @@ class RunningTotals:
         return (gaussian,) if self.failure is None else (gaussian, Use(ApproxDP(epsilon=0.0, delta=self.failure)))
 
     def draw(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of the noise that each release of the series gets.
+        """Return `count` independent exact draws of the noise of one release, in units of 2^-bits users.
 
-        The series releases counts of groups once per period. The draws are in units of 2^-bits users. `randomness` is
-        the source of random words.
+        `randomness` is the source of random words.
         """
         return RoundedGaussianNoise(sigma=Fraction(self.noise_scale)).draw(count, randomness)
 
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the released values in units of 2^-bits users, with a row per group and a column per period so far.
 
-        `new_users` holds how many users are new in each group and period, `noise` an independent draw for each. A
-        released value is a weighted sum of a group's counts of the present and earlier periods, plus noise. The
-        arithmetic is exact: counts and noise of up to 2^42 fit into 64 bits.
+        `new_users` has the number of new users of each group and period, and `noise` an independent draw of noise for
+        each. A released value is a weighted sum of a group's numbers of the present and earlier periods, plus noise.
+        The arithmetic is exact: numbers and noise of up to 2^42 fit into 64 bits.
 
         Raises: `InvalidParameter` if the two arrays have different shapes.
         """
@@ -308,7 +308,7 @@ class RunningTotals:
         return np.asarray(new_users @ lower.T + noise, dtype=np.int64)
 
     def estimates(self, released: NDArray[np.int64], window: int | None = None) -> NDArray[np.float64]:
-        """Return the numbers of users estimated from the `released` values, groups in rows and periods in columns.
+        """Return the numbers of users estimated from the `released` values, with groups in rows, periods in columns.
 
         A released value is a weighted sum of a group's counts so far, plus noise. Column t is the total of the last
         `window` periods up to t, or of all periods up to t if `window` is None.
@@ -325,11 +325,11 @@ class RunningTotals:
         return self.deviation * np.sqrt(np.cumsum(self._row(window) ** 2))
 
     def radii(self, confidence: Fraction, window: int | None = None) -> NDArray[np.float64]:
-        """Return for every period a radius r in users: the estimate is within r of the truth with this `confidence`.
+        """Return for every period a radius, in users: the estimate's error is smaller with probability `confidence`.
 
-        `window` is the number of periods that an estimate spans, or None for all so far. The error is a weighted sum of
-        the noises of the releases, which are normal and rounded. Rounding changes each release by at most half a unit,
-        and the estimate by at most that times the sum of the absolute weights.
+        `window` is the number of periods that an estimate sums, or None for all so far. The error of an estimate is a
+        weighted sum of the noises of the releases, which are rounded normals. Rounding changes each release by at most
+        half a unit, so it changes the estimate by at most half the sum of the absolute weights.
         """
         outside = float(1 - probability("confidence", confidence))
         return self._widen(-float(ndtri(outside / 2)), window)
@@ -343,10 +343,12 @@ class RunningTotals:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lower and upper ends, in users, of the intervals of all estimates from the `released` values.
 
-        Groups are in rows and periods in columns. `window` is the number of periods that an estimate spans, or None for
-        all. For private groups `shown_from` holds the period in which each was first shown. The estimate of a group
-        that has just passed its threshold is more often too high than too low, so its interval extends further down.
-        Each interval contains the truth with this `confidence`, given that its group is shown.
+        Both arrays have a row per group and a column per period. `window` is the number of periods that an estimate
+        sums, or None for all. Each interval contains the truth with probability `confidence`, given that its group is
+        shown.
+
+        For private groups `shown_from` has the period in which each group was first shown. The estimate of a group that
+        has just passed its threshold is more often too high than too low, so its interval extends further down.
 
         Theorem: docs/running-totals.md, Proposition 3.
         """
@@ -371,12 +373,12 @@ class RunningTotals:
         return lower, upper
 
     def thresholds(self) -> NDArray[np.float64]:
-        """Return for every period the estimate, in users, above which a private group is shown.
+        """Return for every period the threshold, in users, above which the estimate of a private group is shown.
 
         Let Delta be `contributions`, T the number of periods, and TV the total variation distance of the Gaussian use.
-        The estimate of a group that only one user has exceeds its threshold with probability at most failure (1 - TV) /
-        (Delta T). So the Delta groups of a user in all T periods together cost, in addition to the Gaussian use, one
-        outright failure (in which everything may be revealed) of probability `failure`.
+        The estimate of a group that only one user has exceeds the threshold with probability at most failure (1 - TV) /
+        (Delta T). Summed over the Delta groups of a user and all T periods, this costs one outright failure (in which
+        everything may be revealed) of probability `failure`, in addition to the Gaussian use.
 
         Theorem: docs/running-totals.md, Theorem 2.
         Raises: `InvalidParameter` if the groups are public.
@@ -388,10 +390,10 @@ class RunningTotals:
         return self.participations + self._widen(-float(ndtri(tail)), None)
 
     def _widen(self, quantile: float, window: int | None) -> NDArray[np.float64]:
-        """Return, for every period, the half-width of an interval: `quantile` standard deviations plus rounding.
+        """Return for every period half the width of an interval, in users: `quantile` deviations plus rounding.
 
-        The result is in users, and the second term is the largest effect of rounding the releases. `window` is the
-        number of periods that the estimate spans, or None for all.
+        The second term is the largest effect of rounding the releases. `window` is the number of periods that the
+        estimate sums, or None for all.
         """
         rounding = math.ldexp(0.5, -self.bits) * np.cumsum(np.abs(self._row(window)))
         return np.asarray((quantile * self.deviations(window) + rounding) * (1.0 + _FLOAT_SLACK) + _FLOAT_SLACK)
@@ -399,7 +401,8 @@ class RunningTotals:
     def _row(self, window: int | None) -> NDArray[np.float64]:
         """Return the weights with which releases are summed to estimate the total of the last `window` periods.
 
-        The first weight is that of the present period's release. A `window` of None means all periods so far.
+        The first weight is that of the present period's release. If `window` is None, the total is of all periods so
+        far.
         """
         if window is not None:
             positive_integer("window", window, MOST_PERIODS)
@@ -417,10 +420,10 @@ def least_selected(
 ) -> NDArray[np.float64]:
     """Return lower bounds on the totals of groups that were shown because their estimates exceeded `thresholds`.
 
-    Let s be the estimate's standard deviation, from `deviations`, and N standard normal. A bound is the L >= 0 with P[N
-    > (estimate - L) / s] = tail * P[N > (threshold - L) / s]: if the total is L, a shown group has so high an estimate
-    with probability at most `tail`. The quotient of the two probabilities grows with L, so L is found by bisection. For
-    an estimate below its threshold L is 0.
+    The bound L allows for this selection: if the total is L or less, a shown group has an estimate as high as its own
+    with probability at most `tail`. With s the estimate's standard deviation, from `deviations`, and N standard normal,
+    L >= 0 solves P[N > (estimate - L) / s] = tail * P[N > (threshold - L) / s]. The quotient of the two probabilities
+    grows with L, so L is found by bisection. For an estimate below its threshold L is 0.
     """
     tops, scale = np.broadcast_to(thresholds, estimates.shape), np.broadcast_to(deviations, estimates.shape)
     totals = np.maximum(estimates + float(ndtri(tail)) * scale, 0.0)
@@ -451,9 +454,9 @@ def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.floa
 def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) -> int:
     """Return the squared l2-sensitivity of one group's releases, if a user adds 1 in each of `participations` periods.
 
-    It is the squared norm of the sum of the first `participations` columns of the lower triangular Toeplitz matrix
-    whose first column are the `coefficients`. The coefficients are whole numbers that count units of 2^-bits, so the
-    result counts units of (2^-bits)^2 = 4^-bits.
+    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits; so the result
+    is in units of 4^-bits. It is the squared norm of the sum of the first `participations` columns of the lower
+    triangular Toeplitz matrix whose first column is `coefficients`.
 
     Theorem: docs/running-totals.md, Theorem 1.
     """
@@ -467,9 +470,9 @@ def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int,
     """Return the smallest whole noise scale at which the releases of all periods cost one Gaussian use of `sigma`.
 
     `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. A user adds to
-    at most `contributions` groups in at most `participations` periods. The noise scale is sigma times the square root
-    of contributions * `squared_sensitivity`, in the same units, rounded up; rounding up makes the noise larger, so the
-    charge covers it.
+    at most `contributions` groups in at most `participations` periods. The noise scale is in units of 2^-bits users:
+    sigma times the square root of contributions * `squared_sensitivity`, rounded up. Rounding up makes the noise
+    larger, so the charge still covers it.
     """
     squared = Fraction(sigma) ** 2 * contributions * squared_sensitivity(coefficients, participations)
     least = math.isqrt(math.ceil(squared))

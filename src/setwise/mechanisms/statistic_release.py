@@ -1,4 +1,4 @@
-"""The base class of releases of group statistics, and their input: exact numbers of groups, and the noise source."""
+"""The base class of releases of group statistics, and the exact numbers of groups that they read."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +21,9 @@ from setwise.mechanisms.two_phase import Counts
 class GroupTable:
     """The exact numbers of every group: the private input of `GroupStatistics`, which is never released.
 
-    `users` has the number of users of each group. The other fields have one entry for each measure, which is a column
-    of whole numbers that users add to groups: `totals` holds the sum by group, `numbers` how many users (or rows) add
-    something, and `cells`, for quantiles, how many users add each whole number. All are looked up by label.
+    `users` has the number of users of each group. The other fields have one entry for each measure: a column of whole
+    numbers that users add to groups. Each entry is looked up by group label. `totals` has the sum of the measure,
+    `numbers` how many users (or rows) add something, and `cells`, for quantiles, how many users add 0, 1, 2, ....
     """
 
     users: Histogram
@@ -32,10 +32,10 @@ class GroupTable:
     cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
 
     def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
-        """Return how many users add each whole number from 0 to `length` - 1 to the group `label`, for one measure.
+        """Return how many users add 0, 1, ..., `length` - 1 to the group `label`, in the measure with index `place`.
 
-        A measure is a column of whole numbers that users add to groups; `place` is its index. All numbers are 0 if the
-        group has no value.
+        A measure is a column of whole numbers that users add to groups. The result is all zeros if the group has no
+        value.
         """
         return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
 
@@ -45,10 +45,12 @@ class GroupReading:
     """The input for releasing statistics of groups: the exact numbers, the groups, and the source of noise.
 
     `table` has the exact numbers, and `labels` are the groups whose statistics are released. The table has the measures
-    (columns) of all statistics side by side, and `offsets` has, for each statistic, the index of its first measure in
-    the table. `found` is the release that found the groups, or None if they are public. `confidence` is the probability
-    with which an interval holds, and `randomness` the source of the noise. Several quantiles of the same values are
-    picked together: `picked` keeps their grid cells, keyed by the index of the first of these statistics.
+    (columns) of all statistics side by side; `offsets` has the index of the first measure of each statistic. `found` is
+    the release that found the groups, or None if they are public. `confidence` is the probability with which an
+    interval holds, and `randomness` the source of the noise.
+
+    Quantiles of the same values are picked together. `picked` keeps their grid cells, keyed by the index of the first
+    of these quantiles among all statistics.
     """
 
     table: GroupTable
@@ -60,25 +62,25 @@ class GroupReading:
     picked: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
 
     def totals(self, place: int, measure: int = 0) -> NDArray[np.int64]:
-        """Return the exact sums of all groups in one measure (column) that a statistic reads.
+        """Return the exact sum of every group in one measure: a column of whole numbers that users add to groups.
 
-        A measure is a whole number that each user adds to a group. `place` is the index of the statistic. A statistic
-        may read several columns, of which `measure` is the index.
+        `place` is the index of the statistic, and `measure` the index of the measure among those that the statistic
+        reads.
         """
         return _values_of(self.table.totals[self.offsets[place] + measure], self.labels)
 
     def numbers(self, place: int, measure: int = 0) -> NDArray[np.int64]:
-        """Return how many users, or rows, of every group add something to one measure (column) of a statistic.
+        """Return for every group how many users (or rows) add something to one measure.
 
-        A measure is a whole number that each user adds to a group. `place` is the index of the statistic. A statistic
-        may read several columns, of which `measure` is the index.
+        A measure is a column of whole numbers that users add to groups. `place` is the index of the statistic, and
+        `measure` the index of the measure among those that the statistic reads.
         """
         return _values_of(self.table.numbers[self.offsets[place] + measure], self.labels)
 
     def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
-        """Return one array per group: how many users add 0, 1, ..., `length` - 1 to the group's column of a statistic.
+        """Return one array per group: how many users add 0, 1, ..., `length` - 1 to the group.
 
-        `place` is the index of the statistic, which reads one column of whole numbers.
+        `place` is the index of the statistic, which reads one column of whole numbers that users add to groups.
         """
         return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
 
@@ -91,8 +93,8 @@ class StatisticRelease(ABC):
     """How one statistic is released for all groups: its noise, its cost for one group, and its estimates.
 
     A statistic reads `measures` columns of the table of exact sums. If `by_picks` is True, it is released by picks of
-    the exponential mechanism, and otherwise with noise on its sums. Its noise scale is chosen by the planner, or given
-    by the mechanism uses (such as Gaussian noise of sigma 20) that an account registered.
+    the exponential mechanism; otherwise noise is added to its sums. The noise scale comes from the planner, or from
+    mechanism uses (such as Gaussian noise of sigma 20) that an account registered.
     """
 
     __slots__ = ()
@@ -102,12 +104,13 @@ class StatisticRelease(ABC):
 
     @abstractmethod
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the privacy cost of releasing this statistic for one group, as guarantees of one use each."""
+        """Return the privacy cost of releasing this statistic for one group, as guarantees that are used once each."""
 
     def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
-        """Return the guarantees that this statistic, at index `place` among all, adds to the cost of one group.
+        """Return the guarantees that this statistic, with the index `place`, adds to the privacy cost of one group.
 
-        Empty if the cost of another statistic already includes them, as for quantiles that are picked together.
+        The result is empty if the cost of another statistic already includes them, as for quantiles that are picked
+        together.
         """
         del place
         return self.guarantees()
@@ -116,16 +119,16 @@ class StatisticRelease(ABC):
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Draw noise and return the estimate of this statistic for every group in `reading`.
 
-        `place` is the index of this statistic among all. The engine has rounded the values that users add to whole
-        units; estimates are in these units.
+        `place` is the index of this statistic among all. Estimates are in the whole units to which the engine has
+        rounded the values of users.
         """
 
     @abstractmethod
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
-        """Return this statistic with noise such that it costs about as much privacy as one noisy sum.
+        """Return this statistic with noise that costs about as much privacy as one noisy sum of noise scale `scale`.
 
-        `scale` is the noise scale of that sum, in units of what one user adds at most, and `noise_of_scale` maps a
-        noise scale to Laplace or Gaussian noise of that scale.
+        `scale` is in units of the most that one user adds to the sum. `noise_of_scale` maps a noise scale to Laplace or
+        Gaussian noise of that scale.
         """
 
     @abstractmethod
@@ -138,13 +141,16 @@ class StatisticRelease(ABC):
         """
 
     def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:
-        """Raise `InvalidParameter` if `statistics` lacks a statistic on which this one depends, such as its payer."""
+        """Raise `InvalidParameter` if `statistics` lacks a statistic on which this statistic depends.
+
+        For example, a quantile depends on the quantile to which their common cost is charged.
+        """
         del statistics
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return the expected error of this statistic: the radius of its interval, and the mean absolute error.
+        """Return the expected error of this statistic: (radius of its interval, mean absolute error).
 
-        Both are in the whole units to which values are rounded; a number that is not known is None. `discovery` is the
+        Both are in the whole units to which values are rounded, and None if they are not known. `discovery` is the
         expected error of the release that finds the groups (None if they are public), and `confidence` the probability
         with which an interval holds.
         """
@@ -154,9 +160,9 @@ class StatisticRelease(ABC):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
-        A constant factor that is the same for all kinds may be left out. `scale` is the noise scale, `factor` the
-        typical error of the kind of noise at noise scale 1, and `discovery` the expected error of the release that
-        finds the groups (None if they are public).
+        A factor that is the same for all kinds of noise may be left out. `scale` is the noise scale, and `factor` the
+        typical error of the kind of noise at noise scale 1. `discovery` is the expected error of the release that finds
+        the groups (None if they are public).
         """
         del discovery
         return scale * factor

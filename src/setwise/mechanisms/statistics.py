@@ -1,9 +1,9 @@
 """Sums, means, variances and quantiles of groups: the noise of each statistic, its cost and its estimates.
 
-Groups are found once, by the number of their users, unless the groups are public. Every statistic is then released for
-all groups found. Of j released groups at most min(j, contributions) differ between neighbouring tables, so a statistic
-costs that many uses of its guarantees. All values are whole numbers: the engine has clipped and rounded what a user
-adds to a group.
+Groups are found once, by their noisy numbers of users, unless they are public. Every statistic is then released for all
+groups found. Of j released groups at most min(j, contributions) differ between neighbouring tables, so a statistic
+costs that many uses of its guarantees. All values are whole numbers, because the engine has clipped and rounded the
+values that users add to groups.
 """
 
 import math
@@ -50,9 +50,9 @@ HistogramMechanism: TypeAlias = (
 
 
 class NoisySums(StatisticRelease):
-    """A statistic computed from one or several noisy sums, each with noise in proportion to what one user adds.
+    """A statistic computed from one or several noisy sums; the noise of each is in proportion to its sensitivity.
 
-    `noise` is the kind of noise and its scale for a sum to which one user adds at most 1.
+    `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1.
     """
 
     __slots__ = ()
@@ -62,17 +62,17 @@ class NoisySums(StatisticRelease):
     @property
     @abstractmethod
     def reaches(self) -> tuple[int, ...]:
-        """The most that one user adds to each of the statistic's sums, in either direction: their sensitivities."""
+        """The most that one user adds to each of the statistic's sums, in absolute value: their sensitivities."""
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the privacy cost for one group: the guarantee of each of the noisy sums, one use each."""
+        """Return the privacy cost for one group: one guarantee for each of the noisy sums."""
         return tuple(guarantee_of(self.noise, reach) for reach in self.reaches)
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
-        """Return this statistic with noise on its sums, which together cost about as much privacy as one noisy sum.
+        """Return this statistic with noise on its sums that costs about as much privacy as one noisy sum.
 
-        `scale` is the noise scale of that one sum; several sums get larger noise. `noise_of_scale` maps a noise scale
-        to Laplace or Gaussian noise of that scale.
+        `scale` is the noise scale of that one sum; if the statistic has several sums, their noise is larger.
+        `noise_of_scale` maps a noise scale to Laplace or Gaussian noise of that scale.
         """
         root = _ROOTS[len(self.reaches)]
         wider = scale if root == 1.0 else Fraction(f"{float(scale) * root:.4g}")
@@ -101,9 +101,9 @@ _ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyTotal(NoisySums):
-    """A noisy sum to which one user adds at most `reach` (the sensitivity) in either direction.
+    """A noisy sum to which one user adds at most `reach` in absolute value (its sensitivity).
 
-    The noise is of the kind of `noise`, and its scale is `reach` times the scale of `noise`.
+    The noise has the kind of `noise`, and `reach` times its scale.
     """
 
     reach: int
@@ -114,13 +114,13 @@ class NoisyTotal(NoisySums):
 
     @property
     def reaches(self) -> tuple[int]:
-        """The most that one user adds to the sum, in either direction, as a tuple of one number."""
+        """The most that one user adds to the sum, in absolute value, as a tuple of one number."""
         return (self.reach,)
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return a noisy sum with its interval for every group.
 
-        `place` is the index of this statistic, by which `reading` gives the exact sums of the groups.
+        `place` is the index of this statistic, under which `reading` has the exact sums of the groups.
         """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
@@ -155,12 +155,12 @@ class NoisyTotal(NoisySums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMean(NoisySums):
-    """A noisy sum divided by a noisy number of users, or of rows, of which one user has at most `rows`.
+    """A noisy sum divided by a noisy number of users, or of rows; one user has at most `rows` rows.
 
-    Every user or row adds at most `reach` to the sum, in either direction. Sum and number are released for every group,
-    so a group costs two uses. `noise` is the noise of the number; the noise scale of the sum is `reach` times as large.
-    The interval holds every ratio theta for which sum - theta * number lies within a bound on both noises. For Gaussian
-    noise this is Fieller's interval.
+    Every user or row adds at most `reach` to the sum, in absolute value. Both the sum and the number are released for
+    every group, so a group costs two uses. `noise` is the noise of the number; the noise scale of the sum is `reach`
+    times as large. The interval holds every ratio theta for which noise can explain sum - theta * number. For Gaussian
+    noise it is Fieller's interval.
 
     Theorem: Fieller54 for the interval.
     """
@@ -175,14 +175,14 @@ class NoisyMean(NoisySums):
 
     @property
     def reaches(self) -> tuple[int, int]:
-        """The most that one user adds to the sum, in either direction, and to the number of users or rows."""
+        """The most that one user adds to the sum, in absolute value, and to the number of users or rows."""
         return self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return a noisy mean with its interval for every group.
 
         Means are limited to [-reach, reach], where reach is the most that a user or row adds to the sum. `place` is the
-        index of this statistic, by which `reading` gives the exact sums and numbers of the groups.
+        index of this statistic, under which `reading` has the exact sums and numbers of the groups.
         """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
@@ -208,7 +208,7 @@ class NoisyMean(NoisySums):
         `number` is the noisy number of users or rows, and the interval holds with probability `confidence`. Let
         explained(theta) bound the noise in (noisy sum) - theta * number. An end theta of the interval satisfies number
         * |theta - mean| = explained(theta). So the bound is explained(reach) / number, because explained is largest at
-        the largest mean, `reach`.
+        the largest possible mean, `reach`.
         """
         return self.ratio(confidence).explained(float(self.reach)) / number
 
@@ -223,13 +223,14 @@ class NoisyMean(NoisySums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyVariance(NoisySums):
-    """The variance of values y between -1 and 1, from noisy sums of y and 2 y^2 - 1 and a noisy number of rows.
+    """The variance of values y between -1 and 1, from noisy sums of y and of 2 y^2 - 1 and a noisy number of rows.
 
-    One user has at most `rows` rows. Both sums are in units of 1 / reach, so that a row adds at most `reach` to either
-    sum, in either direction, and 1 to the number. `noise` is the noise of the number; the noise scale of the sums is
-    `reach` times as large. A group costs three uses, one for each of the three. With m and t, the two sums divided by
-    the number, the variance is (1 + t) / 2 - m^2, limited to between 0 and 1. Its interval combines the intervals of m
-    and t, each of which misses with half the probability.
+    One user has at most `rows` rows. Both sums are in units of 1 / reach, so a row adds at most `reach` to each sum, in
+    absolute value, and 1 to the number. `noise` is the noise of the number; the noise scale of the sums is `reach`
+    times as large. A group costs three uses: two for the sums and one for the number.
+
+    Let m and t be the two sums divided by the number. The variance is (1 + t) / 2 - m^2, limited to between 0 and 1.
+    Its interval combines the intervals of m and t, each of which may miss with half of the allowed probability.
 
     Theorem: docs/statistics.md, "Variances", for the sensitivities and the interval.
     """
@@ -246,16 +247,16 @@ class NoisyVariance(NoisySums):
 
     @property
     def reaches(self) -> tuple[int, int, int]:
-        """The most that one user adds to each noisy number: the sum of y, the sum of 2 y^2 - 1, and the number of rows.
+        """The most that one user adds to the sum of y, to the sum of 2 y^2 - 1, and to the number of rows.
 
-        y are the values whose variance is released. Either sum can change in either direction.
+        y are the values whose variance is released. For the two sums, the most is in absolute value.
         """
         return self.reach * self.rows, self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return a noisy variance, between 0 and 1, with its interval for every group.
 
-        `place` is the index of this statistic, by which `reading` gives the exact sums and numbers of the groups.
+        `place` is the index of this statistic, under which `reading` has the exact sums and numbers of the groups.
         """
         exact = (reading.totals(place), reading.totals(place, 1), reading.numbers(place))
         noisy = [
@@ -266,19 +267,19 @@ class NoisyVariance(NoisySums):
         return [self.estimate(total, squares, count, ratio) for total, squares, count in zip(*noisy, strict=True)]
 
     def ratio(self, confidence: Fraction) -> NoisyRatio:
-        """Return the object that divides either noisy sum by the noisy number of rows, with an interval.
+        """Return the object that divides each of the two noisy sums by the noisy number of rows, with an interval.
 
-        The intervals of both quotients hold together with probability `confidence`, so each misses with half of the
-        probability 1 - `confidence`.
+        The intervals of both quotients hold together with probability `confidence`: each misses with probability at
+        most half of 1 - `confidence`.
         """
         return NoisyRatio.of(self.reach, self.rows, self.noise, (1 + confidence) / 2)
 
     def estimate(self, total: int, squares: int, count: int, ratio: NoisyRatio) -> Estimate:
-        """Return the variance of values y between -1 and 1, with its interval, from noisy sums and a row count.
+        """Return the variance of values y between -1 and 1, with its interval, from noisy sums and a noisy row count.
 
         `total` and `squares` are the noisy sums of y and of 2 y^2 - 1 in units of 1 / reach, and `count` is the noisy
-        number of rows. `ratio` computes the quotient of a sum and the number, with its interval. The interval also
-        covers the rounding, by half a unit, of what each user adds to either sum.
+        number of rows. `ratio` computes the quotient of a sum and the number, with its interval. The interval of the
+        variance also covers rounding: each user's contribution to a sum was rounded by at most half a unit.
         """
         first, second = ratio.estimate(total, count), ratio.estimate(squares, count)
         assert first.interval is not None
@@ -299,14 +300,14 @@ class NoisyVariance(NoisySums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsersFound(StatisticRelease):
-    """The number of users of each group, as the release that found the groups counted them, at no further cost."""
+    """The number of users of each group, taken from the release that found the groups, at no further cost."""
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return no guarantees: the cost of finding the groups already includes their numbers of users."""
+        """Return no guarantees: the cost of finding the groups already covers their numbers of users."""
         return ()
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return each group's number of users with its interval, as the release that found the groups counted it.
+        """Return each group's noisy number of users with its interval, from the release that found the groups.
 
         `reading` has that release; `place` is ignored.
         """
@@ -316,18 +317,17 @@ class UsersFound(StatisticRelease):
         return [_count_estimate(item.count, interval) for item, interval in pairs]
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "UsersFound":
-        """Return this number of users unchanged: `noise_of_scale` and `scale` are ignored.
+        """Return this statistic unchanged; `noise_of_scale` and `scale` are ignored.
 
-        The release that finds the groups also counts their users, and makes the noise.
+        The noise on the number of users comes from the release that finds the groups.
         """
         del noise_of_scale, scale
         return self
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "UsersFound":
-        """Return this number of users unchanged: `counts` and `pick` are ignored.
+        """Return this statistic unchanged; `counts` (noise of sums) and `pick` (epsilon of picks) are ignored.
 
-        They are the noise of sums and the epsilon of picks. The release that finds the groups also counts their users,
-        and makes the noise.
+        The noise on the number of users comes from the release that finds the groups.
         """
         del counts, pick
         return self
@@ -335,8 +335,8 @@ class UsersFound(StatisticRelease):
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
         """Return (radius of the interval, mean absolute error) of the numbers of users.
 
-        Both are taken from `discovery`, the expected error of the release that finds the groups and also counts their
-        users; `confidence` is ignored.
+        Both are taken from `discovery`, the expected error of the release that finds the groups and counts their users;
+        `confidence` is ignored.
         """
         del confidence
         assert discovery is not None
@@ -358,8 +358,8 @@ class OneQuantile(StatisticRelease):
     """One of several quantiles of the same values, which are all picked together.
 
     `quantiles` is the mechanism that picks all of them, and `number` is the index of this quantile among them. Their
-    cost is charged once, to the first of them; `leader` is the index of that first quantile among all statistics of the
-    query.
+    common cost is charged once, to the first of them; `leader` is the index of that first quantile among all statistics
+    of the query.
     """
 
     by_picks: ClassVar[bool] = True
@@ -371,24 +371,24 @@ class OneQuantile(StatisticRelease):
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Return the privacy cost, for one group, of all quantiles picked together: one bounded-range use per level.
 
-        A level picks one quantile in each slice (the values between two earlier picks), so m quantiles take
-        floor(log2(m)) + 1 levels.
+        The quantiles are picked level by level: each level halves the number of quantiles left between two earlier
+        picks. So m quantiles take floor(log2(m)) + 1 levels.
         """
         return (self.quantiles.guarantee,) * self.quantiles.levels
 
     def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
-        """Return the cost of all quantiles of these values for one group if `place` is the `leader`, else nothing.
+        """Return the cost, for one group, of all quantiles of these values if `place` is the `leader`, or else nothing.
 
-        `place` is the index of this statistic. The cost of all quantiles of the same values is charged once, to the
-        statistic with the index `leader`.
+        `place` is the index of this statistic among all. The cost of all quantiles of the same values is charged once,
+        to the statistic with the index `leader`.
         """
         return self.guarantees() if place == self.leader else ()
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Return the grid cell picked for this quantile in every group, as estimates without intervals.
 
-        `place` is the index of this statistic. The first call for quantiles of the same values picks the cells of all
-        of them and keeps them in `reading`.
+        `place` is the index of this statistic. The first call for one of several quantiles of the same values picks the
+        cells of all of them, and keeps them in `reading`.
         """
         del place
         if self.leader not in reading.picked:
@@ -397,10 +397,10 @@ class OneQuantile(StatisticRelease):
         return [Estimate(value=cells[self.number]) for cells in reading.picked[self.leader]]
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "OneQuantile":
-        """Return this quantile with its grid cells picked by the exponential mechanism of epsilon 2 / scale.
+        """Return this quantile with grid cells picked by the exponential mechanism of epsilon 2 / scale.
 
-        Such a pick satisfies the same zCDP, 1 / (2 scale^2), as Gaussian noise of that scale. `noise_of_scale` is
-        ignored, because no noise is added.
+        A pick with this epsilon satisfies the same zCDP, 1 / (2 scale^2), as Gaussian noise of that scale.
+        `noise_of_scale` is ignored, because no noise is added.
         """
         del noise_of_scale
         return replace(self, quantiles=replace(self.quantiles, epsilon=2 / scale))
@@ -420,10 +420,10 @@ class OneQuantile(StatisticRelease):
         return replace(self, quantiles=replace(self.quantiles, epsilon=pick))
 
     def check_among(self, statistics: Sequence[StatisticRelease]) -> None:
-        """Raise `InvalidParameter` unless `statistics` has the quantile to which the cost of this quantile is charged.
+        """Raise `InvalidParameter` unless the common cost of the quantiles picked with this one is charged.
 
-        That quantile is the entry with the index `leader`. It must be a quantile of the same values, picked together
-        with this quantile.
+        It is charged to the entry of `statistics` with the index `leader`, which must be a quantile of the same values,
+        picked together with this quantile.
         """
         if self.leader in range(len(statistics)):
             leader = statistics[self.leader]
@@ -444,7 +444,7 @@ class OneQuantile(StatisticRelease):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return `scale` as the error by which the planner compares kinds of noise.
 
-        Quantiles are picked, so the kind of noise on other statistics does not matter: `factor` (the error of that
+        Quantiles are picked, so the kind of noise on other statistics does not matter. `factor` (the error of that
         noise at scale 1) and `discovery` (the error of finding the groups) are ignored.
         """
         del factor, discovery
@@ -460,9 +460,9 @@ class GroupRelease:
     """The result of releasing statistics of groups.
 
     `labels` are the groups, and `estimates` has for each group one estimate per statistic. `spent` are the mechanism
-    uses (guarantees with counts) that the release cost. `complete` is True if the groups are public; otherwise it is
-    False if the release that found the groups may have missed some. `users` has for each group the noisy number of
-    users by which it was found, or None if the group is public.
+    uses (guarantees with counts) that the release cost. `complete` is False if the release that found the groups may
+    have missed some; it is True if the groups are public. `users` has for each group the noisy number of users by which
+    it was found, or None if the group is public.
     """
 
     labels: tuple[Label, ...]
@@ -475,11 +475,13 @@ class GroupRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatistics:
-    """The mechanism that releases `statistics` of groups: of those that `discovery` finds, or of the public `domain`.
+    """The mechanism that releases `statistics` of groups, which `discovery` finds or the public `domain` lists.
 
     `discovery` finds groups by their number of users; it is None if the groups are public. A user adds to at most
-    `contributions` groups (None: to any number). With `k`, at most k groups are found. If `discovery` works in rounds,
-    each of which reads the table, the caller runs the rounds first and passes the groups found to `over`.
+    `contributions` groups (None: to any number). With `k`, at most k groups are found.
+
+    If `discovery` works in several rounds over the table, the caller runs the rounds first and passes the groups found
+    to `over`.
 
     Theorem: the paper's count of uses for a joint release (lem:peeling_lap).
     """
@@ -502,9 +504,9 @@ class GroupStatistics:
             )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of one release, as uses: of finding groups and of releasing their statistics.
+        """Return the largest privacy cost of one release: of finding groups and of releasing their statistics.
 
-        A use is a guarantee with a count.
+        The cost is stated as uses (guarantees with counts).
 
         Raises: `InvalidParameter` if neither contributions nor k nor a public domain bounds the groups of one user.
         """
@@ -522,7 +524,7 @@ class GroupStatistics:
     def release(self, table: GroupTable, randomness: Randomness, confidence: Fraction = CONFIDENCE) -> GroupRelease:
         """Return the noisy statistics of the groups, in the order of their discovery or of the public domain.
 
-        `table` holds the exact values, and the intervals have this `confidence`. `randomness` is the source of the
+        `table` has the exact numbers. Intervals hold with probability `confidence`. `randomness` is the source of the
         noise.
 
         Raises: `InvalidParameter` if groups are found in several rounds over the table; the caller must run the rounds
@@ -552,11 +554,10 @@ class GroupStatistics:
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
-        """Return the mechanism uses that the statistics of `groups` groups cost; None stands for any number of groups.
+        """Return the mechanism uses (guarantees with counts) that the statistics of `groups` groups cost.
 
-        A use is a guarantee with a count, and the contribution bound is the most groups to which one user adds. The
-        count of each use is the number of groups that one user can change: `groups` or the contribution bound,
-        whichever is smaller.
+        `groups` is None if any number of groups may be released. The count of each use is the number of groups that one
+        user can change: the smaller one of `groups` and the contribution bound, the most groups to which one user adds.
 
         Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
         """
@@ -573,7 +574,9 @@ class GroupStatistics:
 def _count_estimate(count: float | None, interval: object) -> Estimate:
     """Return a released `count` as an estimate with its `interval`, an object with the fields `lower` and `upper`.
 
-    If `interval` is None, the interval of the estimate is [count, count]. Requires: `count` is not None.
+    If `interval` is None, the interval of the estimate is [count, count].
+
+    Requires: `count` is not None.
     """
     assert count is not None
     lower, upper = getattr(interval, "lower", count), getattr(interval, "upper", count)

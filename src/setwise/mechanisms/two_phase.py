@@ -23,13 +23,14 @@ from setwise.mechanisms.unknown_domain import UnknownGumbel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedLeastSquares:
-    """Gaussian noise on the counts of labels in a public order, projected to the closest sequence that does not rise.
+    """Adds Gaussian noise to the counts of labels in a public order, and fits the noisy counts to that order.
 
-    `order` has the labels, from an earlier release, highest count first; negative results are raised to 0. A user adds
-    at most `per_item` to each of at most `contributions` counts (None: any number). The projection is post-processing,
-    so only the noise costs privacy: one Gaussian use of parameter `sigma` for each count that can differ between
-    neighbouring tables. Counts share a part of their noise if that makes the noise smaller at the same cost. Intervals
-    are computed from the noise before the projection.
+    `order` has the labels from an earlier release, highest count first. The fit is the closest sequence that does not
+    rise, with negative counts raised to 0. It is post-processing, so only the noise costs privacy: one Gaussian use of
+    parameter `sigma` for each count that can differ between neighbouring tables.
+
+    A user adds at most `per_item` to each of at most `contributions` counts (None: any number). Counts share a part of
+    their noise if that makes the noise smaller at the same cost. Intervals are computed from the noise before the fit.
 
     Theorem: the paper's ordered least squares (algo:least_squares); docs/mechanisms.md, Theorem 1.
     """
@@ -49,7 +50,7 @@ class OrderedLeastSquares:
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The Gaussian noise on all counts together, before they are projected to the public order."""
+        """The Gaussian noise on all counts together, before they are fitted to the public order."""
         return gaussian_count_noise(len(self.order), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
@@ -63,10 +64,10 @@ class OrderedLeastSquares:
         return (Use(Gaussian(sigma=float(binary(self.sigma))), changeable),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the counts before they are projected to the public order.
+        """Return the expected error of the counts before they are fitted to the public order, from parameters alone.
 
-        It follows from the parameters alone. `confidence` is the probability with which the interval of a count holds.
-        The projection can only bring the sequence of counts closer to the true one in l2.
+        `confidence` is the probability with which the interval of a count holds. The fit can only bring the sequence of
+        counts closer to the true sequence in l2.
         """
         return ErrorEstimate.of(self.noise, confidence)
 
@@ -82,9 +83,9 @@ class OrderedLeastSquares:
 
 
 def _round(count: Fraction) -> int:
-    """Return the whole number nearest to `count`; a count halfway between two is rounded up.
+    """Return the whole number nearest to `count`; a count halfway between two whole numbers is rounded up.
 
-    Rounding all counts keeps their order.
+    Rounding keeps the order of counts.
     """
     return math.floor(count + Fraction(1, 2))
 
@@ -92,9 +93,9 @@ def _round(count: Fraction) -> int:
 def non_increasing(values: Sequence[int]) -> list[Fraction]:
     """Return the non-increasing, non-negative sequence closest to `values` in l2, as exact fractions.
 
-    Neighbouring values that rise are replaced by their mean until none rises, in O(k), and then negative values by 0.
-    Clipping the closest non-increasing sequence at 0 gives the closest one that is also non-negative, because both the
-    non-increasing and the non-negative sequences are closed under clipping.
+    Neighbouring values that rise are replaced by their mean until none rises, in O(k) steps; then negative values are
+    replaced by 0. The second step keeps the sequence closest, because clipping a non-increasing sequence at 0 leaves it
+    non-increasing.
 
     Theorem: BarlowBaBrBr72 (pool adjacent violators; bounded isotonic regression).
 
@@ -115,7 +116,7 @@ def non_increasing(values: Sequence[int]) -> list[Fraction]:
 class LaplaceCounts:
     """Laplace noise on counts, of scale per_item * scale, where per_item is the most that one user adds to a count.
 
-    It is (1/scale)-DP for each count that can differ between neighbouring tables.
+    It costs (1/scale)-DP for each count that can differ between neighbouring tables.
     """
 
     scale: Fraction
@@ -128,9 +129,9 @@ class LaplaceCounts:
 class GaussianCounts:
     """Gaussian noise on counts, of standard deviation at most per_item * sigma.
 
-    per_item is the most that one user adds to a count. After labels were picked in an order, the noisy counts are
-    replaced by the nearest sequence that does not rise in that order. The noise costs one use of gaussian:sigma for
-    each count that can differ between neighbouring tables.
+    per_item is the most that one user adds to a count. The noise costs one use of gaussian:sigma for each count that
+    can differ between neighbouring tables. If the labels were picked in an order before, the noisy counts are replaced
+    by the closest sequence that does not rise in that order.
     """
 
     sigma: Fraction
@@ -143,9 +144,10 @@ Counts: TypeAlias = LaplaceCounts | GaussianCounts
 
 
 def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
-    """Return the noise distribution on a value that one user changes by at most `reach`, its sensitivity.
+    """Return the noise distribution for a value that one user changes by at most `reach` (its sensitivity).
 
-    `counts` gives the kind of noise (Laplace or Gaussian) and its scale, which is multiplied by `reach`.
+    `counts` has the kind of noise (Laplace or Gaussian) and its scale for sensitivity 1, which is multiplied by
+    `reach`.
     """
     match counts:
         case LaplaceCounts(scale=scale):
@@ -157,7 +159,7 @@ def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
 
 
 def guarantee_of(counts: Counts, reach: int) -> Guarantee:
-    """Return the guarantee of releasing, with the noise `counts`, a value that one user changes by at most `reach`."""
+    """Return the privacy guarantee of adding the noise `counts` to a value that one user changes by at most `reach`."""
     match counts:
         case LaplaceCounts(scale=scale):
             return DiscreteLaplace(scale=float(binary(scale * reach)), sensitivity=reach)
@@ -169,11 +171,11 @@ def guarantee_of(counts: Counts, reach: int) -> Guarantee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoPhaseTopK:
-    """The top k in two phases: `discovery` picks ranked labels with Gumbel noise, then they are counted with noise.
+    """The top k in two phases: `discovery` picks ranked labels with Gumbel noise, then the labels get noisy counts.
 
     `counts` is the noise of the counts, and a user adds to at most `contributions` labels (None: any number). The
     labels are fixed before the noise of the counts is drawn. So of j released counts only min(j, contributions) can
-    differ between neighbouring tables, and releasing all of them costs that many uses.
+    differ between neighbouring tables, and the counts cost that many uses.
 
     Theorem: the paper's table of tasks (table:tasks); lem:peeling_lap for the number of uses.
     """
@@ -193,9 +195,9 @@ class TwoPhaseTopK:
 
     @property
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise distribution of each count if `discovery` finds as many labels as it may release.
+        """The noise distribution of the counts if `discovery` finds as many labels as it may release.
 
-        A part of Gaussian noise may be the same for all counts; how large this shared part is depends on the number of
+        With Gaussian noise, counts may share a part of the noise, and how much they share depends on the number of
         labels found. Laplace noise does not depend on this number.
         """
         match self.counts:
@@ -213,7 +215,7 @@ class TwoPhaseTopK:
 
     @property
     def _picks(self) -> int:
-        """Largest number of labels that the first phase, which picks labels without counting them, can release."""
+        """Largest number of labels that the first phase can pick."""
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
@@ -226,17 +228,19 @@ class TwoPhaseTopK:
         return (Use(step, changeable),) if changeable else ()
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of one release, as uses: of picking labels and of counting them.
+        """Return the largest privacy cost of one release, of picking labels and of counting them.
 
-        A use is a guarantee with a count. A release costs less if fewer labels are found.
+        The cost is stated as uses (guarantees with counts).
+
+        A release costs less if fewer labels are found.
         """
         return self.discovery.guarantees() + self._count_uses(self._picks)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking and of the counts, from the parameters alone; no data is read.
 
-        `confidence` is the probability with which an interval holds and the ranking is within its shortfall (by how
-        much a picked label's count may be below the highest count not picked yet).
+        `confidence` is the probability with which an interval holds, and with which the ranking is within its
+        `shortfall`: by how much a picked label's count may be below the highest count not picked yet.
         """
         noise = self.noise
         error = self.discovery.preview(confidence)

@@ -55,11 +55,11 @@ def exceedance(scale: Fraction, margin: int) -> Fraction:
 
 
 def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
-    """Return an upper bound on P[Z1 - Z2 > margin], where Z1 and Z2 are discrete Laplace noise of this `scale`.
+    """Return an upper bound on P[Z1 - Z2 > margin], where Z1 and Z2 are independent discrete Laplace noises of `scale`.
 
-    With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0, whose sum beyond the
-    margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is exp(-t)(2
-    + t)/4 with t = m/scale.
+    With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0. Its sum beyond the
+    margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is about
+    exp(-t)(2 + t)/4 with t = m/scale.
 
     >>> float(difference_exceedance(Fraction(1), 0)) < 0.5
     True
@@ -79,10 +79,10 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 
 @lru_cache(maxsize=64)
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
-    """Return the margin of a fixed threshold: the smallest m >= 0 with changeable * P[Z > m] <= delta, certified.
+    """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
-    Z is discrete Laplace noise of this `scale` on a count, and `changeable` the number of labels that only one of two
-    neighbouring tables may have. The threshold has no noise.
+    Z is discrete Laplace noise of this `scale` on a count. `changeable` is the number of labels that only one of two
+    neighbouring tables may have.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -91,9 +91,9 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 
 @lru_cache(maxsize=64)
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
-    """Return the margin of a noisy threshold: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta, certified.
+    """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    Z1 and Z2 are independent discrete Laplace noise of this `scale`, on a count and on the threshold. `changeable` is
+    Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on the threshold. `changeable` is
     the number of labels that only one of two neighbouring tables may have.
 
     Raises: `Unattainable` if m would exceed 2^61.
@@ -102,10 +102,10 @@ def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 
 
 def _smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest integer m >= 0 for which the condition `holds(m)` is true.
+    """Return the smallest integer m >= 0 for which `holds(m)` is true.
 
     Raises: `Unattainable` if m would exceed 2^61.
-    Requires: the condition stays true above m.
+    Requires: `holds` is true for all larger integers too.
     """
     most = 1
     while not holds(most):
@@ -121,12 +121,14 @@ def _smallest(holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownLaplace:
-    """Laplace noise on counts; labels whose noisy count exceeds a threshold are released with their noisy counts.
+    """Adds Laplace noise to counts and releases the labels whose noisy count exceeds a threshold, with these counts.
 
     A user adds to at most `contributions` labels, and at most `per_item` to each; the noise has scale per_item *
-    `scale`. `delta` is the probability that a label of one user alone is released. With a `limit`, only the limit + 1
-    highest exact counts are read. The threshold is `margin` + per_item above the lowest of them (or above 0 if there
-    are fewer), and gets noise too. If `limit` is None, every positive count is read and the threshold is fixed.
+    `scale`. `delta` is the probability that a label of one user alone is released.
+
+    If `limit` is None, every positive count is read and the threshold is fixed. With a `limit`, only the limit + 1
+    highest exact counts are read. The threshold is then `margin` + per_item above the lowest of them (or above 0 if
+    there are fewer), plus noise.
 
     Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin of docs/intervals.md, Proposition 1, on the integers.
     Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace uses of epsilon 1/scale
@@ -152,16 +154,19 @@ class UnknownLaplace:
 
     @property
     def epsilon(self) -> Fraction:
-        """The epsilon of one release: contributions * per_item (the most that one user adds) / noise scale."""
+        """The epsilon of one release: contributions * per_item / noise scale.
+
+        per_item is the most that one user adds to a count.
+        """
         return self.contributions * self.per_item / self.noise.scale
 
     @property
     def margin(self) -> int:
-        """Distance, in units of a count, from the largest count of a one-sided label up to the threshold.
+        """Distance, in units of a count, of the threshold above the largest count of a label that only one table has.
 
-        A one-sided label is a label that only one of two neighbouring tables has. The probability that the noisy count
-        of any one-sided label exceeds the threshold is at most `delta`. With a `limit` on the number of labels, both
-        the count and the threshold have noise, so the distance bounds the difference of two noises.
+        "Only one table" means one of two neighbouring tables. With probability at least 1 - `delta`, no such label's
+        noisy count exceeds the threshold. With a `limit` on the number of labels, both the count and the threshold have
+        noise, so the distance bounds the difference of two noises.
         """
         if self.limit is None:
             return fixed_margin(self.noise.scale, self.contributions, self.delta)
@@ -169,21 +174,20 @@ class UnknownLaplace:
 
     @property
     def cutoff(self) -> int:
-        """The number per_item + margin, which a noisy count must exceed for its label to be released without a `limit`.
+        """per_item + margin: without a `limit`, the number that a noisy count must exceed for its label to be released.
 
-        With a `limit`, only the `limit` labels with the highest exact counts can be released. Let the next count be the
-        highest exact count after these (0 if there is none). Before its noise, the threshold is then `cutoff` units of
-        a count above the next count.
+        With a `limit`, only the `limit` labels with the highest exact counts can be released. Before its noise, the
+        threshold is then `cutoff` above the highest exact count of the other labels (0 if there are none).
         """
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        If `limit`, a limit on the number of labels that take part, is None, the threshold is fixed. The cost is then
-        one use of Laplace noise for each label to which one user adds (at most `contributions`), and a use that reveals
-        nothing unless it fails, with probability `delta`. With a `limit`, the threshold depends on the data, so only
-        one (epsilon, delta)-DP use for the whole release is proved.
+        If there is no `limit` on the number of labels that take part, the threshold is fixed. The cost is then one use
+        of Laplace noise for each of the at most `contributions` labels of one user, and one use that reveals nothing
+        unless it fails, with probability `delta`. With a `limit`, the threshold depends on the data. Only one (epsilon,
+        delta)-DP use for the whole release is then proved.
         """
         delta = float_above(self.delta)
         if self.limit is not None:
@@ -192,12 +196,11 @@ class UnknownLaplace:
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the mean absolute noise of a count, its interval's radius, and the count a label needs to be found.
+        """Return the expected error of the counts, and the count that a label needs to be released, without data.
 
-        All are in units of a count, and follow from the parameters alone, without data. `confidence` is the probability
-        with which the interval holds, and with which a label with a count of `detectable` is released. With a `limit`,
-        `detectable` is by how much the label's count must exceed the highest exact count that does not take part (0 if
-        there is none).
+        `confidence` is the probability with which an interval holds, and with which a label with the count `detectable`
+        is released. With a `limit`, `detectable` is by how much the label's count must exceed the highest exact count
+        that does not take part (0 if there is none).
         """
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
@@ -220,12 +223,12 @@ class UnknownLaplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedGaussian:
-    """Truncated Gaussian noise on every positive count; labels whose noisy count exceeds a cutoff are released.
+    """Adds truncated Gaussian noise to every positive count; releases the labels whose noisy count exceeds a cutoff.
 
     A user adds at most `per_item` to each of at most `contributions` counts. The noise has parameter per_item * `sigma`
-    and is conditioned on {-bound, ..., bound}. `delta` is the probability of outright failure (that everything may be
-    revealed), and `bound` is the smallest bound that keeps it. The cutoff is `bound` if `threshold` is TIGHT, and bound
-    + per_item if it is PAPER. Every positive count takes part, so no limit on the number of labels is needed.
+    and is conditioned on {-bound, ..., bound}. `bound` is the smallest one for which an outright failure (in which
+    everything may be revealed) has probability at most `delta`. The cutoff is `bound` if `threshold` is TIGHT, and
+    bound + per_item if it is PAPER. Every positive count takes part, so no limit on the number of labels is needed.
 
     Theorem: the paper's truncated Gaussian (algo:truncGauss); docs/truncated-gaussian-on-the-lattice.md for the
     integers.
@@ -267,9 +270,9 @@ class TruncatedGaussian:
         return self.threshold.cutoff(self.bound, self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release: a use of truncated Gaussian noise for each count a user can change.
+        """Return the privacy cost of one release: one use of truncated Gaussian noise for each count a user can change.
 
-        There are `contributions` such counts at most.
+        A user can change at most `contributions` counts.
         """
         step = TruncatedDiscreteGaussian(sigma=float(self.deviation), bound=self.bound, sensitivity=self.per_item)
         return (Use(step, self.contributions),)
@@ -277,16 +280,16 @@ class TruncatedGaussian:
     def concentrated(self) -> Use:
         """Return the cost of one release as a single use of delta-approximate zCDP, as the paper states it.
 
-        A zCDP filter, an account that adds up zCDP parameters, can charge such uses.
+        A zCDP filter (an account that adds up zCDP parameters) can charge this use.
         """
         rho = self.contributions * Fraction(self.per_item) ** 2 / (2 * self.deviation**2)
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the noisy counts, and the count from which a label is found.
+        """Return the expected error of the noisy counts, and the count that a label needs to be released.
 
-        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which such a label is found.
+        Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which a label with that count is released.
         """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
@@ -305,8 +308,9 @@ SMALLEST_SHARE = 1e-300
 def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
     """Return a whole number m >= 0 with P[Z > m] <= `share`, for rounded Gaussian noise Z of deviation `sigma`.
 
-    Z = round(X) > m means X >= m + 1/2, so m + 1/2 is at least sigma times the upper quantile of the standard normal at
-    `share`. The share is rounded down and sigma up; a factor covers the rounding error of the quantile.
+    Z = round(X) > m means X >= m + 1/2. So m + 1/2 must be at least sigma times the upper quantile of the standard
+    normal at `share`. For safety the share is rounded down and sigma up, and a factor covers the rounding error of the
+    quantile.
     """
     least = float_above(sigma) * -float(ndtri(float_below(share))) * (1.0 + 1e-12) - 0.5
     return max(0, math.ceil(least))
@@ -314,13 +318,15 @@ def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGaussian:
-    """Rounded Gaussian noise on every positive count; labels whose noisy count exceeds a threshold are released.
+    """Adds rounded Gaussian noise to every positive count; releases the labels whose noisy count exceeds a threshold.
 
     A user adds at most `per_item` to each of at most `contributions` counts; the noise has standard deviation per_item
-    * `sigma`. Unlike `TruncatedGaussian`, whose threshold is lower, this mechanism adds real Gaussian noise, so an
-    account can pay for it with uses registered as gaussian:SIGMA and approx:0,DELTA. Proof: compare it with a Gaussian
-    mechanism that adds noise to the labels of both neighbouring histograms. The output is the same, unless a label that
-    only one of the two has exceeds the threshold, which happens with probability at most `delta`.
+    * `sigma`. `TruncatedGaussian` has a lower threshold. But the noise of this mechanism is Gaussian, so an account can
+    pay for it with uses registered as gaussian:SIGMA and approx:0,DELTA.
+
+    Proof: compare it with a Gaussian mechanism that adds noise to the labels of both neighbouring histograms. The
+    output is the same, unless a label that only one of the two has exceeds the threshold, which happens with
+    probability at most `delta`.
 
     Theorem: docs/mechanisms.md, "why that composes".
     Ensures: `contributions` Gaussian uses, outside of an event of probability delta.
@@ -339,14 +345,17 @@ class UnknownGaussian:
 
     @property
     def noise(self) -> RoundedGaussianNoise:
-        """The rounded Gaussian noise on each count, of deviation per_item (the most that one user adds) * sigma."""
+        """The rounded Gaussian noise on each count, of standard deviation per_item * sigma.
+
+        per_item is the most that one user adds to a count.
+        """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     @property
     def margin(self) -> int:
         """Distance of the threshold above per_item, the largest exact count of a label that only one user has.
 
-        With probability at least 1 - delta, the noise exceeds this distance on none of the labels of one user.
+        With probability at least 1 - delta, no label of one user gets noise above this distance.
         """
         return gaussian_margin(self.noise.sigma, self.delta / self.contributions)
 
@@ -358,17 +367,17 @@ class UnknownGaussian:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        They are one use of Gaussian noise of parameter `sigma` for each label to which one user adds (at most
-        `contributions`), and a use that reveals nothing unless it fails, with probability `delta`.
+        It is one use of Gaussian noise of parameter `sigma` for each of the at most `contributions` labels of one user,
+        and one use that reveals nothing unless it fails, with probability `delta`.
         """
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the noisy counts, and the count from which a label is found.
+        """Return the expected error of the noisy counts, and the count that a label needs to be released.
 
-        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which such a label is found.
+        Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which a label with that count is released.
         """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
@@ -386,11 +395,11 @@ _LARGEST_OFFSET = 1 << 61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGumbel:
-    """The order of at most k labels with the highest counts that exceed a noisy threshold, without their counts.
+    """Releases at most k labels with the highest noisy counts above a noisy threshold, in order, without their counts.
 
-    Only the `limit` labels with the highest exact counts take part. The threshold is `offset` above the count that
-    comes next (or above 0 if there is none) and gets Gumbel noise like the counts. A user adds at most `per_item` to
-    each of at most `contributions` counts (None: any number).
+    Only the `limit` labels with the highest exact counts take part. Before its noise, the threshold is `offset` above
+    the next highest count (or above 0 if there is none). Counts and threshold get Gumbel noise. A user adds at most
+    `per_item` to each of at most `contributions` counts (None: any number).
 
     Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
     Ensures: outside of an event of probability delta, each pick is epsilon-BR; stopping at the threshold is a pick.
@@ -419,14 +428,17 @@ class UnknownGumbel:
 
     @property
     def rate(self) -> Fraction:
-        """The inverse of the Gumbel noise scale: epsilon / per_item, the most that one user adds to a count."""
+        """The inverse of the Gumbel noise scale: epsilon divided by per_item.
+
+        per_item is the most that one user adds to a count.
+        """
         return self.epsilon / self.per_item
 
     @property
     def changeable(self) -> int:
-        """Largest number of labels among the `limit` highest counts that only one of two neighbouring tables has.
+        """The most labels, among the `limit` highest counts, that only one of two neighbouring tables has.
 
-        The more such labels there can be, the higher is the threshold that hides them.
+        The more such labels there can be, the higher the threshold that hides them.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 
@@ -435,18 +447,18 @@ class UnknownGumbel:
         """Distance of the threshold above the count of rank limit + 1: tau + (tau/epsilon) ln(M/delta), rounded up.
 
         tau is per_item and M is `changeable`. A label that only one of two neighbouring tables can show has a count of
-        at most tau plus the count of rank limit + 1. Its noisy count exceeds the noisy threshold with probability 1/(1
-        + exp(rate (offset - tau))) < delta/M.
+        at most tau plus the count of rank limit + 1. So its noisy count exceeds the noisy threshold with probability at
+        most 1/(1 + exp(rate (offset - tau))) < delta/M.
         """
         gap = _log_odds(self.changeable / self.delta) / self.rate
         return self.per_item + ceil_divide(gap.numerator, gap.denominator)
 
     def _uses(self, picks: int) -> tuple[Use, ...]:
-        """Return the privacy cost of picking `picks` labels, as mechanism uses (guarantees with counts).
+        """Return the privacy cost of `picks` picks, as mechanism uses (guarantees with counts).
 
-        They are one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it
-        fails, with probability `delta`. It fails if the threshold lets through a label that only one of two
-        neighbouring tables has.
+        It is one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it fails,
+        with probability `delta`. The failure is that a label which only one of two neighbouring tables has passes the
+        threshold.
         """
         return (
             Use(BoundedRange(epsilon=float_above(self.epsilon)), picks),
@@ -456,16 +468,17 @@ class UnknownGumbel:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the largest privacy cost of one release, as uses (guarantees with counts).
 
-        They are k bounded-range uses, one for each label that may be picked, and one use that reveals nothing unless it
-        fails, with probability `delta`. It fails if the threshold lets a label of one user alone through.
+        It is k bounded-range uses, one for each pick, and one use that reveals nothing unless it fails, with
+        probability `delta`. The failure is that a label of one user alone passes the threshold.
         """
         return self._uses(self.k)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the ranking, and the count from which a label is found, from parameters alone.
+        """Return the expected error of the ranking, and the count that a label needs to be released, without data.
 
-        `shortfall` is the error of the ranking, and `detectable` is by how much a label's count must exceed the count
-        of rank limit + 1 for the label to be found. Each holds with probability `confidence`.
+        `shortfall` bounds by how much a picked label's count is below the highest count not picked yet. `detectable` is
+        by how much a label's count must exceed the count of rank limit + 1 for the label to be released. Each holds
+        with probability `confidence`.
         """
         confidence = probability("confidence", confidence)
         rate = float(self.rate)
@@ -510,9 +523,9 @@ _WithCounts: TypeAlias = UnknownLaplace | TruncatedGaussian | UnknownGaussian
 
 
 def _check(mechanism: _WithCounts, spread: str) -> None:
-    """Check the parameters of `mechanism`, and store its delta and its noise scale as exact fractions.
+    """Check the parameters of `mechanism`, and replace its delta and its noise scale by exact fractions.
 
-    `spread` is the name of the mechanism's field that holds the noise scale.
+    `spread` is the name of the field that holds the noise scale.
 
     Raises: `InvalidParameter` for a value out of range.
     """
@@ -524,9 +537,10 @@ def _check(mechanism: _WithCounts, spread: str) -> None:
 
 
 def _release_above_cutoff(mechanism: _WithCounts, histogram: Histogram, randomness: Randomness) -> Release:
-    """Return the labels of `histogram` whose count is positive and whose noisy count exceeds the mechanism's cutoff.
+    """Return a release of the labels of `histogram` with a positive count whose noisy count exceeds the cutoff.
 
-    They are released with their noisy counts, highest first. `randomness` is the source of the noise.
+    The labels have their noisy counts, highest first. `mechanism` has the noise and the cutoff, and `randomness` is the
+    source of the noise.
     """
     present = histogram.positive()
     noisy = with_noise(present.counts, mechanism.noise, randomness)
@@ -542,8 +556,8 @@ def _above(
 ) -> Release:
     """Return a release of the `labels` whose `noisy` counts exceed `threshold`, highest first.
 
-    It is marked complete if there is no `limit` on the number of labels, or if fewer than `limit` labels exceed the
-    threshold. `mechanism` gives the noise and the privacy cost.
+    The release is marked complete unless `limit` labels, the most that may take part, exceed the threshold. `mechanism`
+    has the noise and the privacy cost.
     """
     passed = np.flatnonzero(noisy > threshold)
     return Release(

@@ -1,8 +1,8 @@
-"""Discovery of private groups in one to three rounds: every user divides a weight of norm 1 among their groups.
+"""Discovery of private groups in one to three rounds, in which every user divides a weight among their groups.
 
-In a round each user gives weight 1/sqrt(n) to each of their n groups that are not found yet. A group is found when its
-sum of weights, plus Gaussian noise, exceeds a threshold. Groups that are found are public from then on and take no part
-in later rounds, so that their users give more weight to the groups that remain.
+In a round each user gives the weight 1/sqrt(n) to each of their n groups that are not found yet, so a user's weights
+have l2 norm 1. A group is found if its sum of weights, plus Gaussian noise, exceeds a threshold. Groups that are found
+are public from then on and take no part in later rounds. So their users give more weight to their remaining groups.
 
 The statement and the proof are in docs/discovery.md. All sums are whole numbers: weights are in units of 2^-20.
 """
@@ -84,11 +84,11 @@ _ROOT = Fraction(14143, 10000)
 
 
 def user_weight(groups: int) -> int:
-    """Return floor(2^20 / sqrt(groups)): the weight that a user with `groups` groups gives to each group.
+    """Return the weight that a user with `groups` groups gives to each of them in a round, in units of 2^-20.
 
-    A private group is found if its noisy sum of weights exceeds a threshold; weights are in units of 2^-20. The integer
-    square root of floor(2^40 / groups) equals floor(2^20 / sqrt(groups)), because taking the floor before the integer
-    square root changes nothing.
+    It is floor(2^20 / sqrt(groups)), so that a user's weights have l2 norm at most 1. A group is found if its noisy sum
+    of weights exceeds a threshold. The weight is computed as the integer square root of floor(2^40 / groups), which is
+    the same number.
 
     >>> user_weight(1), user_weight(2), user_weight(4)
     (1048576, 741455, 524288)
@@ -97,20 +97,20 @@ def user_weight(groups: int) -> int:
 
 
 def user_share(groups: int) -> int:
-    """Return floor(2^14 / groups): the number that a user of `groups` groups adds to a survey for each group.
+    """Return floor(2^14 / groups): the number that a user with `groups` groups adds to a survey for each group.
 
     The survey estimates the number of users, with noise, before private groups are searched. The sum over all users and
-    their groups, divided by 2^14, is about the number of users.
+    their groups is about 2^14 times the number of users.
     """
     return USER_UNIT // positive_integer("groups", groups)
 
 
 def user_root(groups: int) -> int:
-    """Return floor(2^14 / sqrt(groups)): `user_weight` of a user with `groups` groups, in coarser units.
+    """Return floor(2^14 / sqrt(groups)): the `user_weight` of a user with `groups` groups, in units of 2^-14.
 
-    Before the rounds that find groups, a survey releases the noisy sum of these numbers over all pairs of a user and a
-    group. They are coarser than weights because the noise of the survey is wider, and noise can be drawn only up to a
-    largest width.
+    Before the rounds that find groups, a survey releases the noisy sum of these numbers over all users and their
+    groups. The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn
+    only up to a largest width.
     """
     return user_weight(groups) * USER_UNIT // WEIGHT_UNIT
 
@@ -121,11 +121,11 @@ _MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupWeights:
-    """The exact sums of one round of discovery: the private input of `WeightedRounds`, never shown to anybody.
+    """The exact sums of one round of discovery: the private input of `WeightedRounds`, which is never released.
 
-    In a round, each user divides a weight among their groups not found yet. `weights` has the sum of `user_weight` over
-    the users of each group. `roots` is the sum of `user_root` and `shares` the sum of `user_share` over all pairs of a
-    user and a group.
+    In a round, each user divides a weight among their groups not found yet. `weights` has for each group the sum of
+    `user_weight` over its users. `roots` is the sum of `user_root`, and `shares` the sum of `user_share`, over all
+    pairs of a user and a group.
     """
 
     weights: Histogram
@@ -135,15 +135,17 @@ class GroupWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """The numbers and groups that the rounds of discovery have released so far; everything here is public.
+    """The state of a discovery: the groups and numbers that its rounds have released so far, all of them public.
 
-    `labels` are the groups found, and `found` has the number of groups that each round found. The rounds spend three
-    planned Gaussian uses, and `uses` has the number of these uses that each round spent. `users` (a noisy number of
-    users) and `groups_per_user` (a user's estimated number of groups) come from the survey before the first round, and
-    are None until then. `part`, from 0 to 1, is the fraction of the planned cost, as mu squared, that the rounds spend.
-    It is chosen after the survey, and the remaining fraction is left to the counts of the groups. `freed` estimates
-    which share of the weight of all users was on the groups that the last round found. In the next round users can give
-    this weight to their other groups.
+    `labels` are the groups found, and `found` has the number of groups that each round found. Three Gaussian uses are
+    planned for the rounds; `uses` has how many of them each round spent.
+
+    A survey before the first round releases `users`, a noisy number of users, and `groups_per_user`, the estimated
+    number of groups of a user. Both are None before the survey. From them `part` is chosen: the fraction, from 0 to 1,
+    of the planned cost (as mu squared) that the rounds spend. The remaining fraction goes to the counts of the groups.
+
+    `freed` is the estimated share of the weight of all users that was on the groups found by the last round. In the
+    next round users give this weight to their other groups.
     """
 
     labels: tuple[Label, ...] = ()
@@ -156,7 +158,7 @@ class Discovery:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the rounds that find private groups have spent their three planned Gaussian uses."""
+        """Whether the rounds have spent all three Gaussian uses that are planned for them."""
         return sum(self.uses) == len(_SHAPES)
 
 
@@ -165,19 +167,19 @@ class WeightedRounds:
     """Finds private groups in one to three rounds, whose privacy cost is fixed before the first round.
 
     In a round every user divides a weight of l2 norm 1 among their groups that are not found yet. A group is found if
-    its sum of weights, plus Gaussian noise, exceeds a threshold (`round_threshold`).
+    its sum of weights, plus Gaussian noise, exceeds a threshold (`round_threshold`). Before the first round a survey
+    estimates the number of users and their number of groups.
 
-    The survey and all rounds together cost at most one Gaussian use of parameter `sigma`, that is 1 / sigma^2 as mu
-    squared, and an outright failure (a group of one user alone is shown) of probability `delta`. Before the first round
-    a survey estimates the number of users and their number of groups, for a hundredth of the mu squared. The other 99
-    hundredths are planned as three Gaussian uses, whose mu squared have the ratio 1 : 4 : 16. A round spends either the
-    next of these uses alone, or all remaining uses at once, with the noise scale and the failure probability that they
-    add up to. The numbers released so far decide between the two (`_uses_of_next_round`).
+    The survey and all rounds together cost at most one Gaussian use of parameter `sigma`, which is 1 / sigma^2 as mu
+    squared. They also cost an outright failure (a group of one user alone is shown) of probability `delta`. The survey
+    gets a hundredth of the mu squared. The rest is planned as three Gaussian uses, whose mu squared have the ratio 1 :
+    4 : 16. A round spends either the next of these uses, or all remaining ones at once; the numbers released so far
+    decide (`_uses_of_next_round`).
 
-    `contributions` is the largest number of groups in which one user counts in the numbers that are released
-    afterwards, and the number of groups of a user that `preview` assumes. If counts with Gaussian noise follow, the
-    rounds may leave a part of their mu squared to these counts (`_part`). `finding` is then the planned mu squared of
-    the rounds divided by that of rounds and counts together. It is None if the rounds spend their whole cost.
+    `contributions` is the most groups in which one user counts in the statistics that are released afterwards.
+    `preview` assumes that users have this number of groups. If counts with Gaussian noise follow, the rounds may leave
+    a part of their mu squared to these counts (`_part`). `finding` is then the planned mu squared of the rounds divided
+    by that of rounds and counts together. It is None if the rounds spend their whole cost.
 
     Theorem: docs/discovery.md, Theorem 1.
     Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
@@ -203,11 +205,10 @@ class WeightedRounds:
 
     @property
     def survey_sigma(self) -> Fraction:
-        """The parameter sigma of the Gaussian use that the survey before the rounds costs.
+        """The parameter sigma of the Gaussian use that the survey costs.
 
-        The survey releases, before the first round of the search for groups, noisy sums that estimate the number of
-        users. The parameter is the noise scale of the survey divided by the l2 norm of what one user adds to the
-        survey's sums.
+        The survey releases noisy sums that estimate the number of users, before the first round of the search for
+        groups. The parameter is the noise scale divided by the l2 norm of what one user adds to the survey's sums.
         """
         return float_root_above(self.sigma**2 / _SURVEY)
 
@@ -215,8 +216,8 @@ class WeightedRounds:
     def sigmas(self) -> tuple[Fraction, ...]:
         """The parameters sigma of the three Gaussian uses that are planned for the rounds, largest sigma first.
 
-        In a round, each user divides a weight among their groups not found yet. A sigma is a noise scale divided by the
-        l2 norm of one user's weights. As mu squared, which is 1 / sigma^2, the three uses cost in the ratio 1 : 4 : 16.
+        A sigma is a noise scale divided by the l2 norm of one user's weights. The costs of the three uses, as mu
+        squared (1 / sigma^2), have the ratio 1 : 4 : 16.
         """
         planned_cost = sum(_SHAPES) / (1 - _SURVEY)
         return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
@@ -224,18 +225,17 @@ class WeightedRounds:
     def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
         """Return the parameters sigma of the rounds' three Gaussian uses if only a part of the planned cost is spent.
 
-        The cost of a Gaussian use is mu squared, which is 1 / sigma^2. `part`, above 0 and at most 1, is the fraction
-        of the planned mu squared that the rounds spend. So each planned sigma (see `sigmas`) is divided by sqrt(part).
-        A sigma is a noise scale divided by the l2 norm of one user's weights.
+        `part`, above 0 and at most 1, is the fraction of the planned mu squared (1 / sigma^2) that the rounds spend. So
+        each planned sigma (see `sigmas`) is divided by sqrt(part). A sigma is a noise scale divided by the l2 norm of
+        one user's weights.
         """
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
-        """Return the privacy cost, as mu squared, that the search for groups leaves over for counting the groups.
+        """Return the privacy cost, as mu squared, that the rounds leave over for counting the groups.
 
-        In a round, each user divides a weight among their groups not found yet. `part` is the fraction of the planned
-        mu squared that the rounds spend. The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same
-        sum over the larger sigmas of `sigmas_for(part)`.
+        `part` is the fraction of the planned mu squared that the rounds spend. The result is the sum of 1 / sigma^2
+        over the planned `sigmas`, minus the same sum over the larger sigmas of `sigmas_for(part)`.
         """
         pairs = zip(self.sigmas, self.sigmas_for(part), strict=True)
         return sum((1 / (planned * planned) - 1 / (drawn * drawn) for planned, drawn in pairs), Fraction(0))
@@ -244,16 +244,15 @@ class WeightedRounds:
     def failures(self) -> tuple[Fraction, ...]:
         """The failure probability of each of the three uses that are planned for the rounds: a third of `delta` each.
 
-        The rounds find private groups by noisy sums of users' weights. A use fails if a group of one user alone is
-        shown.
+        A round fails if it shows a group that only one user has.
         """
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost, as uses (guarantees with counts), of the survey and all rounds together.
+        """Return the largest privacy cost, as uses (guarantees with counts), of the survey and all rounds together.
 
-        The survey estimates the number of users, and the rounds find private groups by noisy sums of users' weights. It
-        is the cost at most: it does not depend on the groups that the rounds find, or on how many rounds are run.
+        The survey estimates the number of users, and the rounds find private groups by noisy sums of users' weights.
+        The cost depends neither on the groups that the rounds find nor on how many rounds are run.
         """
         gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
         failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
@@ -262,10 +261,9 @@ class WeightedRounds:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return how many users a private group needs to be found, in the field `detectable` of an `ErrorEstimate`.
 
-        In a round, each user divides a weight among their groups not found yet. The number is for a single round that
-        spends the whole cost, with users who have `contributions` groups each. A group with that number of users is
-        found with probability `confidence`. A group may need fewer users if users have fewer groups, or if an earlier
-        round finds many of their groups.
+        A group with that number of users is found with probability `confidence`. The number is for a single round that
+        spends the whole cost, and for users who have `contributions` groups each. A group may need fewer users if users
+        have fewer groups, or if an earlier round finds many of their groups.
         """
         confidence = probability("confidence", confidence)
         sigma, delta = combined_sigma(self.sigmas), sum(self.failures, Fraction(0))
@@ -276,8 +274,8 @@ class WeightedRounds:
     def run_round(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Run the next round: draw noise, and return `before` with the groups that the round found added.
 
-        `before` has the numbers and groups that earlier rounds released, and `exact` the exact sums of weights over the
-        groups that are not found yet. If `before` has no survey, the survey is released first. `randomness` is the
+        `before` has the groups and numbers that earlier rounds released. `exact` has the exact sums of weights of the
+        groups that are not found yet. If the survey of users has not been made, it is made first. `randomness` is the
         source of the noise.
 
         Raises: `InvalidParameter` if no round is left, or if `exact` holds a group that was found before.
@@ -305,13 +303,12 @@ class WeightedRounds:
         )
 
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
-        """Return `before` with a noisy number of users, and an estimate of a user's number of groups, from a survey.
+        """Return `before` with the survey's results: a noisy number of users, and a user's estimated number of groups.
 
-        `exact` has the exact sums. A user with n groups has `user_share` = 2^14 / n and `user_root` = 2^14 / sqrt(n),
-        rounded down. The survey releases the noisy sums of both over all pairs of a user and a group. Such a user adds
-        at most `USER_UNIT` to the first and sqrt(n) times that to the second. The noise scale of each sum is sqrt(2) *
-        `survey_sigma` times the most that one user adds to it, so that both together cost one Gaussian use of parameter
-        `survey_sigma`. `randomness` is the source of the noise.
+        `exact` has two exact sums over all pairs of a user and a group: of `user_share` and of `user_root`. A user with
+        n groups adds at most `USER_UNIT` to the first sum, and at most sqrt(n) times that to the second. Each sum gets
+        Gaussian noise of scale sqrt(2) * `survey_sigma` times the most that one user adds to it. So both together cost
+        one Gaussian use of parameter `survey_sigma`. `randomness` is the source of the noise.
         """
         noise = self.survey_sigma * _ROOT
         [shares] = with_noise(np.array([exact.shares]), RoundedGaussianNoise(sigma=noise * USER_UNIT), randomness)
@@ -324,10 +321,9 @@ class WeightedRounds:
     def _part(self, state: Discovery) -> Fraction:
         """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
 
-        The rounds find private groups by noisy sums of users' weights. The counts that follow get the remaining
-        fraction. The survey's numbers in `state` decide: the fewer groups users have on average, the less the rounds
-        spend. The fraction is 1 if no counts follow, or if there are so few users that the survey's noise hides their
-        number.
+        The counts that follow get the remaining fraction. The survey's numbers in `state` decide: the fewer groups
+        users have on average, the less the rounds spend. The fraction is 1 if no counts follow, or if there are so few
+        users that the survey's noise hides their number.
         """
         if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
             return Fraction(1)
@@ -336,10 +332,9 @@ class WeightedRounds:
         return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
 
     def _doubt(self, state: Discovery) -> float:
-        """Return the relative uncertainty of the survey's noisy number of users, which is in `state`.
+        """Return the relative uncertainty of the noisy number of users in `state`, which the survey released.
 
-        The survey estimates the number of users before the first round of the search for groups. The result is three
-        standard deviations of the survey's noise divided by that number.
+        It is three standard deviations of the survey's noise, divided by that number.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -347,10 +342,10 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound, in groups per user, for counting the groups that were found.
 
-        It is about twice a user's average number of groups, and at most `contributions`. The average is the estimate of
-        the survey in `state`, raised by three standard deviations of the survey's noise. The result is `contributions`
-        if there was no survey, or if there are so few users that the survey's noise hides their number. It depends on
-        released numbers alone.
+        It is about twice a user's average number of groups, and at most `contributions`. The average is the survey's
+        estimate in `state`, raised by three standard deviations of the survey's noise. The result is `contributions` if
+        there was no survey, or if there are so few users that the survey's noise hides their number. Only released
+        numbers are read.
         """
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
             return self.contributions
@@ -358,10 +353,9 @@ class WeightedRounds:
         return min(self.contributions, math.ceil(_ENOUGH * root**2))
 
     def _whole_weight(self, state: Discovery) -> float:
-        """Return an estimate of the sum of `user_weight` over all pairs of a user and a group, in units of 2^-20.
+        """Return an estimate of the sum of the weights that all users give to their groups, in units of 2^-20.
 
-        `user_weight` is the weight that a user gives to each group in the search for private groups. The estimate
-        follows from the survey's noisy numbers in `state`, which are public.
+        It is computed from the survey's noisy numbers in `state`, which are public.
         """
         assert state.users is not None
         assert state.groups_per_user is not None
@@ -370,10 +364,9 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining planned Gaussian uses the next round spends: one of them, or all.
 
-        In a round, each user divides a weight among their groups not found yet. If the round spends one use, the other
-        uses are left to a further round. In the further round, users give the weight of the groups found so far to
-        their other groups. So a further round pays off only if the groups found so far have much of the weight. That is
-        estimated from the released numbers in `state`.
+        If the round spends one use, the others are left to a further round. A further round pays off only if the groups
+        found so far have much of the users' weight, which users then give to their other groups. The released numbers
+        in `state` estimate this.
         """
         remaining = len(_SHAPES) - sum(state.uses)
         if state.uses:
@@ -390,10 +383,11 @@ class DiscoveredCounts:
     """A mechanism that finds private groups in `rounds` and then counts the groups found with Gaussian noise.
 
     A user counts towards at most `contributions` of the groups found, and adds at most `per_item` to each. Groups that
-    were not found do not use up this bound. The noise has standard deviation at most per_item * `sigma`. If users have
-    few groups on average, a bound below `contributions` is used, unless `keeps_bound` is True. `keeps_bound` is for a
-    bound that a private search found: the search chose it from the noise of the counts and the (user, group) pairs left
-    out, and the answer states which share of the pairs this bound leaves out.
+    were not found do not use up this bound. The noise has standard deviation at most per_item * `sigma`.
+
+    If users have few groups on average, a bound below `contributions` is used, unless `keeps_bound` is True.
+    `keeps_bound` is for a bound that a private search found, because the answer states the share of (user, group) pairs
+    that this very bound leaves out.
     """
 
     rounds: WeightedRounds
@@ -421,10 +415,10 @@ class DiscoveredCounts:
     def over(self, discovery: Discovery) -> KnownGaussian:
         """Return the mechanism that counts the groups in `discovery`, of which there must be at least one.
 
-        A user counts towards at most F groups: the number of groups found, or `kept_contributions` if that is smaller.
-        All F Gaussian uses together cost, as mu squared, contributions / sigma^2, which was planned for counting, plus
-        the mu squared that the rounds which found the groups left (`WeightedRounds.unspent`). So the parameter of each
-        use is below `sigma` if F is less than `contributions`, or if the rounds left a part of their cost.
+        A user counts towards at most F groups: the smaller one of the number of groups found and `kept_contributions`.
+        So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned contributions / sigma^2
+        plus what the rounds left over (`WeightedRounds.unspent`). So the parameter of each use is below `sigma`, and
+        the noise smaller, if F is less than `contributions` or if the rounds left a part of their cost.
         """
         changed = min(self.kept_contributions(discovery), len(discovery.labels))
         unspent = self.rounds.unspent(discovery.part)
@@ -438,16 +432,16 @@ class DiscoveredCounts:
     def noise(self) -> RoundedGaussianNoise:
         """The largest noise that a count can get: Gaussian, of standard deviation per_item * sigma.
 
-        per_item is the most that one user adds to a count. A count gets this noise if at least `contributions` groups
-        are found and the rounds that find groups spend their whole planned cost. Otherwise its noise is smaller.
+        A count gets this noise if at least `contributions` groups are found and the rounds spend their whole planned
+        cost. Otherwise its noise is smaller.
         """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the largest privacy cost of a release, as uses (guarantees with counts).
 
-        They are the uses of the rounds that find groups, and for the counts `contributions` Gaussian uses of parameter
-        `sigma`.
+        It is the cost of the rounds that find groups, and `contributions` Gaussian uses of parameter `sigma` for the
+        counts.
         """
         counts = Use(Gaussian(sigma=float(binary(self.sigma))), self.contributions)
         return (*self.rounds.guarantees(), counts)
@@ -455,18 +449,18 @@ class DiscoveredCounts:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the counts, and how many users a group needs to be found.
 
-        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which such a group is found.
+        Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which a group with that number of users is found.
         """
         counted = ErrorEstimate.of(self.noise, confidence)
         return replace(counted, detectable=self.rounds.preview(confidence).detectable)
 
 
 def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
-    """Return the parameter of one Gaussian release that costs at most as much as Gaussian uses of all the `sigmas`.
+    """Return the parameter sigma of one Gaussian use that costs at most as much as Gaussian uses of all the `sigmas`.
 
-    The cost is mu squared, which is 1 / sigma^2. So the result is 1 / sqrt(sum of 1 / sigma^2), rounded up to a float.
-    If there is only one sigma, that sigma is returned without rounding.
+    The cost of a use is mu squared, which is 1 / sigma^2. So the result is 1 / sqrt(sum of 1 / sigma^2), rounded up to
+    a float. A single sigma is returned without rounding.
     """
     if len(sigmas) == 1:
         return sigmas[0]
@@ -476,13 +470,12 @@ def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
 
 @lru_cache(maxsize=256)
 def round_threshold(sigma: Fraction, delta: Fraction) -> int:
-    """Return the number, in units of 2^-20, that the noisy weight of a group must exceed for the group to be found.
+    """Return the threshold, in units of 2^-20, that the noisy weight of a group must exceed for the group to be found.
 
-    In a round, each user divides a weight among their groups not found yet. `sigma` is the noise scale divided by the
-    l2 norm of one user's weights. With probability at least 1 - `delta`, no group that only one user has is found. A
-    user who alone has t groups gives each of them at most user_weight(t). So the number is the maximum over t up to
-    `MOST_GROUPS` of user_weight(t) + m(t), where m(t) is the least margin that noise exceeds with probability at most
-    delta / t.
+    `sigma` is the noise scale divided by the l2 norm of one user's weights. With probability at least 1 - `delta`, no
+    group that only one user has is found. Proof: a user who alone has t groups gives each of them at most
+    user_weight(t). So the threshold is the maximum over t up to `MOST_GROUPS` of user_weight(t) + m(t), where noise
+    exceeds m(t) with probability at most delta / t.
     """
     wide = _noise(sigma).sigma
     return max(user_weight(t) + gaussian_margin(wide, delta / t) for t in range(1, MOST_GROUPS + 1))

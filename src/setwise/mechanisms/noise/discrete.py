@@ -1,8 +1,8 @@
 """Discrete Laplace and Gaussian noise: P[z] proportional to exp(-|z| / scale), or to exp(-z^2 / (2 sigma^2)).
 
-For noise of moderate scale a table holds the whole law. Laplace noise of larger scale is drawn digit by digit. Gaussian
-noise of larger scale is drawn by rejection from Laplace noise, with coins that land heads with probability exp(-gamma),
-exactly.
+Noise of moderate scale is drawn from a table of its whole law. Laplace noise of larger scale is drawn digit by digit.
+Gaussian noise of larger scale is drawn by rejection from Laplace noise; a draw is accepted with probability
+exp(-gamma), decided exactly.
 """
 
 import math
@@ -63,7 +63,7 @@ class LaplaceNoise:
     def _sizes(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
         """Return `count` draws of the absolute value of Laplace noise, P[m] proportional to exp(-m / scale).
 
-        They are drawn digit by digit in base 2048, from random words of `width` bits. For m = d0 + 2048 d1 + ...,
+        The draws are made digit by digit in base 2048, from random words of `width` bits. For m = d0 + 2048 d1 + ...,
         exp(-m / scale) is a product of one factor per digit. So the digits are independent, and each needs only a small
         table. `randomness` is the source of random words.
         """
@@ -156,9 +156,10 @@ def gaussian_law(sigma: Fraction, bound: int | None) -> TwoSided:
 def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
     """Return `count` exact discrete Gaussian draws of parameter `sigma`, by rejection from discrete Laplace noise.
 
-    The Laplace noise Y has scale t = floor(sigma) + 1, so its probabilities are proportional to exp(-|Y|/t). Y is
-    accepted with probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)). The product of both is exp(-Y^2 / (2 sigma^2))
-    times a constant. `width` is the number of bits of a random word. `randomness` is the source of random words.
+    The Laplace noise Y has scale t = floor(sigma) + 1, so P[Y] is proportional to exp(-|Y|/t). Y is accepted with
+    probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)). The product of the two is exp(-Y^2 / (2 sigma^2)) times a
+    constant, which is the discrete Gaussian law. `width` is the number of bits of a random word, and `randomness` the
+    source of random words.
 
     Theorem: CanonneKaSt20.
     """
@@ -195,11 +196,11 @@ def heads(
     randomness: Randomness,
     width: int = WORD,
 ) -> NDArray[np.bool_]:
-    """Return for each of several coins whether it lands heads, where coin i does with probability exp(-exact(i)).
+    """Return for each of several coins whether it lands heads; coin i does with probability exp(-exact(i)).
 
     `gammas` are float approximations of the exponents exact(i). Each coin is tossed by comparing a random word of
-    `width` bits with its probability. If floating-point error could change the result, the coin is decided by integer
-    arithmetic instead. `randomness` is the source of random words.
+    `width` bits with its probability. If floating-point error could change the result, integer arithmetic decides
+    instead. `randomness` is the source of random words.
 
     Requires: |gammas[i] - exact(i)| <= 2^-46 (1 + gammas[i]), exact(i) >= 0.
     """
@@ -251,10 +252,12 @@ def _absolute_law(sigma: Fraction, bound: int | None) -> NDArray[np.float64]:
 def gaussian_radius(sigma: Fraction, bound: int | None, confidence: Fraction) -> int:
     """Return an r such that discrete Gaussian noise Z of parameter sigma has P[|Z| <= r] >= confidence.
 
-    If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}, which only moves mass inwards. For wide
-    noise the result comes from P[|Z| > r] <= 2 Phi(-r/sigma). This holds because the weight exp(-z^2 / (2 sigma^2))
-    falls with |z|, so its sum beyond r is at most its integral, and its sum over all integers is at least sigma sqrt(2
-    pi) (Poisson summation).
+    If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}, which only makes large values less
+    likely.
+
+    For wide noise the result comes from P[|Z| > r] <= 2 Phi(-r/sigma). Proof: the weight exp(-z^2 / (2 sigma^2)) falls
+    with |z|, so its sum beyond r is at most its integral. Its sum over all integers is at least sigma sqrt(2 pi), by
+    Poisson summation.
     """
     outside = 1 - probability("confidence", confidence)
     if sigma > LARGEST_TABLE_SCALE:
@@ -270,7 +273,7 @@ def gaussian_moment(sigma: Fraction, bound: int | None, power: int) -> float:
     """Return E|Z|^power, for power 1 or 2, of discrete Gaussian noise Z of parameter sigma.
 
     If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}. For wide noise the result is the moment
-    of the continuous Gaussian without a bound, which is an upper bound.
+    of the continuous Gaussian without a bound, which is at least as large.
     """
     if sigma > LARGEST_TABLE_SCALE:
         return float(sigma) * math.sqrt(2.0 / math.pi) if power == 1 else float(sigma) ** 2

@@ -1,8 +1,8 @@
 """Gaussian noise rounded to whole numbers: exactly the law of round(X) for X normal with mean 0.
 
-For a whole count c, c + round(X) = round(c + X), so releasing the sum is post-processing of the Gaussian mechanism. The
-release costs exactly one use of `gaussian:SIGMA`, and composes like any other Gaussian use. The discrete Gaussian has
-the same concentrated-DP guarantee but another privacy loss, so it cannot be charged as a Gaussian.
+For a whole count c, c + round(X) = round(c + X), so the release is post-processing of the Gaussian mechanism. It costs
+exactly one use of `gaussian:SIGMA`, and composes like any other Gaussian use. Noise with the discrete Gaussian law has
+the same zCDP guarantee but another privacy loss, so it could not be charged as a Gaussian.
 """
 
 import math
@@ -42,8 +42,8 @@ class RoundedGaussianNoise:
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
         """Return `count` independent exact draws of rounded Gaussian noise, made from random words of `width` bits.
 
-        If sigma is in the range for which a table of the distribution is made, the draws are looked up in the table;
-        otherwise they are made by rejection sampling. `randomness` is the source of random words.
+        If sigma is small enough for a table of the distribution, the draws are looked up in the table. Otherwise they
+        are made by rejection sampling. `randomness` is the source of random words.
         """
         if _SMALLEST_TABLE_SIGMA <= self.sigma <= LARGEST_TABLE_SCALE:
             return draw(RoundedGaussian(variance=self.sigma * self.sigma), count, randomness, width)
@@ -52,10 +52,10 @@ class RoundedGaussianNoise:
     def _by_rejection(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
         """Return `count` independent exact draws of round(X), by rejection; X is Gaussian of standard deviation sigma.
 
-        |X| = n + u has density proportional to exp(-n^2 / (2 sigma^2)) exp(-(2 n u + u^2) / (2 sigma^2)). So candidates
-        have as whole part n the absolute value of a discrete Gaussian draw, and as fraction u a uniform number in [0,
-        1). A candidate is kept with the probability that the second factor gives. |X| rounds to n if the first bit of u
-        is 0, and to n + 1 if it is 1. `width` is the number of bits of a random word. `randomness` is the source of
+        Write |X| = n + u with a whole part n and a fraction u. Its density is proportional to exp(-n^2 / (2 sigma^2))
+        times exp(-(2 n u + u^2) / (2 sigma^2)). So a candidate takes n from a discrete Gaussian draw and u uniformly
+        from [0, 1), and is accepted with probability equal to the second factor. |X| rounds to n if the first bit of u
+        is 0, and to n + 1 if it is 1. `width` is the number of bits of a random word, and `randomness` the source of
         random words.
 
         Theorem: Karney16.
@@ -77,11 +77,11 @@ class RoundedGaussianNoise:
     def _coins(
         self, sizes: NDArray[np.int64], parts: NDArray[np.uint64], randomness: Randomness, width: int
     ) -> NDArray[np.bool_]:
-        """Return for each candidate draw n + u whether it is kept, with probability exp(-(2 n u + u^2) / (2 sigma^2)).
+        """Return for each candidate n + u whether it is accepted, with probability exp(-(2 n u + u^2) / (2 sigma^2)).
 
-        `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. A candidate is decided in
-        floating point if neither the missing bits nor the rounding error can change the result, and otherwise by
-        drawing more bits. `randomness` is the source of random words.
+        `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. Floating point decides if
+        neither the missing bits of u nor rounding error can change the result. Otherwise more bits are drawn.
+        `randomness` is the source of random words.
         """
         words = randomness.words(len(sizes), width)
         grain = 2.0**-width
@@ -99,10 +99,10 @@ class RoundedGaussianNoise:
         return result
 
     def _decide_exactly(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
-        """Return whether the candidate draw n + u is kept: whether V < exp(-(2 n u + u^2) / (2 sigma^2)).
+        """Return whether the candidate n + u is accepted: whether V < exp(-(2 n u + u^2) / (2 sigma^2)).
 
-        n is `size`. The bits of the fraction u and of the uniform number V start with `part` and `word`, of `width`
-        bits each. Further random words are appended to both until the comparison is certain.
+        n is `size`. The first `width` bits of the fraction u are `part`, and those of the uniform number V are `word`.
+        Further random words are appended to both until the comparison is certain; `randomness` is their source.
         """
         bits = width
         while True:
@@ -116,9 +116,9 @@ class RoundedGaussianNoise:
             bits += width
 
     def _gamma(self, size: int, part: Fraction) -> Fraction:
-        """Return the exponent (2 n u + u^2) / (2 sigma^2) of the probability with which a draw is kept.
+        """Return the exponent g = (2 n u + u^2) / (2 sigma^2); a candidate n + u is accepted with probability exp(-g).
 
-        n = `size` is the draw's whole part, and u = `part` its fraction.
+        n = `size` is the candidate's whole part, and u = `part` its fraction.
         """
         return part * (2 * size + part) / (2 * self.sigma * self.sigma)
 

@@ -1,11 +1,13 @@
-"""Gaussian noise of which counts share a part: one draw for all counts and one for each count.
+"""Gaussian noise that counts share in part: one draw that is added to all counts, and one draw for each count.
 
-Neighbours add or remove a user, so all counts change in the same direction, and noise that is common to all of them is
-cheap. Fix d labels before noise is drawn; a user adds between 0 and tau to at most Delta of them. For theta in [0, 1/2]
-let Q = Delta (1 - 2 theta) + d theta^2, r >= sqrt(Q) and f = r + theta. Independent noise of variance r f (tau sigma)^2
-on each count, plus one common noise of variance theta f (tau sigma)^2 on all of them, costs at most one Gaussian of
-parameter sigma. Each count then has noise of standard deviation f tau sigma. Without sharing, theta = 0 and f =
-sqrt(Delta).
+Neighbouring tables differ by one user, so all counts change in the same direction. Noise that is common to all counts
+hides such a change cheaply, so sharing makes the noise of a count smaller at the same privacy cost.
+
+Fix d labels before noise is drawn; a user adds between 0 and tau to at most Delta of their counts. For theta in [0,
+1/2] let Q = Delta (1 - 2 theta) + d theta^2, r >= sqrt(Q) and f = r + theta. Each count gets independent noise of
+variance r f (tau sigma)^2, and all counts get one common noise of variance theta f (tau sigma)^2. This costs at most
+one Gaussian use of parameter sigma. Each count then has noise of standard deviation f tau sigma. Without sharing, theta
+= 0 and f = sqrt(Delta).
 
 Theorem: docs/mechanisms.md, Theorem 1.
 """
@@ -38,9 +40,11 @@ _ROOT_BITS = 60
 class SharedGaussianNoise:
     """Integer noise for `labels` counts: (Y + Z) / denominator, rounded, with ties broken by a fair coin.
 
-    Y is drawn for each count and Z once for all counts. Both are Gaussians rounded to whole numbers, with the standard
-    deviations `own` and `common`. For a whole count c, c plus this noise is (denominator * c + Y + Z) / denominator,
-    rounded. So it is post-processing of Gaussian noise on the whole numbers denominator * c.
+    Y is drawn for each count, and Z once for all counts. Y and Z are Gaussians rounded to whole numbers, with the
+    standard deviations `own` and `common`.
+
+    The noise is post-processing of Gaussian noise: for a whole count c, c plus this noise is (denominator * c + Y + Z)
+    / denominator, rounded.
     """
 
     labels: int
@@ -55,9 +59,9 @@ class SharedGaussianNoise:
             object.__setattr__(self, name, rational(name, getattr(self, name), SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Draw and return the noise of all counts, which share a part, from random words of `width` bits.
+        """Return a draw of the noise of all counts, of which the counts share a part.
 
-        `randomness` is the source of random words.
+        The noise is made from random words of `width` bits, of which `randomness` is the source.
 
         Raises: `InvalidParameter` unless `count` equals `labels`.
         """
@@ -72,8 +76,8 @@ class SharedGaussianNoise:
     ) -> NDArray[np.int64]:
         """Return the noise of all counts: (own + common) / denominator, rounded to the nearest whole number.
 
-        `own_noise` has a draw of rounded Gaussian noise for each count, and `common` one draw for all. A tie is rounded
-        down if its entry in `coins` is 1, and up if it is 0.
+        `own_noise` has one draw of rounded Gaussian noise per count, and `common` one draw for all counts. A result
+        halfway between two whole numbers is rounded down if the count's entry in `coins` is 1, and up if it is 0.
         """
         doubled = 2 * (own_noise + common) + self.denominator
         tied = doubled % (2 * self.denominator) == 0
@@ -81,22 +85,23 @@ class SharedGaussianNoise:
 
     @property
     def sigma(self) -> Fraction:
-        """Upper bound on the standard deviation of one count's noise, in units of a count, before it is rounded."""
+        """Upper bound on the standard deviation of one count's noise before it is rounded, in units of a count."""
         return Fraction(root_above(self.own**2 + self.common**2)) / self.denominator
 
     @property
     def own_sigma(self) -> Fraction:
         """Standard deviation of the independent part of one count's noise, in units of a count.
 
-        Only this part affects differences of counts, because the common part is the same in all of them.
+        Differences of two counts have noise of this part alone, because the common part is the same in both counts.
         """
         return self.own / self.denominator
 
     def radius(self, confidence: Fraction) -> int:
         """Return an r such that the noise Z of a count has P[|Z| <= r] >= confidence.
 
-        Z is the sum of two rounded parts, own and common, divided by the denominator and rounded. If |Z| > r, then |own
-        + common| >= denominator (r + 1/2). The sum of the two Gaussians before rounding is within 1 of own + common.
+        Z is (Y + Y') / denominator, rounded, where Y is the count's own noise and Y' the common noise. If |Z| > r, then
+        |Y + Y'| >= denominator (r + 1/2). Y and Y' are rounded Gaussians, so the sum of the two Gaussians is within 1
+        of Y + Y'.
         """
         outside = float_below(1 - probability("confidence", confidence))
         reach = float_above(self.sigma) * -float(ndtri(outside / 2)) * (1.0 + 1e-12)
@@ -104,35 +109,35 @@ class SharedGaussianNoise:
 
     @property
     def variance(self) -> Fraction:
-        """Approximate variance of one count's noise, without the 1/12 that rounding to whole numbers adds to any noise.
+        """Approximate variance of one count's noise, to be compared with the sigma^2 of a rounded Gaussian.
 
-        The noise is (own part + common part) / denominator, rounded. Both parts were rounded before, which adds 1/12 to
-        the variance of each, in units of 1/denominator squared. Rounding the quotient adds about another 1/12 (slightly
-        more if ties are possible, slightly less if not); this is left out.
+        The noise is (own part + common part) / denominator, rounded. Rounding each part to whole numbers adds 1/12, in
+        units of 1/denominator^2, and is included. Rounding the quotient adds about 1/12, as it does for a rounded
+        Gaussian. This 1/12 is left out; only its small difference, which depends on whether ties are possible, is
+        included.
         """
         ties = Fraction(1, 6) if self.denominator % 2 == 0 else Fraction(-1, 12)
         return self.sigma**2 + (Fraction(1, 6) + ties) / self.denominator**2
 
     @property
     def expected_absolute(self) -> float:
-        """The approximate mean absolute value of one count's noise: that of a rounded Gaussian of equal variance."""
+        """The approximate mean absolute value of one count's noise: that of a rounded Gaussian of the same variance."""
         return RoundedGaussianNoise(sigma=root_above(self.variance)).expected_absolute
 
     @property
     def standard_deviation(self) -> float:
-        """The approximate standard deviation of one count's noise: that of a rounded Gaussian of equal variance."""
+        """The approximate standard deviation of one count's noise: that of a rounded Gaussian of the same variance."""
         return RoundedGaussianNoise(sigma=root_above(self.variance)).standard_deviation
 
 
 def gaussian_count_noise(
     labels: int, contributions: int | None, per_item: int, sigma: Fraction
 ) -> RoundedGaussianNoise | SharedGaussianNoise:
-    """Return the noise on `labels` counts for the cost of min(labels, contributions) Gaussian uses.
+    """Return the smallest Gaussian noise on `labels` counts that costs min(labels, contributions) Gaussian uses.
 
     `contributions` is the number of counts that one user can change (None: all), `per_item` the most that one user adds
-    to a count, and `sigma` the parameter of each of the uses. The counts share a part of their noise if that makes the
-    noise smaller at the same cost. The noise is independent if sharing would gain less than 1%, or less than the extra
-    rounding loses.
+    to a count, and `sigma` the parameter of each use. The counts share a part of their noise if that makes the noise
+    smaller. The noise is independent if sharing would gain less than 1%, or less than the extra rounding loses.
 
     >>> gaussian_count_noise(10, None, 1, Fraction(10)).radius(Fraction(95, 100))
     13
@@ -154,20 +159,20 @@ def gaussian_count_noise(
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
     """Return Q, the squared l2-sensitivity of counts that share noise, divided by tau^2.
 
-    tau is the most that one user adds to a count. `theta` is the weight of the noise that all counts have in common.
-    Such noise hides a common shift of all counts, so the sensitivity is measured after theta * tau * n is subtracted
+    tau is the most that one user adds to a count, and `theta` is the weight of the noise common to all counts. The
+    common noise hides a common shift of all counts. So the sensitivity is measured after theta * tau * n is subtracted
     from each count, where n is the number of users. A user adds to at most `changeable` of the `labels` counts. For
-    theta up to 1/2, the change of all counts is largest if the user adds tau to as many of them as allowed.
+    theta up to 1/2 the change is largest if the user adds tau to `changeable` counts.
     """
     return changeable * (1 - 2 * theta) + labels * theta**2
 
 
 @lru_cache(maxsize=1024)
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
-    """Return two standard deviations of a count's noise: of all of it, and of the part not shared with other counts.
+    """Return (deviation of a count's noise, deviation of its part that is not shared), relative to independent noise.
 
-    Both are divided by the standard deviation of independent noise of the same privacy cost. There are `labels` counts,
-    of which one user changes at most `changeable`.
+    Each is a standard deviation divided by that of independent noise of the same privacy cost. There are `labels`
+    counts, of which one user changes at most `changeable`.
 
     >>> [round(part, 2) for part in relative_deviations(10, 10)]
     [0.66, 0.57]
@@ -179,12 +184,12 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def best_theta(labels: int, changeable: int) -> Fraction:
-    """Return theta, a weight of the common noise for which the noise of a count is within 1% of its minimum.
+    """Return the weight theta of the common noise that makes the noise of a count (nearly) smallest.
 
-    Of all fractions with this property the one with the smallest denominator is returned. There are `labels` counts, of
-    which a user changes at most `changeable`. The standard deviation of a count's noise is proportional to f = sqrt(Q)
-    + theta, with Q from `squared_sensitivity`. f is convex, and its derivative is 0 where changeable - labels * theta =
-    sqrt(Q).
+    There are `labels` counts, of which a user changes at most `changeable`. The result is the fraction with the
+    smallest denominator for which the noise of a count is within 1% of its minimum. The standard deviation of the noise
+    is proportional to f = sqrt(Q) + theta, with Q from `squared_sensitivity`. f is convex in theta, and its derivative
+    is 0 where changeable - labels * theta = sqrt(Q).
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))
@@ -204,8 +209,8 @@ def best_theta(labels: int, changeable: int) -> Fraction:
 def _factor(labels: int, changeable: int, theta: Fraction) -> float:
     """Return f = sqrt(Q) + theta: the standard deviation of a count's noise in units of per_item * sigma.
 
-    Q is `squared_sensitivity` for `labels` counts of which one user changes at most `changeable`, and theta is the
-    share of the noise that all counts have in common.
+    Q is `squared_sensitivity` for `labels` counts of which one user changes at most `changeable`. `theta` is the weight
+    of the noise common to all counts.
     """
     return math.sqrt(squared_sensitivity(labels, changeable, theta)) + float(theta)
 

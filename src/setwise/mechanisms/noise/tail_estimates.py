@@ -1,8 +1,8 @@
-"""Estimates of the users whom noise hides in the last bins of a noisy histogram.
+"""Estimates of the users in the last bins of a noisy histogram, who are too few to stand out from the noise.
 
-A bin is a range of numbers, such as of rows per user, and ends at twice the end of the bin before it. Users may be too
-few to stand out from the noise of their bin, and yet have much of the table: ten users of 1,000 rows have as many rows
-as a thousand users of ten. A bound that is chosen as if they did not exist leaves out most of their rows.
+Users are sorted into bins by a number, such as their number of rows; each bin ends at twice the end of the bin before
+it. A few users in a late bin may have much of the table: ten users of 1,000 rows have as many rows as a thousand users
+of ten. A contribution bound that is chosen as if they did not exist leaves out most of their rows.
 """
 
 import numpy as np
@@ -23,13 +23,15 @@ _QUANTILES = -np.log1p(-(np.arange(_STEPS) + 0.5) / _STEPS)
 
 
 def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float) -> NDArray[np.float64]:
-    """Return an estimate of the number of users in each of the bins that `noisy` counts, in the order of `noisy`.
+    """Return an estimate of the number of users in each bin from the noisy numbers `noisy`, in the same order.
 
-    `noisy` has the number of users in each bin with Laplace noise of `scale`, and `users_before` is the number of users
-    in the bin before the first of them. The estimate of a bin is the mean of its number given its noisy number, if the
-    bin is empty with probability one half and otherwise has an exponentially distributed number of users, a fourth of
-    the bin before it on average. Only noisy numbers are read, so the estimates cost no privacy. They choose bounds; no
-    interval depends on them.
+    The Laplace noise on each number has scale `scale`. `users_before` is the number of users in the bin before the
+    first bin of `noisy`.
+
+    The estimate is the posterior mean of the number of users given the noisy number, for this prior: a bin is empty
+    with probability one half, and otherwise has an exponentially distributed number of users, whose mean is a fourth of
+    the users in the bin before it. Only noisy numbers are read, so the estimates cost no privacy. They are used to
+    choose bounds; no interval depends on them.
 
     >>> estimate_tail(np.array([0.0, 0.0]), 120.0, 20.0).round(1).tolist()  # a few of 120 may go on to the next bin
     [3.4, 0.4]
@@ -52,11 +54,12 @@ def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float)
 
 
 def laplace_sums_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance: float) -> NDArray[np.float64]:
-    """Return for each row of `scales` a radius r: a sum S of Laplace noises has P[|S| > r] <= `chance`.
+    """Return for each row of `scales` a radius r that a sum S of Laplace noises rarely exceeds: P[|S| > r] <= `chance`.
 
-    S has numbers[i] independent noises of scale scales[row, i], for each column i. By Chernoff's bound, S exceeds r
-    with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i. Integer
-    Laplace noise of the same scale has a smaller moment generating function, so the bound holds for it as well.
+    S is the sum of numbers[i] independent noises of scale scales[row, i], over all columns i. By Chernoff's bound, S
+    exceeds r with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i,
+    where s_i are the scales of the row and n_i the `numbers`. The bound also holds for integer Laplace noise of the
+    same scale, whose moment generating function is smaller.
     """
     largest = scales.max(axis=1, where=numbers > 0, initial=1e-12)
     best = np.full(len(scales), np.inf)

@@ -67,15 +67,15 @@ class TruncatedGaussianNoise:
         return values
 
     def radius(self, confidence: Fraction) -> int:
-        """Return an r, never above the truncation bound, with P[|Z| <= r] >= `confidence` for the truncated noise Z."""
+        """Return an r, at most `bound`, such that the truncated noise Z has P[|Z| <= r] >= `confidence`."""
         return gaussian_radius(self.sigma, self.bound, confidence)
 
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return log P[Z >= z] of truncated Gaussian noise Z, for each z in `sizes`; minus infinity beyond the bound.
 
-        If no table holds the law, it is replaced by the continuous Gaussian between half-integers. By the midpoint rule
-        each weight is then off by the factor 1 + (z/sigma)^2 / (24 sigma^2) at most, which is less than 1e-3 up to 300
-        standard deviations.
+        If the noise is too wide for a table of its law, P[z] is approximated by the integral of the continuous Gaussian
+        from z - 1/2 to z + 1/2. By the midpoint rule each P[z] is then off by at most the factor 1 + (z/sigma)^2 / (24
+        sigma^2). The relative error is less than 1e-3 up to 300 standard deviations.
         """
         if self.sigma <= LARGEST_TABLE_SCALE or self.bound <= _LARGEST_TABLE_BOUND:
             reach = min(self.bound, _LARGEST_TAIL_TABLE)
@@ -106,7 +106,7 @@ def _log_tails(sigma: Fraction, bound: int) -> NDArray[np.float64]:
 
 
 class Threshold(StrEnum):
-    """Which noisy counts are released: those above T (TIGHT), or those above T + tau as in the paper (PAPER).
+    """The threshold above which noisy counts are released: T (TIGHT), or T + tau as in the paper (PAPER).
 
     T is the level at which the noise is truncated, and tau the most that one user adds to a count.
     """
@@ -120,7 +120,7 @@ class Threshold(StrEnum):
     def cutoff(self, level: int, tau: int) -> int:
         """Return the number that a noisy count must exceed to be released: T for TIGHT, and T + tau for PAPER.
 
-        `level` is T, at which the noise is truncated, and `tau` is the most that one user adds to a count.
+        T = `level` is the level at which the noise is truncated, and `tau` is the most that one user adds to a count.
         """
         return level if self is Threshold.TIGHT else level + tau
 
@@ -132,9 +132,9 @@ _SMALLEST_SHARE = 1e-60
 def continuous_failure(level: float, tau: float, deviation: float) -> float:
     """Return the probability that truncated Gaussian noise falls where the same noise shifted by `tau` cannot fall.
 
-    It is (Phi(T/s) - Phi((T - tau)/s)) / (2 Phi(T/s) - 1), with the truncation level T = `level` and the standard
-    deviation s = `deviation`; the paper writes it as 1 - P[E]. It is computed from lower tails, to keep its relative
-    accuracy if it is small.
+    `level` is the truncation level T, and `deviation` the standard deviation s. The probability is (Phi(T/s) - Phi((T -
+    tau)/s)) / (2 Phi(T/s) - 1); the paper writes it as 1 - P[E]. It is computed from lower tails, so that a small
+    probability keeps its relative accuracy.
 
     Theorem: the paper's equation for the truncation level (eq:truncationLevel).
     """
@@ -174,13 +174,14 @@ neighbouring tails, have one below 1e-9."""
 
 
 def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int | None:
-    """Return the truncation level that `truncation_level` defines, or None if floats cannot decide it.
+    """Return the smallest truncation level at which noise fails with probability at most `share`, or None if uncertain.
 
-    The result is the smallest level, at most `most`, at which truncated noise fails with probability at most `share` =
-    delta / contributions. `tau` is the most that one user adds to a count, and `deviation` the standard deviation of
-    the noise. Floats decide only if the probability is below `share` at the level, and above it at the level minus 1,
-    by more than the error of floats. So the result is the level that exact arithmetic finds, but a hundred times faster
-    for wide noise.
+    Noise truncated at a level fails if it falls where the same noise shifted by `tau` cannot fall; `tau` is the most
+    that one user adds to a count. `deviation` is the standard deviation of the noise. The level is at most `most`.
+
+    The computation is in floats. It is certain only if the failure probability is below `share` at the level, and above
+    it at the level minus 1, by more than the error of floats. The result is then the same as that of exact arithmetic
+    in `truncation_level`, but found a hundred times faster for wide noise.
     """
     z = np.arange(most + 2, dtype=np.float64)
     exponents = 0.5 * (z / deviation) ** 2
@@ -204,12 +205,12 @@ def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int
 
 @lru_cache(maxsize=64)
 def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fraction) -> int:
-    """Return the smallest integer T >= tau at which integer Gaussian noise may be truncated, by a certified bound.
+    """Return the smallest integer T >= tau at which integer Gaussian noise may be truncated.
 
     One user adds at most `tau` to each of at most `contributions` counts, and the noise has parameter tau * `sigma`. T
-    may be used if contributions * delta1(T) <= `delta`, where delta1(T) is the probability that noise conditioned on
-    {-T, ..., T} falls where the same noise shifted by tau cannot fall. With g(z) = exp(-z^2 / (2 tau^2 sigma^2)), it is
-    delta1(T) = sum_{z=T-tau+1}^{T} g(z) / sum_{z=-T}^{T} g(z).
+    may be used if it is proved that contributions * delta1(T) <= `delta`. Here delta1(T) is the probability that noise
+    conditioned on {-T, ..., T} falls where the same noise shifted by tau cannot fall. With g(z) = exp(-z^2 / (2 tau^2
+    sigma^2)), it is delta1(T) = sum_{z=T-tau+1}^{T} g(z) / sum_{z=-T}^{T} g(z).
 
     Theorem: docs/truncated-gaussian-on-the-lattice.md, Proposition 1.
     Raises: `Unattainable` if delta / contributions is below 1e-60.
@@ -235,11 +236,10 @@ def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fract
     one = 1 << _PRECISION
 
     def holds(level: int) -> bool:
-        """Return whether it is proved that noise truncated at `level` fails with probability at most `delta`.
+        """Return whether integer bounds prove that contributions * delta1(level) <= delta.
 
-        The proof is by integer bounds on the weights of the noise: contributions * delta1(level) <= delta, where delta1
-        is the probability that the noise falls where the same noise shifted by tau cannot fall. `contributions`, `tau`
-        and `delta` are the arguments of `truncation_level`.
+        delta1(level) is the probability that noise truncated at `level` falls where the same noise shifted by tau
+        cannot fall. `contributions`, `tau` and `delta` are the arguments of `truncation_level`.
         """
         # A difference of sums of upper bounds is the sum of the window's upper bounds, so it is an upper bound.
         window = high_sums[level] - high_sums[level - tau]

@@ -1,7 +1,8 @@
-"""Search, with closed forms, for the best split of a budget between finding labels and counting them.
+"""Search for the best split of a query's budget between finding labels and counting them.
 
-The search compares splits by rough costs (sums of zCDP, or sums of epsilons if they are smaller) and by the continuous
-laws of the noise. Its result is only a suggestion: the planner then chooses the noise by the certified composition.
+The search compares splits with closed forms: rough costs (sums of zCDP parameters, or of epsilons if their cost is
+smaller) and the continuous laws of the noise. Its result is only a suggestion: the planner then chooses the noise by
+the certified composition.
 """
 
 import math
@@ -28,9 +29,10 @@ _Number = TypeVar("_Number", float, Floats)
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
     """Return by how much, in units of a count, one label's count must exceed another's to be ranked above it.
 
-    With probability `confidence` that lead is enough in each of `contests` comparisons of two labels with `noise` on
-    their counts. For the noises Z1 and Z2 of two labels, a lead of s fails with probability P[Z1 - Z2 > s], and a union
-    bound adds up these probabilities. The continuous laws are used; the integer ones are within one unit of them.
+    The lead is enough in all of `contests` comparisons of two labels together with probability `confidence`. Each count
+    has the noise `noise`. A lead of s fails with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
+    labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are
+    within one unit of them.
     """
     miss = float(1 - confidence)
     match noise:
@@ -45,10 +47,11 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
 
 
 def laplace_lead(contests: int, miss: float) -> float:
-    """Return the lead t by which a label's count must exceed a rival's to win all comparisons under Laplace noise.
+    """Return the lead by which a label's exact count must exceed a rival's to win every comparison under Laplace noise.
 
-    The noise has scale 1. In `contests` comparisons of two noisy counts, no difference of noises exceeds t except with
-    probability `miss`; t solves contests * exp(-t) (2 + t) / 4 = miss. The lead is 0 if there are no contests.
+    The lead is in units of the noise scale, and both counts of a comparison have noise. In `contests` comparisons, some
+    difference of two noises exceeds the lead t with probability at most `miss`: t solves contests * exp(-t) (2 + t) / 4
+    = miss. The lead is 0 if there are no contests.
 
     >>> round(laplace_lead(1, 0.5), 9)
     0.0
@@ -83,11 +86,11 @@ _WORTH_OF_ERROR = 10.0
 
 
 def plan_merit(reach: _Number, error: _Number) -> _Number:
-    """Return the merit of a plan: its error as one number in units of a count. A smaller merit is better.
+    """Return the error of a plan as one number, in units of a count, by which plans are compared; smaller is better.
 
-    It is `reach`, by how much a label's count must exceed its rivals for the label to be released, plus ten times
-    `error`, the mean error of a released count. With the factor ten, the two terms are equal if the smallest count that
-    is found has a relative error of a tenth.
+    It is `reach` plus ten times `error`. `reach` is by how much a label's count must exceed its rivals for the label to
+    be released, and `error` is the mean error of a released count. With the factor ten, the two terms are equal if the
+    smallest count that is found has a relative error of a tenth.
     """
     return reach + _WORTH_OF_ERROR * error
 
@@ -96,12 +99,13 @@ def plan_merit(reach: _Number, error: _Number) -> _Number:
 class BudgetSplit:
     """A way to divide the budget of a query between finding labels and counting them, with estimated errors.
 
-    `name` is the mechanism. Of the budget's delta, the share `share` pays for the threshold that hides labels of one
-    user alone. A mechanism that first picks labels then counts them with noise of the kind `counts`; the noise scale of
-    these counts is `ratio` times that of the picks. `scale` is the noise scale that fits the budget, in units of
-    per_item, the most that one user adds to a count. `error` is the mean error of a count (0 if no counts are wanted),
-    and `merit` the error of the whole plan, both of finding labels and of counting them (see `plan_merit`; smaller is
-    better).
+    `name` is the mechanism. `share` is the share of the budget's delta that pays for the threshold, which hides labels
+    of one user alone. If the mechanism first picks labels and then counts them, `counts` is the kind of noise on the
+    counts, and `ratio` is their noise scale divided by that of the picks.
+
+    `scale` is the noise scale that fits the budget, in units of per_item, the most that one user adds to a count.
+    `error` is the mean error of a count (0 if no counts are wanted). `merit` is the error of the whole plan, of finding
+    labels and of counting them (see `plan_merit`; smaller is better).
     """
 
     name: MechanismName
@@ -114,10 +118,10 @@ class BudgetSplit:
 
 
 def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
-    """Return, for every mechanism that can answer the query, how it best divides the budget `total`; best first.
+    """Return the best budget split of every mechanism that can answer the query, in the order of their errors.
 
-    A `BudgetSplit` divides the budget between finding labels and counting them. `bounds` are the query's bounds on what
-    one user contributes. The splits are ordered by the estimated error of the whole plan.
+    A `BudgetSplit` divides the budget `total` between finding labels and counting them. `bounds` describe the query and
+    limit what one user contributes. The order is by `merit`, the estimated error of the whole plan.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -126,10 +130,9 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
     """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
 
-    `bounds` describe the query. The second member is the noise of counts that are drawn in a second step, after labels
-    were picked. It is `NONE` if the mechanism counts in the same step, or if no counts are wanted. A mechanism with
-    noise on every count is left out if the number of labels of one user is not bounded, and a mechanism that picks
-    labels if the query is not a top k.
+    `bounds` describe the query. Mechanisms with noise on every count need a bound on the number of labels of one user;
+    mechanisms that pick labels need a top k. The noise of the counts is for counts drawn in a second step, after labels
+    were picked. It is `NONE` if the mechanism counts in the same step, or if no counts are wanted.
     """
     known = bounds.domain is not None
     laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
@@ -151,10 +154,10 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 
 
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
-    """Return the shares of the budget's delta that the planner tries for the threshold of mechanism `name`.
+    """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
     The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. For Laplace
-    noise on an unknown domain it also depends on whether the query's `bounds` limit the number of labels.
+    noise on an unknown domain it depends on `bounds`: if they limit the number of labels, only one share is tried.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -177,10 +180,10 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
     """Return how the mechanism `name` best divides the budget `total` between finding labels and counting them.
 
-    `bounds` describe the query. `counts` is the kind of noise on counts that follow picked labels, or `NONE`. The
-    planner tries several shares of delta for the threshold (rows of the arrays) with several ratios between the noise
-    scales of counts and picks (columns). Of the splits whose `plan_merit` is nearly the smallest, the one with the
-    smallest error of a count is taken. Noise scales are in units of per_item, the most that one user adds to a count.
+    `bounds` describe the query. `counts` is the kind of noise on counts that follow picked labels, or `NONE`. Several
+    shares of delta for the threshold (rows of the arrays) are combined with several ratios between the noise scales of
+    counts and picks (columns). Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest
+    error of a count is returned.
     """
     shares, ratios = _shares(name, bounds), _ratios(counts)
     share, ratio = np.array(shares)[:, None], np.array(ratios)
@@ -212,11 +215,11 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
 def _cost_of_unit_noise(
     name: MechanismName, counts: CountNoise, changed: int, k: int, counted: int, ratio: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the cost of a release of mechanism `name` at noise scale 1: (zCDP parameter rho, sum of epsilons).
+    """Return the privacy cost of one release at noise scale 1, as (zCDP parameter rho, sum of epsilons).
 
-    At noise scale s, rho is divided by s^2 and the sum by s. `changed` is the number of counts that one user can
-    change. A mechanism that picks labels makes `k` picks, and may then count the picked labels with the noise `counts`:
-    one user can change `counted` of these counts, and their noise scale is `ratio` times that of the picks.
+    At noise scale s, rho is divided by s^2 and the sum by s. The mechanism `name` either adds noise to all counts, of
+    which one user can change `changed`, or makes `k` picks of labels. Counts with the noise `counts` may follow the
+    picks: one user can change `counted` of them, and their noise scale is `ratio` times that of the picks.
     """
     one = np.ones_like(ratio)
     match name:
@@ -245,12 +248,11 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 
 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
-    """Return approximately the noise scale of picks and counts, with the epsilons of the picks simply added up.
+    """Return about the noise scale at which picks and counts cost (epsilon, delta), adding up the picks' epsilons.
 
-    For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies; so
-    only the counts are composed by zCDP. `picks` is the number of picks, and `rho` the zCDP parameter of the counts at
-    noise scale 1. With y = 1 / scale, the scale is such that picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) =
-    epsilon.
+    For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies. So
+    only the counts are composed by zCDP here. `picks` is the number of picks, and `rho` the zCDP parameter of the
+    counts at noise scale 1. The scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) = epsilon.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
         slope = picks + 2.0 * np.sqrt(rho * -np.log(delta))
@@ -259,11 +261,11 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 
 
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
-    """Return about how far a label's count must be above its rivals, or above 0, for the label to be released reliably.
+    """Return about how far a label's count must be above its rivals, or above 0, to be released with probability 95%.
 
-    Reliably means with probability 95%. The result is in units of per_item, the most that one user adds to a count. The
-    mechanism is `name` with the noise scale `scale`, for a query with these `bounds`. `failure` is the delta of the
-    threshold, if the mechanism has one, and `changed` the number of counts that one user can change.
+    The result is in units of per_item, the most that one user adds to a count. The mechanism is `name` with the noise
+    scale `scale`, and `bounds` describe the query. `failure` is the delta of the threshold, if the mechanism has a
+    threshold, and `changed` is the number of counts that one user can change.
     """
     contests = (bounds.k or 0) * bounds.rivals
     match name:
@@ -293,21 +295,20 @@ def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Fl
 
 
 def _gaussian_lead(contests: int) -> float:
-    """Return by how much an exact count must exceed others so that its noisy count wins all of `contests` comparisons.
+    """Return by how much an exact count must exceed its rivals to win `contests` comparisons under Gaussian noise.
 
-    All comparisons are won with a probability of at least 95%, by a union bound. The unit is the standard deviation of
-    the Gaussian noise on one count; both counts of a comparison have this noise. The result is 0 if there are no
-    contests.
+    The unit is the standard deviation of the noise on one count; both counts of a comparison have noise. All
+    comparisons are won with probability at least 95%, by a union bound. The result is 0 if there are no contests.
     """
     return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
 
 
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
-    """Return the estimated mean absolute error of a count, in units of per_item (the most that one user adds to it).
+    """Return the estimated mean absolute error of a count, in units of per_item, the most that one user adds to it.
 
     It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise. `bounds` describe the query,
-    `name` is the mechanism, and `scale` its noise scale. If the mechanism picks labels and then counts them with the
-    noise `counts`, the noise scale of the counts is `ratio` times `scale`.
+    `name` is the mechanism, and `scale` its noise scale. If counts with the noise `counts` follow picked labels, their
+    noise scale is `ratio` times `scale`.
     """
     match name:
         case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
@@ -327,9 +328,8 @@ def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale:
 
 
 def _planned_elsewhere() -> AssertionError:
-    """Return the exception for a call that asks how discovery in rounds splits its budget.
+    """Return the exception for a programming error: a request to split the budget of discovery in rounds here.
 
-    Discovery in rounds finds private labels in several passes over the table. Such a call is a programming error,
-    because `planning/rounds.py` plans discovery in rounds.
+    Discovery in rounds finds private labels in several passes over the table; `planning/rounds.py` plans it.
     """
     return AssertionError("discovery in rounds has no split")

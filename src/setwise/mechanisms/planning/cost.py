@@ -1,6 +1,6 @@
-"""Prices of one release, certified or estimated quickly, and the smallest noise scale that stays within a budget.
+"""Prices of one release, certified or estimated, and the smallest noise scale that stays within a budget.
 
-A noise scale is in units of what one user can add to a count; a price is an epsilon at a fixed delta.
+A price is an epsilon at a fixed delta. A noise scale is in units of the most that one user can add to a count.
 """
 
 import math
@@ -25,8 +25,8 @@ LARGEST_NOISE_SCALE = 10**6
 class CostConfig:
     """Constants of the search for the smallest noise scale that stays within a budget.
 
-    They decide how long the search takes and how close to the smallest scale its result is. Whatever their values, the
-    cost of the returned scale was certified to be within the budget.
+    They decide how long the search takes, and how close to the smallest scale its result is. They do not affect
+    privacy: the cost of the returned scale is always certified to be within the budget.
     """
 
     least_scale: float = 0.05
@@ -66,7 +66,7 @@ def certified_price(
 ) -> CertifiedBound:
     """Return the certified bound on the epsilon of all `uses` together at `delta`, which may be 0.
 
-    `uses` are guarantees with counts. `interaction` says what an analyst may decide after seeing earlier answers; the
+    A use is a guarantee with a count. `interaction` says what an analyst may decide after seeing earlier answers; the
     default, set-wise, allows any order of the uses. Recent results are cached.
     """
     return _compose(merged(uses), interaction, delta)
@@ -75,8 +75,8 @@ def certified_price(
 def searched_price(uses: Iterable[Use], delta: float) -> float:
     """Return a certified upper bound on the epsilon of all `uses` together, in any adaptive order, at `delta`.
 
-    `uses` are guarantees with counts. It is quicker to compute than `certified_price`. The result is never below the
-    result of `certified_price`, and may be above it.
+    A use is a guarantee with a count. The bound is quicker to compute than `certified_price`, but may be higher; it is
+    never lower.
     """
     return _search_price(merged(uses), delta).upper
 
@@ -84,7 +84,8 @@ def searched_price(uses: Iterable[Use], delta: float) -> float:
 def estimated_price(uses: Iterable[Use], delta: float) -> float:
     """Return approximately the epsilon of all `uses` together, in any adaptive order, at `delta`, which may be 0.
 
-    `uses` are guarantees with counts. It is quick to compute, but it is not certified: the true epsilon may be higher.
+    A use is a guarantee with a count. The result is quick to compute, but not certified: the true epsilon may be
+    higher.
     """
     return estimated_epsilon(merged(uses), delta)
 
@@ -97,8 +98,8 @@ Price: TypeAlias = Callable[[Fraction], float]
 class EstimatedScale:
     """An estimate, `scale`, of the smallest noise scale for which a release costs at most a given epsilon.
 
-    `slope` says how fast the cost falls near this scale: by how much log epsilon falls if log noise scale rises by 1.
-    It lets a search guess the next scale to try.
+    `slope` says how fast the cost falls near this scale: by how much log epsilon falls if log noise scale rises by 1. A
+    search uses it to guess the next scale to try.
     """
 
     scale: float
@@ -108,10 +109,9 @@ class EstimatedScale:
 def estimate_noise_scale(price: Price, first: float, epsilon: float) -> EstimatedScale | None:
     """Return an estimate of the smallest noise scale for which a release costs at most `epsilon`.
 
-    `price` maps a noise scale to an estimate of the epsilon. The search starts at the noise scale `first`. Its second
-    guess assumes that epsilon is inversely proportional to the noise scale. Each next scale follows from the last two
-    by a secant of log epsilon as a function of log noise scale. Returns None if even the largest noise scale costs
-    more.
+    Returns None if even the largest noise scale costs more. `price` maps a noise scale to an estimated epsilon. The
+    search starts at the noise scale `first`. Its second guess assumes that epsilon is inversely proportional to the
+    noise scale. Later guesses follow a secant of log epsilon as a function of log noise scale.
     """
     point, slope = math.log(_in_range(first)), 1.0
     before: tuple[float, float] | None = None
@@ -136,10 +136,10 @@ def estimate_noise_scale(price: Price, first: float, epsilon: float) -> Estimate
 def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) -> Fraction | None:
     """Return the smallest noise scale, within 0.3%, for which a release costs at most `epsilon`.
 
-    `price` maps a noise scale to a certified epsilon, and the search starts at the estimate `first`. Each next guess
-    comes from a secant of log epsilon as a function of log noise scale, and lies between the largest scale that was too
-    small and the smallest that was enough. Every scale tried has four significant digits, so that plans are easy to
-    read and to repeat. Returns None if no noise scale in range is enough.
+    Returns None if no noise scale in range is enough. `price` maps a noise scale to a certified epsilon, and the search
+    starts at the estimate `first`. Each next guess follows a secant of log epsilon as a function of log noise scale. It
+    lies between the largest scale known to be too small and the smallest scale known to be enough. Every scale tried
+    has four significant digits, so that plans are easy to read and to repeat.
     """
     least, most = CONFIG.least_scale, math.inf
     best: float | None = None
@@ -186,7 +186,7 @@ def _in_range(scale: float) -> float:
 
 
 def _price_or_infinity(price: Price, scale: Fraction) -> float:
-    """Return the epsilon of a release with the noise scale `scale`, computed by the function `price`.
+    """Return price(scale), the epsilon of a release with the noise scale `scale`.
 
     Infinite if the noise is out of range, or if no bound on epsilon is known for it.
     """
@@ -198,9 +198,9 @@ def _price_or_infinity(price: Price, scale: Fraction) -> float:
 
 @lru_cache(maxsize=CONFIG.most_remembered)
 def _compose(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> CertifiedBound:
-    """Return the certified bound on the epsilon of `uses` at `delta`, cached; a `delta` of 0 adds up the epsilons.
+    """Return the certified bound on the epsilon of `uses` at `delta`; if `delta` is 0, the epsilons are added up.
 
-    `uses` are guarantees with counts. `interaction` says what an analyst may decide after seeing earlier answers, such
+    A use is a guarantee with a count. `interaction` says what an analyst may decide after seeing earlier answers, such
     as the order of the uses.
     """
     if Fraction(delta) == 0:
@@ -213,8 +213,8 @@ def _compose(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> C
 
 @lru_cache(maxsize=CONFIG.most_remembered)
 def _search_price(uses: tuple[Use, ...], delta: float) -> CertifiedBound:
-    """Return a quickly certified bound on the epsilon of all `uses` together at `delta`, in any adaptive order.
+    """Return a quickly computed, certified bound on the epsilon of all `uses` at `delta`, in any adaptive order.
 
-    Equal guarantees in `uses` must have been merged, so that recent results are found in the cache.
+    The caller merges equal guarantees in `uses`, so that equal calls find the same entry of the cache.
     """
     return pure_sum(uses, Interaction.SETWISE) if Fraction(delta) == 0 else compose(uses).quick_epsilon(delta)

@@ -41,10 +41,11 @@ _WORTH_A_LOOK = 1.5
 class Choice:
     """A plan: the chosen mechanism with its noise, its epsilon at the budget's delta, and its expected error.
 
-    `name` is the mechanism's name, followed by the kind of noise on counts if labels are picked before they are
-    counted. `preview` is the expected error of the release. `merit` sums it up in one number, smaller being better: by
-    how much a label's count must exceed its rivals (or a threshold) to be released reliably, plus ten times the mean
-    error of a count. `why` is a sentence that compares the choice with the alternatives.
+    `name` is the mechanism's name. If labels are picked before they are counted, the kind of noise on the counts
+    follows. `preview` is the expected error of the release. `merit` is the same as one number, by which plans are
+    compared (smaller is better): by how much a label's count must exceed its rivals, or a threshold, to be released
+    reliably, plus ten times the mean error of a count. `why` is a sentence that compares the plan with its
+    alternatives.
     """
 
     mechanism: Mechanism
@@ -56,10 +57,10 @@ class Choice:
 
 
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
-    """Return the best mechanism for a histogram or top k within `bounds`, with the least noise that `total` allows.
+    """Return the best mechanism for a histogram or top k, with the least noise that the budget `total` allows.
 
-    `bounds` describe the query and limit what one user contributes to it. The budget `total` is split between finding
-    labels and counting them. `confidence` is the probability with which the error bounds stated in the plan hold.
+    `bounds` describe the query and limit what one user contributes to it. The budget is split between finding labels
+    and counting them. `confidence` is the probability with which the error bounds stated in the plan hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
     mechanisms that can answer, the one with the smallest estimated error (`Choice.merit`) is taken.
@@ -81,14 +82,14 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
 
 
 def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
-    """Return the plan that finds labels in several rounds of weighted votes and then counts them (`weighted_rounds`).
+    """Return the plan that finds labels in several rounds of weighted votes and then counts them.
 
     In a round, each user divides a weight among their labels, and a label is found if its noisy sum of weights exceeds
-    a threshold. `bounds` are the query's bounds on what one user contributes, and `total` is its budget. `confidence`
-    is the probability with which the error bounds stated in the plan hold. Returns None if no noise in range is enough,
-    unless `total` forces rounds.
+    a threshold (module `weighted_rounds`). `bounds` describe the query, and `total` is its budget. `confidence` is the
+    probability with which the error bounds stated in the plan hold. Returns None if no noise in range is enough and
+    `total` does not force rounds.
 
-    Raises: `InvalidParameter` if rounds were forced and cannot answer, `Unattainable` if they were forced and no noise
+    Raises: `InvalidParameter` if rounds cannot answer the query, `Unattainable` if `total` forces rounds and no noise
     in range is enough.
     """
     planned = plan_counts(bounds, total)
@@ -113,9 +114,8 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
     """Return the plans among which `plan` chooses, best first, with estimated instead of certified epsilons.
 
-    They are for a release that will be certified together with other releases. `bounds` are the query's bounds on what
-    one user contributes, and `total` is its budget. `confidence` is the probability with which the error bounds stated
-    in the plans hold.
+    The caller certifies the cost of the chosen plan together with that of other releases. `bounds` describe the query,
+    and `total` is its budget. `confidence` is the probability with which the error bounds stated in the plans hold.
     """
     return [rough.choice for rough in _estimates(bounds, total, confidence)[0]]
 
@@ -136,9 +136,9 @@ class _Rough:
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
     """Return (candidates, untried): plans with estimated noise, best first, and the budget splits that were not tried.
 
-    A split divides the budget `total` between finding labels and counting them, for the query that `bounds` describe.
-    It is not tried if its roughly estimated merit (an error; smaller is better) is more than 1.5 times the best.
-    `confidence` is the probability with which the error bounds stated in the plans hold.
+    A split divides the budget `total` between finding labels and counting them, for the query that `bounds` describe. A
+    split is not tried if its rough error (`merit`) is more than 1.5 times the smallest one. `confidence` is the
+    probability with which the error bounds stated in the plans hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
     """
@@ -161,7 +161,7 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
 
 
 def _check(bounds: Bounds, total: Total) -> None:
-    """Raise `InvalidParameter` if a budget or a bound is missing without which no mechanism can answer the query.
+    """Raise `InvalidParameter` if no mechanism can answer the query because the budget or the bounds lack something.
 
     Private labels need a positive delta in the budget `total`. `bounds` must have a contribution bound (the most labels
     to which one user adds), a public domain, or a `k` (for a top k).
@@ -194,10 +194,10 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 
 
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
-    """Return a function that maps a noise scale to the epsilon of one release by the mechanism of the budget `split`.
+    """Return a function that maps a noise scale to the epsilon of one release by the mechanism that `split` names.
 
-    A split names a mechanism and divides the budget `total` between finding labels and counting them; `bounds` describe
-    the query. `priced(mechanism, delta)` computes the epsilon of a mechanism with its noise, certified or estimated.
+    A split divides the budget `total` between finding labels and counting them; `bounds` describe the query.
+    `priced(mechanism, delta)` computes the epsilon of a mechanism with its noise, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -207,9 +207,9 @@ def _calibrate(
 ) -> Choice | None:
     """Return the plan for `split` with the smallest noise scale that is certified to stay within the budget `total`.
 
-    A split names a mechanism and divides the budget between finding labels and counting them. The search starts at the
-    estimate `first`. `bounds` are the query's bounds on what one user contributes. `confidence` is the probability with
-    which the error bounds stated in the plan hold. Returns None if no noise scale in range stays within the budget.
+    Returns None if no noise scale in range stays within the budget. A split names a mechanism and divides the budget
+    between finding labels and counting them. The search starts at the estimate `first`. `bounds` describe the query.
+    `confidence` is the probability with which the error bounds stated in the plan hold.
     """
     scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
     if scale is None:
@@ -239,12 +239,12 @@ def _build_plan(
 
 
 def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
-    """Return the expected error of `mechanism` for a query with these `bounds`, from parameters alone.
+    """Return the expected error of `mechanism` for the query that `bounds` describe, from parameters alone.
 
-    `confidence` is the probability with which an interval holds and a ranking is right. The result is
-    `mechanism.preview(confidence)`, unless the query is a top k and the mechanism is a noisy histogram, of which only
-    the k highest counts are shown. In that case `shortfall` is by how much a label's count must exceed another count to
-    be ranked above it. Over a known domain `radius` is then also larger, because the highest noisy counts are selected.
+    The result is `mechanism.preview(confidence)`, except if only the k highest counts of a noisy histogram are shown.
+    Then `shortfall` is by how much a label's count must exceed another count to be ranked above it. Over a known domain
+    `radius` is then also larger, because the highest noisy counts are selected. `confidence` is the probability with
+    which an interval holds and a ranking is right.
     """
     preview = mechanism.preview(confidence)
     match mechanism:
@@ -267,8 +267,8 @@ def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -
 def _merit(preview: ErrorEstimate, total: Total) -> float:
     """Return the error of a plan as one number, by which plans are compared: smaller is better.
 
-    `preview` is the plan's expected error. The number is the lead over its rivals that a label needs to be released,
-    plus ten times the mean error of a count, which is left out if the budget `total` asks for no counts.
+    It is the lead over its rivals that a label needs to be released, plus ten times the mean error of a count. The
+    second term is left out if the budget `total` asks for no counts. `preview` is the plan's expected error.
     """
     error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
     return plan_merit(reach_of(preview), error)
@@ -277,8 +277,8 @@ def _merit(preview: ErrorEstimate, total: Total) -> float:
 def reach_of(preview: ErrorEstimate) -> int:
     """Return by how much a label's count must exceed its rivals, or a threshold, for the label to be released reliably.
 
-    The result is in units of a count. It is the larger one of `detectable` and `shortfall` in `preview`, the expected
-    error of the release.
+    `preview` is the expected error of the release. The result, in units of a count, is the larger one of its fields
+    `detectable` and `shortfall`.
     """
     return max(preview.detectable or 0, preview.shortfall or 0)
 
@@ -286,9 +286,9 @@ def reach_of(preview: ErrorEstimate) -> int:
 def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
     """Return the mechanism that the budget `split` names, with the noise scale `scale`.
 
-    A split divides the budget `total` between finding labels and counting them: it gives the share of delta for the
-    threshold, and the ratio between the noise scales of counts and picks. `bounds` are the query's bounds on what one
-    user contributes. `scale` is in units of what one user adds to a count; a larger one is more private.
+    A split divides the budget `total` between finding labels and counting them: it has the share of delta for the
+    threshold, and the ratio between the noise scales of counts and picks. `bounds` describe the query. `scale` is in
+    units of the most that one user adds to a count.
     """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
@@ -325,10 +325,9 @@ def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fr
 def _with_counts(
     discovery: KnownGumbel | UnknownGumbel, split: BudgetSplit, bounds: Bounds, scale: Fraction
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
-    """Return the mechanism `discovery`, which picks labels, followed by noisy counts of them if `split` has counts.
+    """Return the mechanism `discovery`, which picks labels, followed by noisy counts if `split` has counts.
 
-    A split divides the budget between picking labels and counting them. The noise scale of the counts is `split.ratio`
-    times `scale`. `bounds` are the query's bounds on what one user contributes.
+    The noise scale of the counts is `split.ratio` times `scale`. `bounds` describe the query.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts
@@ -346,11 +345,11 @@ def _with_counts(
 
 
 def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], bounds: Bounds, total: Total) -> str:
-    """Return a sentence for people that explains why the plan `best` was chosen.
+    """Return a sentence for people that compares the plan `best` with the next best plan.
 
-    It compares the plan with the best of `others`, the other plans whose noise was estimated. If there are none, it
-    compares it with the first of `unlikely`, the budget splits that were not worth an estimate. The sentence depends
-    only on the query's `bounds` and budget `total`, not on data.
+    The next best plan is the best of `others`, the other plans whose noise was estimated. If there are none, it is the
+    first of `unlikely`, the budget splits that were not worth an estimate. If `total` forces a mechanism, nothing is
+    compared. The sentence depends only on `bounds`, which describe the query, and on the budget `total`, not on data.
     """
     text = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
     text = f"{text} ({_confidence_in_words(best, bounds, total)})"
@@ -369,7 +368,7 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
     """Return a phrase about a plan's accuracy: the lead that an item needs to be found, and the error of its count.
 
     The lead is by how much the item's count must exceed its rivals, or a threshold. `preview` is the expected error.
-    The phrase leaves counts out if `total` asks for none.
+    The error of the count is left out if the budget `total` asks for no counts.
     """
     reach = reach_of(preview)
     parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []
@@ -380,10 +379,10 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
 
 
 def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
-    """Return in words how sure it is that items are found and intervals hold, for the plan `choice`.
+    """Return a phrase about the confidence of the plan `choice`: how surely items are found and intervals hold.
 
-    If noisy counts choose the items, intervals hold only on average over the list. `bounds` and `total` are the query's
-    bounds and budget.
+    If noisy counts choose the items, intervals hold only on average over the list. `bounds` describe the query, and
+    `total` is its budget.
     """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:

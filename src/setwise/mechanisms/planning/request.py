@@ -48,10 +48,12 @@ class Bounds:
     """A histogram query, or with `k` a top-k query, and the bounds on what one user contributes to it.
 
     A user counts towards at most `contributions` labels (None: any number) and adds at most `per_item` to each.
-    `domain` lists the labels if they are public. None means that they are private; then only the `limit` labels with
-    the highest counts take part (None: the default number). Without a bound on the labels of one user, only a top k, or
-    a known domain, can be answered. `weighable` says that the table to be read tells users apart, which finding private
-    labels in several rounds, by sums of users' weights, needs.
+    `domain` lists the labels if they are public, and is None if they are private. If they are private, only the `limit`
+    labels with the highest counts take part (None: the default number). A query without `contributions` can be answered
+    only if it is a top k, or over a known domain.
+
+    `weighable` says that the table to be read tells users apart. This is needed to find private labels in several
+    rounds, by sums of users' weights.
 
     Raises: `InvalidParameter` for values out of range, an empty domain, a limit next to a domain, or k above the
     domain's size or the limit.
@@ -82,7 +84,7 @@ class Bounds:
 
     @property
     def changeable(self) -> int | None:
-        """Number of counts that one user can change; None if nothing bounds it.
+        """Number of counts that one user can change; None if nothing bounds this number.
 
         It is the smaller one of the contribution bound (the most labels to which one user adds) and the size of the
         public domain.
@@ -92,17 +94,17 @@ class Bounds:
 
     @property
     def search_limit(self) -> int:
-        """How many of the labels with the highest counts take part if the labels are private.
+        """The number of labels that take part if the labels are private: those with the highest counts.
 
-        Labels are private if no public domain lists them. The number is `limit`, or a default if `limit` is None.
+        It is `limit`, or a default if `limit` is None.
         """
         return self.limit or max(LIMIT, self.k or 1)
 
     @property
     def rivals(self) -> int:
-        """How many labels compete for release.
+        """The number of labels that compete for release.
 
-        It is the size of the public domain, or, for private labels, the number of highest counts that take part.
+        It is the size of the public domain, or `search_limit` for private labels.
         """
         return self.search_limit if self.domain is None else len(self.domain)
 
@@ -111,10 +113,10 @@ class Bounds:
 class Total:
     """The (epsilon, delta) budget of one query, which the planner splits between finding labels and counting them.
 
-    `counts` is the noise that released counts get; BEST lets the planner choose it. `mechanism` forces one mechanism;
-    None lets the planner choose it. `delta` may be 0 if no mechanism needs it, which is possible only over a known
-    domain. `from_accuracy` says that epsilon was searched for, so that counts reach a wanted accuracy; counting then
-    gets a larger share of the budget than otherwise.
+    `counts` is the noise on released counts; BEST lets the planner choose it. `mechanism` forces one mechanism; None
+    lets the planner choose it. `delta` may be 0 over a known domain, if the mechanism needs no delta. `from_accuracy`
+    says that epsilon was searched for such that counts reach a wanted accuracy. Counting then gets a larger share of
+    the budget than otherwise.
     """
 
     epsilon: Fraction
@@ -134,8 +136,8 @@ class Total:
     def to_dict(self) -> dict[str, object]:
         """Return the query's budget as a JSON object with the keys kind (always "total"), epsilon, delta and counts.
 
-        `counts` is the kind of noise on released counts: "none", "laplace", "gaussian" or "best". The key `mechanism`,
-        the name of the only mechanism that the planner may use, is there only if the query demands one.
+        `counts` is the kind of noise on released counts: "none", "laplace", "gaussian" or "best". If the query forces a
+        mechanism, the key `mechanism` has its name; otherwise this key is left out.
         """
         forced = {} if self.mechanism is None else {"mechanism": str(self.mechanism)}
         numbers = {"epsilon": float(self.epsilon), "delta": float(self.delta)}

@@ -1,4 +1,8 @@
-"""Discovery of private groups in rounds: when it is preferred, and how it shares a budget with counting the groups."""
+"""Plans for discovery of private groups in rounds: when it is preferred, and how it shares a budget with counting.
+
+In a round, each user divides a weight among their groups that are not found yet. A group is found if its noisy sum of
+weights exceeds a threshold.
+"""
 
 import math
 from fractions import Fraction
@@ -40,8 +44,8 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 
     In a round, each user divides a weight among their groups, and a group is found if its noisy sum of weights exceeds
     a threshold. Rounds need private groups, a bound on the groups of one user, a positive delta and a table that tells
-    users apart. They are not possible for a top k, for a limit on the number of groups, or if `total` asks for no
-    counts or for Laplace noise on the counts.
+    users apart. They cannot answer a top k or a query with a limit on the number of groups. They need Gaussian noise on
+    the counts, so `total` must not ask for Laplace noise or for no counts.
     """
     return (
         bounds.weighable
@@ -57,11 +61,10 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
     """Return whether groups are found in several rounds of weighted votes, instead of in one pass with equal weights.
 
-    In a round, each user divides a weight among their groups not found yet. If the budget `total` forces a mechanism,
-    the result is whether that mechanism is `WEIGHTED_ROUNDS`. Otherwise the result is True if rounds are possible for
-    the query `bounds` and a user may contribute to enough groups: to at least 5 if `counts_users` is True, and to at
-    least 2 if not. `counts_users` says that the query asks for numbers of users. One pass with equal weights releases
-    these numbers at no further cost, which favours one pass.
+    In a round, each user divides a weight among their groups not found yet. Rounds are preferred if they are possible
+    for the query `bounds` and a user may contribute to enough groups: to at least 2, or to at least 5 if
+    `counts_users`. `counts_users` says that the query asks for numbers of users, which one pass releases at no further
+    cost. If the budget `total` forces a mechanism, the result is whether that mechanism is `WEIGHTED_ROUNDS`.
     """
     if total.mechanism is not None or not can_find_in_rounds(bounds, total):
         return total.mechanism is MechanismName.WEIGHTED_ROUNDS
@@ -72,11 +75,11 @@ def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
 def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] | None:
     """Return (mechanism, certified epsilon) for finding groups in rounds of weighted votes and counting them.
 
-    In a round, each user divides a weight among their groups not found yet. `bounds` are the query's bounds on what one
-    user contributes, and `total` is its budget. None if no noise in range is enough.
+    Returns None if no noise in range is enough. In a round, each user divides a weight among their groups not found
+    yet. `bounds` describe the query, and `total` is its budget.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
-    Raises: `InvalidParameter` if rounds cannot answer.
+    Raises: `InvalidParameter` if rounds cannot answer the query.
     """
     if not can_find_in_rounds(bounds, total):
         raise InvalidParameter(
@@ -97,10 +100,10 @@ def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] 
 def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
     """Return the mechanism that finds groups in rounds and counts them with noise of deviation up to per_item * scale.
 
-    In a round, each user divides a weight among their groups not found yet. `bounds` describe the query; per_item is
-    the most that one user adds to a count. As mu squared, the counts cost contributions / scale^2, and the rounds cost
-    1 / sigma^2. The sigma of the rounds is chosen so that the rounds have the share `FINDING_SHARE` of the sum, or
-    `CLOSE_FINDING_SHARE` if the budget `total` was derived from a wanted accuracy of the counts.
+    `bounds` describe the query; per_item is the most that one user adds to a count. The counts cost contributions /
+    scale^2, and the rounds cost 1 / sigma^2, both as mu squared. The sigma of the rounds is chosen so that the rounds
+    have the share `FINDING_SHARE` of the sum. If the budget `total` was derived from a wanted accuracy of the counts,
+    the share is `CLOSE_FINDING_SHARE`.
     """
     contributions = bounds.contributions or 1
     finding = CLOSE_FINDING_SHARE if total.from_accuracy else FINDING_SHARE
@@ -115,11 +118,11 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 
 
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
-    """Return the mechanism that finds groups in rounds of weighted votes for about the budget `total`, or None.
+    """Return the mechanism that finds groups in rounds of weighted votes, for about the budget `total`.
 
-    In a round, each user divides a weight among their groups not found yet. `bounds` are the query's bounds on what one
-    user contributes. The cost is only estimated here; it is certified later together with the cost of the statistics.
-    None means that no noise in range is enough.
+    Returns None if no noise in range is enough. In a round, each user divides a weight among their groups not found
+    yet. `bounds` describe the query. The cost is only estimated here; the caller certifies it together with the cost of
+    the statistics.
     """
     delta = float_below(total.delta)
 

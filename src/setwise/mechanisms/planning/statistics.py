@@ -46,9 +46,9 @@ mean absolute error (1.0 or 0.798 noise scales)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsChoice:
-    """A plan for statistics of groups: the mechanism, the plan's name, and `discovery`, how its groups are found.
+    """A plan for statistics of groups: the mechanism with its noise, and the plan's name.
 
-    `discovery` is None if the groups are public.
+    `discovery` is the plan that finds the groups, or None if the groups are public.
     """
 
     mechanism: GroupStatistics
@@ -59,14 +59,14 @@ class StatisticsChoice:
 def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> StatisticsChoice:
     """Return the mechanism that releases the statistics `wanted` with the smallest noise within the budget `total`.
 
-    `bounds` are the query's bounds on what one user contributes. The entries of `wanted` say which statistics to
-    release; the noise in them is a placeholder that is replaced. Every statistic gets about the same share of the
-    budget. So a mean, which takes two noisy sums, has a noise scale larger by sqrt(2), and the epsilon with which a
-    quantile is picked costs as much zCDP as one noisy sum.
+    `bounds` describe the query and limit what one user contributes. The noise in the entries of `wanted` is a
+    placeholder that is replaced. Every statistic gets about the same share of the budget. So the two noisy sums of a
+    mean have a noise scale larger by sqrt(2), and the epsilon with which a quantile is picked costs as much zCDP as one
+    noisy sum.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
-    Raises: `InvalidParameter` if `total` forces a mechanism or no counts, `Unattainable` if no noise in range is
-    enough.
+    Raises: `InvalidParameter` if `total` forces a mechanism or asks for no counts, `Unattainable` if no noise in range
+    is enough.
     """
     if total.mechanism is not None:
         raise InvalidParameter("a mechanism can be forced for one count or sum only: leave mechanism out")
@@ -100,7 +100,7 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
-    """Return approximately the noise scale at which a release costs (epsilon, delta), where a search starts.
+    """Return approximately the noise scale at which a release costs (epsilon, delta): the start of a search.
 
     `at_one` are the mechanism uses (guarantees with counts) that the release costs at noise scale 1.
     """
@@ -127,7 +127,8 @@ class _UnscaledPlan:
     def statistics(self) -> list[StatisticRelease]:
         """The statistics that this plan releases, one for each entry of `wanted`.
 
-        The number of users becomes a noisy sum of its own if the mechanism that finds the groups releases no counts.
+        If the mechanism that finds the groups releases no counts, a wanted number of users becomes a noisy sum of its
+        own.
         """
         if self.found is not None and self.found.preview.radius is not None:
             return list(self.wanted)
@@ -167,11 +168,11 @@ class _UnscaledPlan:
         return lambda scale: price(self.uses(scale), delta)
 
     def off(self, scale: float) -> float:
-        """Return the error of this plan at noise scale `scale` as one number to compare plans by: smaller is better.
+        """Return the error of this plan at noise scale `scale` as one number; plans with a smaller number are better.
 
         It is the sum of the logarithms of all errors: the lead that a group's count needs for the group to be found,
-        the errors of counts, sums and means, and the rank errors of quantiles. A summand that is the same for all plans
-        is left out.
+        the errors of counts, sums and means, and the rank errors of quantiles. Terms that are the same for all plans
+        are left out.
         """
         total = 0.0
         if self.found is not None:
@@ -185,14 +186,13 @@ class _UnscaledPlan:
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
     """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
 
-    The caller takes the first list in which some plan stays within the budget, and from it the plan whose statistics
-    have the smallest error; later lists are then never computed. `bounds` are the query's bounds on what one user
-    contributes, and `wanted` are the statistics.
+    The caller takes the first list in which some plan stays within the budget, and from this list the plan with the
+    smallest error of the statistics. `bounds` describe the query, and `wanted` are the statistics.
 
-    If the groups are public and all of them are wanted, the only list is [None]. Otherwise the last list has the plans
-    that find groups in one pass. In rounds, each user divides a weight among their groups not found yet. If rounds are
-    preferred, a list with only the plan with rounds comes first. This plan cannot be compared with the plans of one
-    pass, because the number of users that a group needs to be found in rounds depends on the table.
+    If all groups of a public domain are wanted, the only list is [None], because no groups have to be found. Otherwise
+    the last list has the plans that find groups in one pass. If discovery in rounds is preferred, a list with only that
+    plan comes before it. Its error cannot be compared with that of the other plans, because the number of users that a
+    group needs to be found in rounds depends on the table.
     """
     if bounds.domain is not None and bounds.k is None:
         yield [None]
@@ -217,10 +217,9 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
 
 
 def _without_counts(mechanism: Mechanism) -> HistogramMechanism | WeightedRounds:
-    """Return `mechanism` unchanged, asserting for the type checker that it is not a `DiscoveredCounts`.
+    """Return `mechanism` unchanged; assert for the type checker that it is not a `DiscoveredCounts`.
 
-    The planner of statistics never uses `DiscoveredCounts`, which finds groups in several rounds over the table and
-    also counts them.
+    A `DiscoveredCounts` finds groups in several rounds and also counts them, so it never finds groups for statistics.
     """
     assert not isinstance(mechanism, DiscoveredCounts)
     return mechanism

@@ -1,4 +1,4 @@
-"""Exact coins with integers only: heads with probability exp(-x), and a uniform choice among several places."""
+"""Exact random decisions with integers only: a coin that lands heads with probability exp(-x), and a uniform choice."""
 
 from fractions import Fraction
 
@@ -9,9 +9,9 @@ from setwise.mechanisms.sampling.fixed_point import exp_minus
 def exponential_coin(x: Fraction, word: int, width: int, randomness: Randomness) -> bool:
     """Return True with probability exactly exp(-x), for a rational `x` >= 0.
 
-    The coin compares a uniform real number in [0, 1) with exp(-x). `word` are the first `width` bits of that number. If
-    they do not decide the comparison, further bits are drawn from `randomness`, and exp(-x) is computed to as many
-    bits.
+    The coin compares a uniform real number in [0, 1) with exp(-x). `word` has the first `width` bits of that number. If
+    they do not decide the comparison, further bits are drawn from `randomness`, and exp(-x) is computed to the same
+    number of bits.
     """
     while True:
         bounds = exp_minus(x, width)

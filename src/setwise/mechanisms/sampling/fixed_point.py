@@ -1,7 +1,7 @@
 """exp and ln in integer interval arithmetic: certified fixed-point bounds to any precision.
 
-A fixed-point number of precision p is an integer n that stands for n / 2^p. Every function returns a pair of such
-integers around the true value; lower ends are rounded down, upper ends up.
+A fixed-point number of precision p is an integer n that stands for n / 2^p. Every function returns two such integers
+around the true value; the lower one is rounded down and the upper one up.
 """
 
 from fractions import Fraction
@@ -23,9 +23,9 @@ def ceil_divide(numerator: int, denominator: int) -> int:
 
 
 class FixedInterval(NamedTuple):
-    """Two fixed-point numbers around a true value: low <= value 2^bits <= high.
+    """Two fixed-point numbers around a true value: low <= value * 2^bits <= high.
 
-    The number of bits is not stored; the caller knows it. Products and quotients need values that are not negative.
+    The number of bits is not stored; the caller knows it. Products and quotients require values that are not negative.
     """
 
     low: int
@@ -38,13 +38,13 @@ class FixedInterval(NamedTuple):
         return cls(scaled // value.denominator, ceil_divide(scaled, value.denominator))
 
     def plus(self, other: "FixedInterval") -> "FixedInterval":
-        """Return the interval that contains the sum of this interval's value and that of `other`."""
+        """Return an interval that contains the sum of this interval's value and the value of `other`."""
         return FixedInterval(self.low + other.low, self.high + other.high)
 
     def times(self, other: "FixedInterval", bits: int) -> "FixedInterval":
-        """Return the interval that contains the product of this interval's value and that of `other`.
+        """Return an interval that contains the product of this interval's value and the value of `other`.
 
-        Both have `bits` bits after the point, and so has the result.
+        Both intervals and the result have `bits` bits after the point.
         """
         return FixedInterval((self.low * other.low) >> bits, ceil_shift(self.high * other.high, bits))
 
@@ -65,7 +65,7 @@ class FixedInterval(NamedTuple):
     def raised(self, units: int) -> "FixedInterval":
         """Return this interval with its upper end raised by `units`.
 
-        An infinite sum that is cut off is raised in this way, to cover the terms that are left out.
+        For an infinite sum that is cut off, this covers the terms that are left out.
         """
         return FixedInterval(self.low, self.high + units)
 
@@ -98,7 +98,7 @@ def exp_minus(x: Fraction, precision: int) -> FixedInterval:
 
 
 def _exp_small(y: Fraction, bits: int) -> FixedInterval:
-    """Return bounds on exp(y) for 0 < y <= 2^-7 with `bits` bits, by its series.
+    """Return bounds on exp(y), for 0 < y <= 2^-7, with `bits` bits after the point, by the power series.
 
     The bounds cover the terms left out, which sum to less than the last term.
     """

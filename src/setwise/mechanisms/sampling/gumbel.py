@@ -21,10 +21,10 @@ _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return approximate noisy scores (keys) of candidates, from their scores and 64-bit random words.
 
-    `shortfalls` are rate * (score - highest score), or, for a candidate that stands for a run of scores, that plus the
-    logarithm of the run's weight (`Runs`). A candidate's Gumbel noise is -ln(-ln(1 - V)) for a uniform number V in [0,
-    1], of which the candidate's entry in `words` is the first 64 bits. The further bits are not drawn yet, so the key
-    is computed for the middle of all V that start with these bits.
+    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, the logarithm of the
+    run's weight (see `Runs`) is added. A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is a uniform number in
+    [0, 1] whose first 64 bits are the candidate's entry of `words`. The further bits are not drawn yet, so the key is
+    computed for the middle of all V that start with these bits.
     """
     with np.errstate(divide="ignore"):  # words that round to V = 1 are recomputed in the next two lines
         exponentials = -np.log1p((words + 0.5) * -(2.0**-64))
@@ -36,16 +36,16 @@ def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> ND
 def float_bounds(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return certain lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
+    """Return certified lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
 
-    `shortfalls` are rate * (score - highest score), or, for a candidate that stands for a run of scores, that plus the
-    logarithm of the run's weight (`Runs`). `words` are the leading 64 bits of uniform numbers V.
+    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, the logarithm of the
+    run's weight (see `Runs`) is added. `words` are the first 64 bits of the uniform numbers V that make the noise. For
+    V very close to 0 or 1 a bound is loose or infinite.
 
-    A key was computed for the middle of all V that start with the word, which is within 2^-65 of the true V. Its float
-    is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V changes by dV, a noisy score
-    changes by dV / ((1 - V) E), with E = -ln(1 - V). Each float operation is taken to have a relative error of 2^-50,
-    which is many times its true error, and the logarithm of a run's weight to have one of 2^-46. For V very close to 0
-    or 1 a bound is loose or infinite.
+    Why they hold: a key was computed for the middle of all V that start with the word, which is within 2^-65 of the
+    true V. The float of V is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V
+    changes by dV, a noisy score changes by dV / ((1 - V) E), with E = -ln(1 - V). Each float operation is assumed to
+    have a relative error of 2^-50, many times its true error, and the logarithm of a run's weight one of 2^-46.
     """
     near_one = words >= _NEAR_ONE
     below = (words + 0.5) * 2.0**-64
@@ -71,11 +71,11 @@ def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Candidates of a Gumbel draw that each stand for a run of evenly falling scores, and are picked as a whole.
+    """Runs of evenly falling scores; in a Gumbel draw, each run is one candidate and is picked as a whole.
 
     Run i has lengths[i] scores, each slopes[i] below the score before it. Its first score is the score of candidate i
-    in the draw. The weight of a run is the sum of exp(-rate * slope * j) over j below its length. The run is picked
-    with a probability proportional to exp(rate * first score) times this weight.
+    in the draw. The weight of a run is the sum of exp(-rate * slope * j) over j = 0, 1, ... below its length. The run
+    is picked with a probability proportional to exp(rate * first score) times this weight.
     """
 
     slopes: NDArray[np.int64]
@@ -84,8 +84,8 @@ class Runs:
     def float_logarithms(self, rate: float) -> NDArray[np.float64]:
         """Return the logarithm of each run's weight as a float, with an error of a few units in the last place.
 
-        The weight of a run of evenly falling scores is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the
-        run's length. If rate * slope has a relative error e, the logarithm changes by at most e, so errors do not grow.
+        The weight of a run is the sum of exp(-rate * slope * j) over j = 0, 1, ... below the run's length. A relative
+        error e of rate * slope changes the logarithm by at most e, so errors do not grow.
         """
         falls = self.slopes * rate
         with np.errstate(invalid="ignore"):
@@ -112,12 +112,12 @@ class Runs:
 
 @dataclass(slots=True)
 class ExactKey:
-    """The exact noisy score (key) of one candidate, of which only the first bits are drawn so far.
+    """The exact noisy score (key) of one candidate, of which only the first random bits are drawn so far.
 
     The key is computed from a uniform number V, which lies in [word, word + 1) / 2^bits. `index` is the candidate's
     index, and `shortfall` is rate * (score - highest score). If the candidate stands for a run of scores, `weight` maps
-    a precision to bounds on ln(w / w1), where w is the sum of the weights exp(rate * score) of the run and w1 that of
-    its first score. The object is mutable because bits are drawn only when a comparison needs them.
+    a precision in bits to bounds on the logarithm of the run's weight (see `Runs`). The object is mutable, because
+    further bits are drawn only when a comparison needs them.
     """
 
     index: int
@@ -127,18 +127,18 @@ class ExactKey:
     weight: Callable[[int], FixedInterval] = field(default=lambda _: NONE)
 
     def extend(self, randomness: Randomness, width: int) -> None:
-        """Draw a random word of `width` bits and append it to the known bits of the candidate's uniform number V.
+        """Draw a random word of `width` bits and append it to the known bits of V, which makes the candidate's noise.
 
-        The Gumbel noise of the candidate is computed from V. `randomness` is the source of random words.
+        `randomness` is the source of random words.
         """
         self.word = (self.word << width) | int(randomness.words(1, width)[0])
         self.bits += width
 
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
-        """Return certified lower and upper bounds on the candidate's noisy score.
+        """Return certified lower and upper bounds on the candidate's noisy score, from the bits drawn so far.
 
-        They follow from the bits drawn so far of the uniform number V that makes its noise. The lower bound is None if
-        V may still be 1, the upper one if V may still be 0.
+        The noise is computed from a uniform number V. The lower bound is None if V may still be 1; the upper bound is
+        None if V may still be 0.
         """
         precision = 2 * self.bits + 64
         whole, unit = 1 << self.bits, 1 << precision
@@ -166,9 +166,8 @@ def gumbel_order(
 
     All indices are returned if there are at most k scores. The law is exactly Plackett-Luce: each next index is drawn
     among the remaining ones with probability proportional to exp(rate * score). With `runs`, each score is the first of
-    a run of falling scores, and the probability is proportional to the sum over the run. The noisy values are never
-    computed as numbers that could be released. `width` is the number of random bits in each word. `randomness` is the
-    source of random words.
+    a run of falling scores, and the probability is proportional to the sum over the run. The noisy scores themselves
+    are never returned. `width` is the number of bits of a random word, and `randomness` the source of random words.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
@@ -216,10 +215,10 @@ def _contenders(
 def _overlaps(
     lower: NDArray[np.float64], upper: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the starts and the ends of the ranges of a provisional ranking in which the order is still uncertain.
+    """Return the ranges of a provisional ranking in which the order is still uncertain, as (starts, ends).
 
-    A range is [start, end) in places of the ranking; only ranges that matter for the first `k` places are returned.
-    `lower` and `upper` are bounds on the noisy scores, in the order of the ranking.
+    A range [start, end) holds positions of the ranking; ranges that do not matter for the first `k` positions are left
+    out. `lower` and `upper` are bounds on the noisy scores, in the order of the ranking.
     """
     lowest_so_far = np.minimum.accumulate(lower)
     highest_to_come = np.maximum.accumulate(upper[::-1])[::-1]
@@ -240,8 +239,9 @@ def _exact(
 ) -> list[ExactKey]:
     """Return the exact noisy scores (keys) of the candidates with the indices `group`.
 
-    `gaps` are all candidates' scores minus the highest score, `words` the first `width` random bits of each, and
-    `rate` the inverse of the noise scale. `runs` is not None if each candidate stands for a run of scores.
+    The other arrays have an entry for every candidate: `gaps` are the scores minus the highest score, and `words` the
+    first `width` random bits. `rate` is the inverse of the noise scale. `runs` is not None if each candidate stands for
+    a run of scores.
     """
     keys = [ExactKey(index, rate * int(gaps[index]), int(words[index]), width) for index in group.tolist()]
     if runs is not None:
@@ -271,10 +271,10 @@ def _resolve(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -
 def _doubtful(
     keys: list[ExactKey], bounds: dict[int, tuple[Fraction | None, Fraction | None]], k: int
 ) -> list[ExactKey]:
-    """Return the candidates for the first `k` places whose noisy scores cannot be told apart yet, and their rivals.
+    """Return the keys of the candidates whose order cannot be decided yet and matters for the first `k` positions.
 
-    `keys` are sorted by upper bound, highest first; `bounds` has the (lower, upper) bounds by the candidates' index.
-    Two candidates cannot be told apart if their bounds overlap.
+    The order of two candidates cannot be decided if the bounds on their noisy scores overlap. `keys` are sorted by
+    upper bound, highest first; `bounds` maps a candidate's index to its (lower, upper) bounds.
     """
     doubtful: dict[int, ExactKey] = {}
     for place, key in enumerate(keys[:k]):

@@ -1,11 +1,12 @@
 """Exact draws from distributions on the integers by inversion, with certified tables of cut points.
 
 A draw by inversion is the smallest x with U < F(x), where U is uniform in [0, 1] and F is the distribution function;
-the values F(x) are its cut points. A random word of w bits says that U lies in [word, word + 1) / 2^w. This decides the
-draw unless the word equals floor(F(x) 2^w) for some x. The tables hold these floors, each certified.
+the values F(x) are its cut points. A random word of w bits says that U lies in [word, word + 1) / 2^w. The word decides
+the draw unless it equals floor(F(x) 2^w) for some x. The tables hold these floors, each certified.
 
-A table has thousands of entries, and a question with a new noise scale waits for it. So the loops over entries compute
-with pairs of integers, rounded as `FixedInterval` rounds: `a * b >> bits` is rounded down, `-(-a * b >> bits)` up.
+A table has thousands of entries, and a question with a new noise scale waits until it is computed. So the loops over
+entries compute with pairs of integers, rounded as `FixedInterval` rounds: `a * b >> bits` is rounded down, `-(-a * b >>
+bits)` up.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,12 +34,12 @@ class RoundedGaussian:
 
 
 def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
-    """Return bounds on the weights W(0), W(1), ... at `precision` bits, and on the sum of all later weights.
+    """Return bounds on the weights W(0), W(1), ... of a rounded Gaussian, and on the sum of all later weights.
 
-    W(z) is the weight (unscaled probability) that the rounded Gaussian `law` gives to z: the integral of exp(-x^2 / (2
-    variance)) from z - 1/2 to z + 1/2.
+    W(z) is the weight (unscaled probability) of z under `law`: the integral of exp(-x^2 / (2 variance)) from z - 1/2 to
+    z + 1/2. All bounds have `precision` bits after the point.
 
-    Ensures: the sum of the later weights is below `negligible` units.
+    Ensures: the bound on the later weights is below `negligible` units of 2^-precision.
     """
     v = law.variance
     low = high = 1 << precision  # of the density exp(-z^2 / (2v))
@@ -70,8 +71,8 @@ def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
 class _Series:
     """Bounds on the series sum_m J_m A^m / (2m)! with A = z^2 / (4 v^2), for any integer z.
 
-    W(z), the weight of z under a rounded Gaussian of variance v, is exp(-z^2 / (2v)) times this sum. The integrals J_m
-    (see `_integral`) do not depend on z and are computed once, with `precision` bits.
+    It serves to compute W(z), the weight of z under a rounded Gaussian of variance v, which is exp(-z^2 / (2v)) times
+    this sum. The integrals J_m (see `_integral`) do not depend on z and are computed once, with `precision` bits.
     """
 
     def __init__(self, variance: Fraction, precision: int) -> None:
@@ -144,7 +145,7 @@ class TwoSided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneSided:
-    """The law P[z] proportional to exp(-first z) on {0, 1, ..., bound}, or on all non-negative integers.
+    """The law P[z] proportional to exp(-first z) on {0, 1, ..., bound}.
 
     A `bound` of None means all non-negative integers.
     """
@@ -163,9 +164,9 @@ class CutPoints:
     `width` is the number of bits of the random words that are looked up in the table. Every entry is certified, and
     entries do not decrease.
 
-    Ensures: the table leaves out only values x of the far tails, for which F(x) is 0 or 1, or floor(F(x) 2^width) is 0
-    or 2^width - 1. In the second case the table has another entry of that value, so that a word that does not decide
-    its draw always equals an entry.
+    Ensures: the table leaves out only values x in the far tails, for which F(x) is 0 or 1, or floor(F(x) 2^width) is 0
+    or 2^width - 1. In the second case the table keeps one entry of that value, so that a word that does not decide its
+    draw always equals an entry.
     """
 
     smallest: int
@@ -175,9 +176,10 @@ class CutPoints:
 
 @lru_cache(maxsize=32)
 def cut_points(law: Law, width: int) -> CutPoints:
-    """Return the certified table of the distribution function of `law`, for random words of `width` bits.
+    """Return the certified table of the distribution function F of `law`, for random words of `width` bits.
 
-    The precision doubles until every floor(F(x) 2^width) is certain. That ends, because F(x) is irrational.
+    The precision of the computation doubles until every floor(F(x) 2^width) is certain. This ends, because F(x) is
+    irrational.
 
     >>> cut_points(OneSided(first=Fraction(1), bound=1), 8)  # 256 / (1 + 1/e) = 187.15
     CutPoints(smallest=0, width=8, floors=(187,))
@@ -191,11 +193,10 @@ def cut_points(law: Law, width: int) -> CutPoints:
 
 
 def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
-    """Return the cut points floor(F(x) 2^width) of `law`, F its distribution function; None if one is uncertain.
+    """Return the cut points floor(F(x) 2^width) of `law`, whose distribution function is F; None if one is uncertain.
 
-    To draw from the law, a uniformly random integer of `width` bits is compared with the cut points. F is computed with
-    `guard` extra bits. None means that these bits do not settle floor(F(x) 2^width) for some integer x, so that the
-    caller has to try again with more.
+    F is computed with `guard` extra bits. None means that these bits do not settle floor(F(x) 2^width) for some integer
+    x, so the caller has to try again with more bits.
     """
     sizes, beyond = _weights(law, width + guard, negligible=1 << (guard // 2))
     low, high = 0, beyond
@@ -224,8 +225,8 @@ def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
 def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
     """Return the table of a distribution function without its far tails; its entries are `floors`, from `smallest` on.
 
-    In the far tails all entries are 0 or 2^width - 1. Of each of these two values one entry is kept. A random word that
-    equals it does not decide the draw, which is then looked up in the table for longer words.
+    In the far tails all entries are 0 or 2^width - 1. One entry of each of these two values is kept, because a random
+    word that equals it does not decide the draw.
     """
     start = max(0, bisect_right(floors, 0) - 1)
     end = min(len(floors), bisect_left(floors, (1 << width) - 1) + 1)
@@ -259,10 +260,10 @@ def _floors_of_rest(tails: list[tuple[int, int]], total: FixedInterval, width: i
 
 
 def _weights(law: Law, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
-    """Return bounds on the weights (unscaled probabilities) that `law` gives to 0, 1, ..., and on all later ones.
+    """Return (bounds on the weights of 0, 1, ..., upper bound on the sum of all later weights) under `law`.
 
-    The second result bounds the sum of the later weights. Bounds are at `precision` bits, and for an unbounded law that
-    sum is below `negligible` units.
+    A weight is an unscaled probability. All bounds have `precision` bits after the point. For an unbounded law the
+    bound on the later weights is below `negligible` units of 2^-precision.
     """
     match law:
         case TwoSided() | OneSided():
@@ -274,11 +275,11 @@ def _weights(law: Law, precision: int, negligible: int) -> tuple[list[FixedInter
 
 
 def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
-    """Return bounds on the weights (unscaled probabilities) that `law` gives to 0, 1, ..., and on all later ones.
+    """Return (bounds on the weights of 0, 1, ..., upper bound on the sum of all later weights) under `law`.
 
-    The second result bounds the sum of the later weights. Bounds are at `precision` bits, and the weight of 0 is 1.
+    A weight is an unscaled probability; that of 0 is 1. All bounds have `precision` bits after the point.
 
-    Ensures: for an unbounded law, the sum of the later weights is below `negligible` units.
+    Ensures: for an unbounded law, the bound on the later weights is below `negligible` units of 2^-precision.
     """
     second = law.second if isinstance(law, TwoSided) else Fraction(0)
     low = high = 1 << precision
@@ -315,8 +316,8 @@ def draw(law: Law, count: int, randomness: Randomness, width: int = WORD) -> NDA
 
     `randomness` is the source of random words.
 
-    Ensures: each draw has exactly the distribution `law`, whatever `width` is; with fewer bits, more draws have to
-    append further random words.
+    Ensures: each draw has exactly the distribution `law`, whatever `width` is; the fewer bits, the more draws need
+    further random words.
     """
     lookup = _lookup(law, width)
     values = np.empty(count, dtype=np.int64)
@@ -349,9 +350,9 @@ def _refine_draw(law: Law, word: int, width: int, randomness: Randomness) -> int
 class _Lookup:
     """A table of a distribution function, prepared to turn many random words into draws at once.
 
-    `floors` are the entries of the table, and `smallest` is the draw of a word below all of them. `guide` maps the
-    leading bits of a word (without its last `shift` bits) to the number of entries at or below the word, or to -1 if
-    the leading bits do not determine that number.
+    `floors` are the entries of the table, and `smallest` is the draw for a word below all of them. `guide` maps the
+    leading bits of a word (without its last `shift` bits) to the number of entries that are at most the word; -1 means
+    that the leading bits do not determine that number.
     """
 
     smallest: int
@@ -360,11 +361,11 @@ class _Lookup:
     shift: np.uint64
 
     def invert(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Write the draw that each random word decides into `values`; return the indices of words that decide none.
+        """Write the draw that each random word decides into `values`; return the indices of words that decide no draw.
 
         A word decides no draw if it equals an entry of the table. An observer could time a few draws one by one, so for
-        few words the steps and memory accesses do not depend on the words. Of many draws only the sum of times is
-        observable; they are looked up by the leading bits of the words, which is faster.
+        few words the steps and memory accesses do not depend on the words. Of many draws only the total time is
+        observable, so these are looked up by the leading bits of the words, which is faster.
         """
         if len(words) * len(self.floors) <= _SCAN:
             return self._scan(words, values)
@@ -377,7 +378,7 @@ class _Lookup:
         return np.asarray(unclear[equal], dtype=np.intp)
 
     def _scan(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Write the draw that each random word decides into `values`; return the indices of words that decide none.
+        """Write the draw that each random word decides into `values`; return the indices of words that decide no draw.
 
         Every word is compared with every entry of the table, so steps and memory accesses do not depend on the words.
         """
