@@ -109,7 +109,6 @@ class ClickHouseCatalogue:
         self._ask = ask
         self._total: dict[tuple[str, str, str], bool] = {}
         """Whether a default expression cannot fail, by its text, the type of its column and that of its argument."""
-        self._sees_policies = True
 
     def find(self, table: str) -> Relation:
         """Return the `Relation` (SQL text and columns) of a table, or of a view that shows plain columns of a table.
@@ -258,27 +257,23 @@ class ClickHouseCatalogue:
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        If the login may list policies, their conditions are checked. If not, the plan of a query shows whether the
-        table has a policy, and such a table is refused. The plan for an empty table shows no policy, so an empty table
-        is accepted. `table` is the table's name, and `definition` its entry in the catalogue.
+        Also raised if this login may not list policies. The plan of a query shows the policies of a table, but only if
+        the table has rows, so a check of the plan would let the first row decide whether the table is refused. `table`
+        is the table's name, and `definition` its entry in the catalogue.
         """
-        conditions: list[str] = []
-        if self._sees_policies:
-            try:
-                conditions = [str(each) for each in self._ask(_POLICIES, _parts(table)).get("condition", ())]
-            except EngineFailed:
-                self._sees_policies = False
-        if not self._sees_policies:
-            plan = self._ask(f"EXPLAIN actions = 1 SELECT * FROM {_quoted_table(table)}", {})
-            lines = [str(line).strip(" │└─").lower() for line in next(iter(plan.values()), ())]
-            conditions = [line for line in lines if line.startswith(("row level filter", "filter (row-level"))]
+        try:
+            conditions = [str(condition) for condition in self._ask(_POLICIES, _parts(table)).get("condition", ())]
+        except EngineFailed:
+            raise UnsuitableTable(
+                f"the row policies of {table!r} cannot be listed by this login, so one row could make every question "
+                "fail unseen: GRANT SHOW ROW POLICIES ON *.* to the login"
+            ) from None
         for condition in conditions:
             parsed = parsed_condition(condition, "clickhouse")
             if parsed is None or not cannot_fail(parsed, _kinds(definition.stored)):
                 raise UnsuitableTable(
-                    f"a row policy of {table!r} computes something or cannot be seen by this login, so one row could "
-                    "make every question fail: let the policy compare columns with constants and GRANT SHOW ROW "
-                    "POLICIES ON *.*, or copy the rows to a table without a policy"
+                    f"a row policy of {table!r} computes something, so one row could make every question fail: let the "
+                    "policy compare columns with constants, or copy the rows to a table without a policy"
                 )
 
 
