@@ -106,9 +106,9 @@ class Filter:
         return tuple(dict.fromkeys(_columns(self.expression)))
 
     def check(self, schema: Schema) -> None:
-        """Raise unless the columns that the filter reads are the same in `schema` as in the table it was made for.
+        """Raise unless `schema` has the columns that the filter reads, unchanged since the filter was parsed.
 
-        Raises: `UnknownColumn` if `schema` lacks a column, `InvalidFilter` if a column has another kind or type there.
+        Raises: `UnknownColumn` if `schema` lacks a column, `InvalidFilter` if a column has another kind or type in it.
         """
         for column in self.columns():
             if schema.column(column.name) != column:

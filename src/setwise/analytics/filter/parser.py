@@ -1,4 +1,4 @@
-"""Parser of filters as people write them; the result is checked against the columns of a table.
+"""Parser of filters as people write them; filters are checked against the columns of a table.
 
 The text is split into tokens, each with its position for messages. A constant is read as the kind of the column that it
 is compared with. The parser has one method per rule of the grammar.
@@ -143,10 +143,12 @@ LARGEST = 2**63
 
 
 def constant(column: Column, token: FilterToken) -> Value:
-    """Return the constant in `token` as a value of the column's kind, or raise `InvalidFilter`.
+    """Return the constant in `token` as a value of the column's kind.
 
-    The constant is converted to the kind of the column, so that no engine has to convert cells of the table to the kind
-    of the constant, which could fail depending on the rows. Dates and times may be written as plain text.
+    The constant is converted, so that no engine has to convert cells of the table, which could fail depending on the
+    rows. Dates and times may be written as plain text.
+
+    Raises: `InvalidFilter` if the constant is not of the column's kind.
     """
     value = _convert(column, token)
     if value is None:
@@ -161,7 +163,7 @@ def constant(column: Column, token: FilterToken) -> Value:
 def _csv_hint(column: Column, token: FilterToken) -> str:
     """Return a hint for an error message: how to declare the type of a CSV column.
 
-    The hint is for a text `column` that is compared with a number (`token`); otherwise it is "".
+    The result is "" unless `column` is text and `token`, with which it is compared, is a number.
     """
     if column.kind is not Kind.TEXT or token.kind is not TokenKind.NUMBER:
         return ""
@@ -195,7 +197,7 @@ def _convert(column: Column, token: FilterToken) -> Value | None:
 def _decimal(column: Column, text: str) -> Decimal | None:
     """Return the decimal number in `text`; None if it is not a number or does not fit the column's precision and scale.
 
-    A number that fits is compared by engines in the column's own type, without rounding.
+    Engines compare a number that fits in the column's own type, without rounding.
     """
     try:
         value = Decimal(text)
@@ -224,7 +226,8 @@ def _moment(kind: Kind, text: str) -> datetime | None:
 
     `kind` is the kind of the column that the text is compared with. For a column of instants (times with a time zone)
     the result is in UTC, and a text without an offset is read as UTC. For a column of times without a time zone the
-    result has no time zone: the offset Z or +00:00 is dropped, and with any other offset the result is None.
+    result has no time zone. The text's offset must then be Z or +00:00 or missing; with any other offset the result is
+    None.
     """
     match = _MOMENT.fullmatch(text)
     if match is None or (kind is Kind.TIMESTAMP and match[3] not in (None, "Z", "+00:00")):

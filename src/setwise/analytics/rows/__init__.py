@@ -1,1 +1,1 @@
-"""Row expressions: values computed from one row. No row can make one fail, and all engines compute them alike."""
+"""Row expressions: values computed from one row. They never fail on a row, and all engines compute the same values."""

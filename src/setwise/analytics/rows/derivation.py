@@ -1,4 +1,4 @@
-"""Tables derived from a private table such that every row still belongs to one user.
+"""Derived tables: tables computed from a private table in which every row still belongs to one user.
 
 A derivation is a list of steps. Each step computes the rows of one user from the rows of that user alone: it adds
 columns, filters rows, selects columns, groups by the user column and possibly others, computes window functions over
@@ -90,7 +90,7 @@ class GroupByUser:
     """A derivation step that aggregates: one row for each user, or for each user and combination of values of `keys`.
 
     A derivation step is an operation on the rows of each user. `user` is the user column. The new row has the user, the
-    keys and the `aggregates` over the user's rows.
+    keys, and the `aggregates` over the user's rows.
     """
 
     user: str
@@ -101,7 +101,7 @@ class GroupByUser:
 class WindowFunction(StrEnum):
     """The window functions that can be computed over the rows of one user.
 
-    Those that are aggregates have the same names as in `UserFunction`.
+    Aggregates among them have the same names as in `UserFunction`.
     """
 
     ROW_NUMBER = "ROW_NUMBER"
@@ -145,9 +145,9 @@ class UserWindow:
 
     The rows of a user are partitioned by the values of `keys` and sorted by `order`. `argument` is None for functions
     without an argument, and for COUNT(*). `offset` is the distance in rows of LAG and LEAD. `preceding` applies to
-    aggregates. If it is n, an aggregate covers the current row and the n rows before it. If it is None, an aggregate
-    without `order` covers the whole partition; an aggregate with `order` covers all rows up to the current row, and
-    those that are equal to the current row in `order`.
+    aggregates: with n, an aggregate covers the current row and the n rows before it. With None, an aggregate without
+    `order` covers the whole partition. With None and `order`, it covers all rows up to the current row, and those that
+    are equal to the current row in `order`.
     """
 
     name: str
@@ -166,10 +166,11 @@ class AddWindows:
     A derivation step is an operation on the rows of each user. `user` is the user column. Rows that are equal in the
     ORDER BY of a window (ties) are sorted further, by the values of all columns that this step, a later step or the
     question reads, in alphabetical order of their names. So the result depends only on the content of the user's rows.
-    Without this rule it would depend on the order in which an engine happens to sort ties, and so on the rows of other
-    users. Columns by which ties are not sorted are dropped. `ties` are the names, in lower case, of all columns that
-    the statement names; after SELECT *, ties are sorted only by columns with these names. A name that the table lacks
-    is ignored.
+    Without this rule it would depend on how an engine happens to sort ties, and so on the rows of other users. Columns
+    by which ties are not sorted are dropped.
+
+    `ties` are the names, in lower case, of all columns that the statement names. After SELECT *, ties are sorted only
+    by columns with these names. A name that the table lacks is ignored.
     """
 
     user: str
@@ -197,9 +198,10 @@ class JoinedValue:
 class JoinUserRows:
     """A derivation step that joins each row with rows of the same user in another derived table.
 
-    A derivation step is an operation on the rows of each user. `rows` derives that table from the same source, and
-    `user` is the user column. Two rows match if their users are equal and all `keys` are equal; a null equals nothing.
-    With `keeps_all`, rows without a match are kept, with nulls in `columns`.
+    A derivation step is an operation on the rows of each user. `rows` derives the other table from the same source, and
+    `user` is the user column. Two rows match if their users and all their `keys` are equal; a null equals nothing.
+    `columns` are the columns that the join adds. If `keeps_all`, rows without a match are kept, with nulls in
+    `columns`.
     """
 
     user: str
@@ -256,10 +258,9 @@ class Derivation:
 
     @property
     def rows_joined(self) -> int:
-        """How many rows of the source one row of the derived table can be joined from; 1 without joins.
+        """The most rows of the private table from which one row of the derived table can be joined; 1 without joins.
 
-        The source is the private table before all steps. Rows that are grouped by the user alone count as 0 where they
-        are joined, because each user has one of them.
+        A joined table with one row per user (grouped by the user alone) adds 0, because it cannot multiply rows.
         """
         number = 1
         for step in self.steps:
@@ -328,7 +329,7 @@ NOT_DERIVED = Derivation()
 
 
 def _expressions(step: Step) -> Iterator[RowExpression]:
-    """Yield every expression that `step`, such as a filter, computes from rows: condition, columns, keys or user."""
+    """Yield every expression that `step`, such as a filter, computes from rows: conditions, columns, keys, user."""
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
             yield from (column.expression for column in columns)
@@ -365,11 +366,7 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
     """
 
     def named(columns: tuple[NamedExpression, ...]) -> tuple[NamedExpression, ...]:
-        """Return the named expressions `columns` with each `ReleasedValue` in them replaced by its constant.
-
-        A `ReleasedValue` stands for a noisy number that an earlier SELECT released. The constants are in `values` of
-        the enclosing call.
-        """
+        """Return the expressions `columns` with each `ReleasedValue` (a noisy number released before) as a constant."""
         return tuple(NamedExpression(each.name, with_released(each.expression, values)) for each in columns)
 
     match step:
@@ -467,11 +464,11 @@ def _window_text(window: UserWindow) -> str:
 def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
 
-    The flag is True if the column is used there only as a number, in arithmetic or as the argument of an aggregate. It
-    is False if rows are filtered, grouped, sorted or joined by the column, or if a step renames it. Left out is a
-    column that a step passes on under its own name, because its use in a later step is yielded. The user column is left
-    out where it stands by itself in PARTITION BY or ORDER BY of a window, in COUNT, or on both sides of a join
-    condition, because these compare only rows of one user.
+    The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. It
+    is False if rows are filtered, grouped, sorted or joined by the column, or if a step renames it. A column that a
+    step passes on under its own name is left out, because its use in a later step is yielded. The user column is left
+    out in places that compare only rows of one user: by itself in PARTITION BY or ORDER BY of a window, in COUNT, or on
+    both sides of a join condition.
     """
     for step in derivation.steps:
         if isinstance(step, JoinUserRows):
@@ -514,7 +511,7 @@ def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
 def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of a window function.
 
-    The flag is True if the value of the expression is used as a number, as the argument of an aggregate. The user
+    The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. The user
     column `user` is left out where it stands by itself in COUNT, PARTITION BY or ORDER BY.
     """
     counts = window.function is WindowFunction.COUNT and window.argument == ColumnValue(user)

@@ -37,8 +37,8 @@ class ConstantValue:
 class ReleasedValue:
     """A number that an earlier SELECT of the same SQL statement released (with noise), as a value in every row.
 
-    `place` is the index of that SELECT among the statement's scalar subqueries. `with_released` puts a constant in its
-    place before an engine sees the expression.
+    `place` is the index of that SELECT among the statement's scalar subqueries. `with_released` replaces this record by
+    a constant before an engine sees the expression.
     """
 
     place: int
@@ -138,8 +138,8 @@ class Case:
 class Function(StrEnum):
     """The scalar functions, such as COALESCE, of row expressions (values computed from each row).
 
-    engines/row_sql.py decides which kinds of arguments each function takes. FROM_UNIX is the time, in UTC, that an
-    integer column states as a number of units since 1970; its second argument is the number of units in a second.
+    engines/row_sql.py decides which kinds of arguments each function takes. FROM_UNIX is the time, in UTC, of an
+    integer column that counts units since 1970; its second argument is the number of units in a second.
     """
 
     COALESCE = "COALESCE"
@@ -285,9 +285,9 @@ class TimeShift:
 class TimeDifference:
     """The number of periods from `start` to `end`, two dates or times; an integer, negative if `end` is before `start`.
 
-    `period` is the length of a period, such as a day. By default it is counted how often a new period begins after
-    `start` and up to `end`, so that 23:59 and 00:01 of the next day are one day apart. With `whole`, only periods that
-    have passed completely are counted, so that these two times are 0 days apart.
+    `period` is the length of a period, such as a day. By default the beginnings of periods after `start` and up to
+    `end` are counted, so that 23:59 and 00:01 of the next day are one day apart. If `whole`, only periods that have
+    passed completely are counted, so that these two times are 0 days apart.
     """
 
     period: Start
@@ -300,7 +300,7 @@ class TimeDifference:
 class UnitKey:
     """The user of a row and the value `part` of the row, joined to one text; null if either is null.
 
-    It tells units of privacy apart that are smaller than a user, such as each day of a user. The text is the value, a
+    The text identifies a unit of privacy that is smaller than a user, such as one day of a user. It is the value, a
     line break and the user; a text value is preceded by its length. Equal texts mean the same user and the same value,
     because dates, numbers and truth values contain no line break.
     """
@@ -333,7 +333,7 @@ RowExpression: TypeAlias = (
 
 
 def children(expression: RowExpression) -> Iterator[RowExpression]:
-    """Yield the expressions of which `expression` is directly made, such as the two sides of a comparison."""
+    """Yield the expressions directly inside `expression`, such as the two sides of a comparison."""
     for field in fields(expression):
         value: Any = getattr(expression, field.name)
         for part in value if isinstance(value, tuple) else (value,):

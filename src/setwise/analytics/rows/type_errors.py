@@ -10,9 +10,9 @@ from setwise.errors import InvalidParameter
 
 
 def not_a_number(statement: str, argument: RowExpression, kind: Kind) -> InvalidParameter:
-    """Return the error for `argument`, whose values are of `kind`, in a place where only a number is allowed.
+    """Return the error for `argument`, whose values are of `kind`, where only a number is allowed.
 
-    `statement` begins the message and names the place, as in "ROUND takes a number".
+    `statement` begins the message and says where, as in "ROUND takes a number".
     """
     return InvalidParameter(f"{statement}, not {kind} values{_advice(argument, kind, Kind.FLOAT)}").needing(
         _declarable_types(argument, kind, Kind.FLOAT)
@@ -34,7 +34,7 @@ def not_comparable(left: tuple[RowExpression, Kind], right: tuple[RowExpression,
 
 
 def not_a_condition(expression: RowExpression, kind: Kind) -> InvalidParameter:
-    """Return the error for `expression`, whose values are of `kind`, in a place where only a condition is allowed."""
+    """Return the error for `expression`, whose values are of `kind`, where only a condition is allowed."""
     return InvalidParameter(
         f"a condition must be true or false, and {kind} values are not{_advice(expression, kind, Kind.BOOLEAN)}"
     ).needing(_declarable_types(expression, kind, Kind.BOOLEAN))

@@ -27,8 +27,8 @@ class Count(Statistic):
     """The number of users in a group, or the number of its rows with at most `most` rows of each user.
 
     It counts users if `most` is 1 or None and `bounds` is None. It counts rows if `most` is above 1, or if `bounds` is
-    "auto"; a private search then finds `most`. With a `column`, only rows count in which the column is not null, and
-    only users who have such a row. The class attributes are those of `Statistic`.
+    "auto"; a private search then finds `most`. If `column` is given, only rows count in which the column is not null,
+    and only users who have such a row.
     """
 
     kind: ClassVar[str] = "count"
@@ -60,7 +60,7 @@ class Count(Statistic):
     def is_plain(self) -> bool:
         """Whether the command or method `count` can express this count.
 
-        It can if the count has no `column` and its bound on a user's rows is not left to a search.
+        It can if the count has no `column`, and its bound on a user's rows is not left to a search.
         """
         return self.column is None and not self.is_auto
 
@@ -72,9 +72,9 @@ class Count(Statistic):
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measure (a number of each user) from which a search finds the bound on a user's rows in a group.
 
-        The measure is the user's number of rows in the group where they have the most rows. The engine counts how many
-        users have each number of rows. That group is taken because a bound leaves out at least as many of the user's
-        rows there as in any other group.
+        The number is how many rows the user has in the group where they have the most rows. In that group a bound
+        leaves out at least as many of the user's rows as in any other. The engine counts how many users have each
+        number.
         """
         from setwise.mechanisms.contribution_bound import MOST_ROWS
 
@@ -84,8 +84,8 @@ class Count(Statistic):
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
         """Return a count of rows with at most `high` rows of each user, rounded up and limited to 2 .. 2^20.
 
-        A private search found `high`; `low` is not used. The lower limit is 2, so that the result stays a count of
-        rows.
+        A private search found `high`; `low` is not used. The lower limit is 2, because a limit of 1 would make it a
+        count of users.
         """
         del low
         return Count(most=min(max(LEAST_FOUND, math.ceil(high)), LARGEST_FOUND), column=self.column)
@@ -93,13 +93,13 @@ class Count(Statistic):
     def found_bounds(self) -> tuple[float, float] | None:
         """Return the bounds on what one user adds to this count, (0, most rows of a user), to be shown in the answer.
 
-        None if no bound is set.
+        The result is None if no bound is set.
         """
         return None if self.most is None else (0.0, float(self.most))
 
     @property
     def per_item(self) -> int | None:
-        """The most that one user adds to a group, if groups can be ranked by the count (as in a top k); None otherwise.
+        """The most that one user adds to a group, if groups can be ranked by the count, as in a top k; None otherwise.
 
         Groups cannot be ranked by a count with a `column`, nor before a search has found the bound on a user's rows.
         """
@@ -122,9 +122,9 @@ class Count(Statistic):
         return Count(most=per_item, column=self.column)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a count, the whole number that a user adds to a group: their rows, at most `most`.
+        """Return the measure of this count, the whole number that a user adds to a group: their rows, at most `most`.
 
-        `most` counts as 1 if it is None. With a `column`, only rows count in which it is not null.
+        `most` counts as 1 if it is None. If `column` is given, only rows count in which the column is not null.
         """
         return (Measure(column=self.column, counted=self.column is not None, most=self.most or 1),)
 
@@ -146,9 +146,9 @@ class Count(Statistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in users or rows, of the 95% interval that this count is planned to have.
 
-        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. The
-        result is None if this count is a plain number of users. Such a number has no mechanism of its own, because the
-        mechanism that finds the groups counts their users.
+        `release` is the mechanism with the noise scale that the planner chose; no row is read. The result is None for a
+        plain number of users: it has no mechanism of its own, because the mechanism that finds the groups counts their
+        users.
         """
         return total_radius(release, Fraction(1))
 
@@ -172,7 +172,7 @@ class Count(Statistic):
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return what a count counts: "users" or "events", followed by " with COLUMN" unless `column` is None.
+        """Return "users" or "events", whichever a count counts, followed by " with COLUMN" unless `column` is None.
 
         `words` are the parameters of the count as in JSON; `by`, the text that names the groups, is not used.
         """
@@ -207,9 +207,8 @@ def noisy_total(measure: Measure) -> "StatisticRelease":
 def total_radius(release: "StatisticRelease", step: Fraction) -> Fraction | None:
     """Return the half-width, in units of the column, of the 95% interval that a noisy sum is planned to have.
 
-    `release` is the mechanism that releases the statistic. If it is a noisy sum, its noise scale is in rounding steps,
-    and `step` is the size of a rounding step in units of the column. The result is None for every other mechanism. For
-    example, a plain number of users has no sum of its own, because the mechanism that finds the groups counts their
+    `release` is the mechanism of the sum, whose noise scale is in rounding steps. `step` is the size of a rounding step
+    in units of the column. The result is None if `release` is another mechanism, such as that of a plain number of
     users.
     """
     from setwise.mechanisms.intervals import CONFIDENCE

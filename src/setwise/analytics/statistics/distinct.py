@@ -24,8 +24,7 @@ class Distinct(Statistic):
     """The number of distinct values of a column in a group, where at most `per_user` values of each user count.
 
     A user with more distinct values keeps a random choice of them. The number counts the values that at least one user
-    keeps, so adding a user raises it by at most `per_user` and never lowers it. The class attributes are those of
-    `Statistic`.
+    keeps, so adding a user raises it by at most `per_user` and never lowers it.
     """
 
     kind: ClassVar[str] = "distinct"
@@ -46,7 +45,7 @@ class Distinct(Statistic):
         return f"distinct_{self.column}"
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure (what a user adds to a group) of a distinct count: at most `per_user` distinct values.
+        """Return the measure of a distinct count (what a user adds to a group): at most `per_user` distinct values.
 
         The engine counts the values that at least one user adds.
         """
@@ -79,8 +78,8 @@ class Distinct(Statistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in distinct values, of the 95% interval that this count is planned to have.
 
-        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. It is
-        None only if `release` is not the mechanism of a noisy number.
+        `release` is the mechanism with the noise scale that the planner chose; no row is read. The result is None only
+        if `release` is not the mechanism of a noisy number.
         """
         return total_radius(release, Fraction(1))
 

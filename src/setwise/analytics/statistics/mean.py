@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 class Mean(BoundedStatistic):
     """The mean of a column in a group: over users, or, if `per_user` is given, over rows.
 
-    Over users, it is the mean of each user's own mean of the column, clipped to `low` .. `high`, so that every user
-    counts once. Over rows, each row's value is clipped to `low` .. `high`. A user with more than `per_user` rows in the
-    group then counts as `per_user` rows, each with the mean of the user's clipped values; on average this equals a
-    random choice of `per_user` of the rows. `clip` holds the bounds and the rounding step, and is None until a search
-    has found the bounds. The class attributes are those of `Statistic`.
+    Over users, each user's own mean of the column is clipped to `low` .. `high`, and the result is the mean of these
+    means. So every user counts once. Over rows, each row's value is clipped to `low` .. `high`. A user with more than
+    `per_user` rows in the group then counts as `per_user` rows, each with the mean of the user's clipped values; on
+    average this equals a random choice of `per_user` of the rows.
+
+    `clip` has the bounds and the rounding step, and is None until a search has found the bounds.
     """
 
     kind: ClassVar[str] = "mean"
@@ -71,17 +72,17 @@ class Mean(BoundedStatistic):
     def _reach(self) -> int:
         """The largest distance of a user's own mean from the middle between the bounds, in rounding steps; at least 1.
 
-        Raises: `InvalidParameter` if this distance times `per_user` is a sensitivity for which noise cannot be sampled.
+        Raises: `InvalidParameter` if noise cannot be sampled for the sensitivity, this distance times `per_user`.
         """
         reach = math.ceil(self.clipped.width / 2 / self.clipped.known_step)
         bounded_reach(reach * (self.per_user or 1))
         return max(1, reach)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure of a mean, that is the whole number that a user adds to a group.
+        """Return the measure of a mean, the whole number that a user adds to a group.
 
-        Without `per_user` it is the user's own mean minus the middle between the bounds, in rounding steps. With
-        `per_user` the mean is that of the user's clipped values, and the number is multiplied by the user's number of
+        If `per_user` is None, the number is the user's own mean minus the middle between the bounds, in rounding steps.
+        Otherwise the mean is that of the user's clipped values, and the number is multiplied by the user's number of
         rows, but at most by `per_user`.
         """
         return (
@@ -111,7 +112,7 @@ class Mean(BoundedStatistic):
         """Return `estimate` converted to units of the column, and limited to the bounds.
 
         The given estimate is in rounding steps from the middle between the bounds. Each user's own mean was rounded by
-        at most half a step, so the interval is widened by half a step at either end.
+        at most half a step, so each end of the interval is moved out by half a step.
         """
         from setwise.mechanisms.release import Estimate
 
@@ -125,9 +126,9 @@ class Mean(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.
 
-        The width depends on the size of the group, so the plan assumes a group of `SOME_USERS` users (or rows, with
-        `per_user`). It includes the rounding of values to steps. `release` is the mechanism with the noise scale that
-        the planner chose; the result is None if `release` is not the mechanism of a mean.
+        The width depends on the size of the group, so the plan assumes a group of `SOME_USERS` users (rows, if
+        `per_user` is given). The rounding of values to steps is included. `release` is the mechanism with the noise
+        scale that the planner chose. The result is None if `release` is not the mechanism of a mean.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyMean
@@ -179,7 +180,7 @@ class Mean(BoundedStatistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause: each user's own mean, or each row with `per_user`, is clipped to the stated bounds."""
+        """A clause that says to which bounds each user's own mean, or with `per_user` each row's value, is clipped."""
         values = f"each user's own mean of {self.column}" if self.per_user is None else f"each row's {self.column}"
         return f"{values} is clipped to {self.clip_text()}"
 

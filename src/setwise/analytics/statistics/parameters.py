@@ -1,4 +1,4 @@
-"""Parameters of statistics and queries: reading them from JSON, checking them, and writing them for people."""
+"""Functions that read the parameters of statistics and queries from JSON, check them, and write them for people."""
 
 import inspect
 import math
@@ -20,7 +20,7 @@ _Record = TypeVar("_Record")
 def set_fields(record: object, **values: object) -> None:
     """Set the fields of `record`, a frozen dataclass, to `values`, the keyword arguments.
 
-    It is for constructors written by hand, whose parameters differ from the fields.
+    Constructors that are written by hand use it, because their parameters differ from the fields.
     """
     for name, value in values.items():
         object.__setattr__(record, name, value)
@@ -52,7 +52,7 @@ def plain(value: object) -> object:
 def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """Return the parameters of the function or class `call`, by name.
 
-    If it takes ``**words: Unpack[SomeTypedDict]``, the keys of that typed dictionary are listed one by one.
+    If `call` takes ``**words: Unpack[SomeTypedDict]``, the keys of that typed dictionary are listed one by one.
     """
     parameters: dict[str, inspect.Parameter] = {}
     kinds = get_type_hints(getattr(call, "__init__") if isinstance(call, type) else call)  # noqa: B009
@@ -71,7 +71,7 @@ def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
 def build(make: Callable[..., Any], description: str, values: dict[str, object]) -> Any:  # noqa: ANN401 - what `make` makes
     """Call the function or class `make` with the keyword arguments `values`, and return its result.
 
-    Messages call the result `description`, such as "a mean".
+    `description` is the name of the result in messages, such as "a mean".
     Raises: `InvalidParameter` if an argument is unknown or a required one is missing.
     """
     known = parameters_of(make)

@@ -54,9 +54,9 @@ def shares_of(at: object) -> Sequence[Any]:
 class Quantile(BoundedStatistic):
     """The value of `column` below which the share `at` of a group's rows lies, where all users have equal weight.
 
-    A user's weight is divided evenly among their rows in the group. The value is picked by the exponential mechanism
-    from the grid low, low + step, .., high; rows outside this range count as its nearest end. `clip` holds the bounds
-    and the step, and is None until a search has found the bounds. The class attributes are those of `Statistic`.
+    A user's weight is divided evenly among their rows in the group. The exponential mechanism picks the value from the
+    grid low, low + step, .., high; rows outside this range count as its nearest end. `clip` has the bounds and the
+    step, and is None until a search has found the bounds.
     """
 
     kind: ClassVar[str] = "quantile"
@@ -134,10 +134,10 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the measure (what a user adds) of a quantile: `WEIGHT` units, divided among the user's grid values.
+        """Return the measure of a quantile (what a user adds): `WEIGHT` units, divided among the user's grid values.
 
         A grid value is the value of a row, moved to the nearest point of the grid. The engine adds up the units at each
-        value of the grid.
+        point of the grid.
         """
         from setwise.mechanisms.quantile import WEIGHT
 
@@ -155,7 +155,7 @@ class Quantile(BoundedStatistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases the quantile: a pick from the grid by the exponential mechanism.
 
-        It has a placeholder epsilon until the planner chooses one. `among` are all statistics of the query; quantiles
+        Its epsilon is a placeholder until the planner chooses one. `among` are all statistics of the query. Quantiles
         with the same column and grid are picked together.
         """
         from setwise.mechanisms.quantile import WEIGHT, GridQuantiles
@@ -227,7 +227,7 @@ class Quantile(BoundedStatistic):
         """Return whether noise may move the released value as far as the least or the greatest value of its group.
 
         Noise may do so if the rank of the released value can be off by at least as many users as lie below the
-        quantile, or above it. `release` is the mechanism with its epsilon, and `users` the released number of the
+        quantile, or above it. `release` is the mechanism with its epsilon. `users` is the released number of the
         group's users; if it is None, the result is False. `estimate` is not used.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
@@ -238,7 +238,7 @@ class Quantile(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence that says that the rows of a user share one vote in the quantile, and how to count rows alike."""
+        """A sentence which says that a user's rows share one vote in the quantile, and how to count rows alike."""
         return (
             f"In quantiles of {self.column} all rows of a user together have one vote; to count rows alike, ask "
             f"COUNT(*) by bins, GROUP BY FLOOR({self.column} / 10)"

@@ -1,4 +1,4 @@
-"""The base classes of statistics: their parameters, what engines aggregate, how they are released, and their texts.
+"""The base classes of statistics: their parameters, the numbers that engines aggregate, their release and their texts.
 
 `Statistic` is the base class of every statistic, and `BoundedStatistic` that of statistics whose values are clipped to
 bounds. Constructors take parameters as people write them (column, low, high, ...), check them, and keep them as checked
@@ -63,7 +63,7 @@ class SqlFunction:
     `bounds` is the name of the function's argument with the clipping bounds, and `missing` the text of the error if a
     statement leaves this argument out. `takes_share` is True for functions such as PERCENTILE_CONT(column, share).
     `share` is the fixed share of a function that stands for one quantile, such as PRIVATE_MAX, else None. `takes_rows`
-    is True for statistics over rows: they accept the named argument `ROWS`, the most rows of a user that count.
+    is True for statistics over rows, which accept the named argument `ROWS`, the most rows of a user that count.
     """
 
     bounds: str
@@ -134,7 +134,7 @@ class Statistic(ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the command or Python method for this kind of statistic can express it with all its parameters.
+        """Whether the command or Python method for this kind of statistic can state all its parameters.
 
         If not, only a query that lists its statistics (JSON `statistics`, or SQL) can ask for the statistic.
         """
@@ -151,8 +151,8 @@ class Statistic(ABC):
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
         """Return the statistic's parameters as keyword arguments of a query whose main number is this statistic.
 
-        `grouped` is True for a top k or histogram, which rank groups by it, and False for a count or sum without
-        groups.
+        `grouped` is True for a top k or histogram, which rank groups by the statistic, and False for a count or sum
+        without groups.
 
         Raises: `InvalidParameter` if groups cannot be ranked by the statistic.
         """
@@ -168,7 +168,7 @@ class Statistic(ABC):
         return self
 
     def in_steps(self, schema: Schema) -> "Statistic":
-        """Return the statistic with its rounding step filled in: the step to whose multiples users' values are rounded.
+        """Return the statistic with its rounding step filled in; users' values are rounded to multiples of this step.
 
         The step may depend on the kind of the column, which `schema` has. By default there is no step, and the
         statistic is returned unchanged.
@@ -201,10 +201,9 @@ class Statistic(ABC):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
-        It is computed from `release`, the mechanism with the noise scale that the planner chose, without reading rows.
-        For a mean a group of `SOME_USERS` users or rows is assumed, and for a quantile the result is the number of
-        users by which its rank may be off. None for a plain number of users, which has no mechanism of its own: the
-        mechanism that finds the groups counts users.
+        `release` is the mechanism with the noise scale that the planner chose; no row is read. For a mean, a group of
+        `SOME_USERS` users or rows is assumed. For a quantile, the result is the number of users by which its rank may
+        be off. The result is None for a plain number of users: the mechanism that finds the groups counts them.
         """
 
     def planned_together(self) -> object:
@@ -232,7 +231,7 @@ class Statistic(ABC):
     def description(self, together: "Sequence[Statistic]", where: str) -> str:
         """Return a text for headings: what the statistic is, and how one user's part in it is bounded.
 
-        `together` are the statistics that the text describes, those with an equal key (`alike`). `where` is " per item"
+        `together` are the statistics that the text describes, which have equal keys (`alike`). `where` is " per item"
         if the query has groups, else "".
         """
 
@@ -240,8 +239,8 @@ class Statistic(ABC):
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
         """Return a text for people that says which statistic is asked for, such as "mean of age by city".
 
-        `column` is the column of the statistic, or None, `words` are the statistic's JSON parameters, and `by` is the
-        text that names the groups, or "".
+        `column` is the column of the statistic, or None. `words` are the statistic's JSON parameters. `by` is the text
+        that names the groups, or "".
         """
         match words:
             case {"bounds": "auto"}:
@@ -274,9 +273,9 @@ class Statistic(ABC):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether noise may be as large as `estimate`, which is in units of the column.
 
-        By default the interval of the estimate decides. A subclass whose estimates have no interval, or whose zero is
-        arbitrary, overrides this method: `release` is the mechanism with its noise scale, and `users` the released
-        number of users in the group; None if that number is not released.
+        By default the interval of the estimate decides. A subclass overrides this method if its estimates have no
+        interval, or if its zero is arbitrary. `release` is the mechanism with its noise scale. `users` is the released
+        number of users in the group, or None if that number is not released.
         """
         from setwise.mechanisms.release import noise_may_dominate
 
@@ -303,7 +302,7 @@ class Statistic(ABC):
 
     @property
     def search_limit_note(self) -> str:
-        """A sentence, without its full stop, for clipping bounds at the limit of a search for them; "" for others."""
+        """A sentence, without its full stop, if clipping bounds are at the limit of the private search; else ""."""
         return ""
 
     @property
@@ -319,8 +318,8 @@ class Statistic(ABC):
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measures (numbers of each user) from which a private search finds the clipping bounds.
 
-        The engine counts, for each measure, the users in bins whose ends are powers of two. With several measures, the
-        lower bound is the lowest and the upper bound the highest that any measure yields.
+        For each measure the engine counts the users in bins whose ends are powers of two. The lower bound is the
+        lowest, and the upper bound the highest, that any of the measures yields.
         Raises: `InvalidParameter` if the statistic has no bounds.
         """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found")
@@ -371,9 +370,9 @@ def read_bounds(
 ) -> ClipBounds | None:
     """Return the clipping bounds and the rounding step that the parameters `low`, `high`, `step` and `bounds` state.
 
-    None if `bounds` is "auto", which leaves `low`, `high` and `step` to a private search; none of the three may then be
-    given. A `step` of None is chosen later. A given `step` may be at most high - low, or, if `from_zero` (for sums), at
-    most the larger absolute value of the two bounds.
+    None if `bounds` is "auto": a private search then finds `low`, `high` and `step`, so none of them may be given. If
+    `step` is None, it is chosen later. A given `step` may be at most high - low, or, if `from_zero` (for sums), at most
+    the larger absolute value of the two bounds.
     Raises: `InvalidParameter` if a bound is missing, is not a number, or contradicts another parameter.
     """
     if bounds == AUTO:
@@ -432,7 +431,7 @@ class BoundedStatistic(Statistic):
 
     @property
     def bounds(self) -> str | None:
-        """The state of the clipping bounds: "auto" if still to be found, "found" by a private search, None if given."""
+        """The state of the clipping bounds: "auto" before a private search, "found" after it, None if given."""
         if self.clip is None:
             return AUTO
         return FOUND if self.clip.found else None
@@ -457,7 +456,10 @@ class BoundedStatistic(Statistic):
         return changed(self, clip=clip)
 
     def in_steps(self, schema: Schema) -> "Statistic":
-        """Return the statistic with its rounding step filled in: the given step, or else `default_step` of `schema`."""
+        """Return the statistic with its rounding step filled in: the given step, or else that of `default_step`.
+
+        `schema` has the kind of the column.
+        """
         clip = self.clipped
         return self if clip.step is not None else self.with_clip(replace(clip, step=self.default_step(schema)))
 
@@ -477,7 +479,7 @@ class BoundedStatistic(Statistic):
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measure from which a private search finds the clipping bounds: each user's own mean.
 
-        The engine sorts users by this number into bins whose ends are powers of two, and counts the users in each bin.
+        The engine puts users by this number into bins whose ends are powers of two, and counts the users in each bin.
         """
         return (doubling_measure(self.column, averaged=True),)
 
@@ -541,7 +543,7 @@ def extreme_measures(column: str) -> tuple[Measure, Measure]:
 
 
 def doubling_measure(column: str, *, averaged: bool) -> Measure:
-    """Return the measure that sorts each user, by one number of theirs, into a bin whose ends are powers of two.
+    """Return the measure that puts each user, by one number of theirs, into a bin whose ends are powers of two.
 
     The number is the user's mean of `column` if `averaged`, otherwise their sum. The engine counts the users in each
     bin, and a private search finds bounds from these counts.
@@ -572,8 +574,8 @@ def bounded_reach(reach: int) -> int:
 def scaled(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
     """Return `estimate` converted from rounding steps to units of the column.
 
-    A number x of steps, as value or end of the interval, becomes `origin` + `step` * x. The interval is then widened by
-    `rounding` at either end.
+    A number x of steps, as value or end of the interval, becomes `origin` + `step` * x. Then each end of the interval
+    is moved out by `rounding`.
     Raises: `InvalidParameter` if the estimate has no interval.
     """
     from setwise.mechanisms.release import Estimate

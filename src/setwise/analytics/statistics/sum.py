@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 class Sum(BoundedStatistic):
     """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
 
-    If `low` is left out, it is 0. If `high` is left out, it is the bound that the dataset declares, or 1 if there is
-    none. `bounds` = "auto" leaves both to a private search. Each user's own sum is rounded to a multiple of `step`. If
-    `step` is left out, it is 1 for a column of integers, and a thousandth of high - low for other columns. `clip` holds
-    the bounds and the step, and is None until a search has found them; `has_high` says whether `high` was given. The
-    class attributes are those of `Statistic`.
+    If `low` is left out, it is 0. If `high` is left out, it is the bound that the dataset declares, or else 1. `bounds`
+    = "auto" leaves both to a private search. Each user's own sum is rounded to a multiple of `step`. If `step` is left
+    out, it is 1 for a column of integers, and a thousandth of high - low for other columns. `clip` has the bounds and
+    the step, and is None until a search has found the bounds. `has_high` says whether `high` was given.
     """
 
     kind: ClassVar[str] = "sum"
@@ -98,10 +97,10 @@ class Sum(BoundedStatistic):
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
     def filled(self, per_item: int | None) -> Statistic:
-        """Return the sum with the dataset's bound `per_item` as `high`, if the dataset has one and the sum may take it.
+        """Return the sum with the dataset's bound `per_item` as `high`, or unchanged if it may not take that bound.
 
-        The sum takes it unless it has a `high`, a `low` other than 0 or a `step` of its own, or leaves its bounds to a
-        search. `per_item` is None if the dataset has no bound.
+        The sum is unchanged if it has a `high`, a `low` other than 0 or a `step` of its own, or if it leaves its bounds
+        to a search. `per_item` is None if the dataset has no bound.
         """
         if self.clip is None or self.has_high or self.clip.low != 0 or self.clip.step is not None:
             return self
@@ -145,8 +144,8 @@ class Sum(BoundedStatistic):
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this sum is planned to have.
 
-        It is computed from `release`, the mechanism with the noise scale that the planner chose; no row is read. It is
-        None only if `release` is not the mechanism of a noisy sum.
+        `release` is the mechanism with the noise scale that the planner chose; no row is read. The result is None only
+        if `release` is not the mechanism of a noisy sum.
         """
         return total_radius(release, self.clipped.known_step)
 
@@ -184,7 +183,7 @@ class Sum(BoundedStatistic):
     def search_measures(self) -> tuple[Measure, ...]:
         """Return the measure from which a private search finds the clipping bounds: each user's own sum.
 
-        The engine sorts users by this number into bins whose ends are powers of two, and counts the users in each bin.
+        The engine puts users by this number into bins whose ends are powers of two, and counts the users in each bin.
         """
         return (doubling_measure(self.column, averaged=False),)
 

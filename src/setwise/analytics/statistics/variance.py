@@ -48,8 +48,7 @@ class Variance(BoundedStatistic):
     A user with more than `per_user` rows in a group keeps all values, but counts with the weight of `per_user` rows; on
     average this equals a random choice of `per_user` of the rows. If `per_user` is None, every user has the weight of
     one row. The result is the population variance of the rows that count, which is 1 - 1/n times the sample variance of
-    n rows. `clip` holds the bounds, and is None until a search has found them. `noun` is the name of the statistic for
-    people; the other class attributes are those of `Statistic`.
+    n rows. `clip` has the bounds, and is None until a search has found them.
     """
 
     kind: ClassVar[str] = "variance"
@@ -100,10 +99,11 @@ class Variance(BoundedStatistic):
         return self.clipped.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the two measures that the engine sums over users: of y, and of 2 y^2 - 1, whose range is the same.
+        """Return the two measures (numbers that a user adds to a group) that the engine sums: of y, and of 2 y^2 - 1.
 
-        y is the clipped value of a row, scaled to -1 at the lower and 1 at the upper bound. For each of the two, a user
-        adds its average over the user's rows, times the number of these rows, but at most times `per_user` (1 if None).
+        y is the clipped value of a row, scaled to -1 at the lower and 1 at the upper bound. So both y and 2 y^2 - 1 lie
+        between -1 and 1. For each of the two, a user adds its average over their rows, times the number of these rows,
+        but at most times `per_user` (1 if None).
         """
         return tuple(
             Measure(
@@ -153,7 +153,7 @@ class Variance(BoundedStatistic):
 
         Its unit is squared units of the column for a variance, and units of the column for a standard deviation. The
         width depends on the rows, so the plan assumes `SOME_USERS` rows spread evenly between the bounds. `release` is
-        the mechanism with the noise scale that the planner chose; the result is None if `release` is not the mechanism
+        the mechanism with the noise scale that the planner chose. The result is None if `release` is not the mechanism
         of a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
@@ -220,10 +220,7 @@ class Variance(BoundedStatistic):
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class StandardDeviation(Variance):
-    """The standard deviation of a column over rows: the square root of the `Variance` with the same parameters.
-
-    The class attributes are those of `Variance`.
-    """
+    """The standard deviation of a column over rows: the square root of the `Variance` with the same parameters."""
 
     kind: ClassVar[str] = "stddev"
     summary: ClassVar[str] = (
@@ -241,7 +238,7 @@ class StandardDeviation(Variance):
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return the standard deviation in units of the column.
 
-        `estimate` is a variance divided by the largest variance that the bounds allow; the square root is taken of its
-        value and of both ends of its interval, so that the confidence stays the same.
+        `estimate` is a variance divided by the largest variance that the bounds allow. The square root is taken of its
+        value and of both ends of its interval, so the confidence stays the same.
         """
         return self._convert_estimate(estimate, lambda share: math.sqrt(share) * float(self._half))

@@ -1,8 +1,8 @@
 """`setwise check`: count the readable cells of a table, and guess with which options its files have to be read.
 
 The counts are exact, without noise, so only the data holder, who owns the files, may see them. The format of a text
-file is guessed from its rows here. Queries never use these guesses; for them the data holder declares the format, so
-that no private row can change how a file is read. `unread_cells.py` has the scan before a question is charged.
+file is guessed from its rows. Queries never use these guesses: the data holder declares the format, so that no private
+row can change how a file is read. `unread_cells.py` has the scan before a question is charged.
 """
 
 import csv
@@ -52,7 +52,7 @@ Row = list[str]
 
 
 def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
-    """Return the CSV options with which `file` can be read: those that are `declared`, and guesses for all others.
+    """Return the CSV options with which `file` can be read: those that are `declared`, and guesses for the others.
 
     The guesses are made from the first lines of the file.
     Raises: `UnsuitableTable` if the file cannot be opened or has no lines of text.
@@ -70,12 +70,11 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the options `declared` with the separator and file format that a reader cannot tell from the file's name.
+    """Return the options `declared` with the separator and file format that the file's name does not show.
 
-    `separator` is the separator between cells, declared or guessed; it is added unless it is the usual one of the
-    format, such as a comma for .csv. `ending` is the file name ending of the compression that the file has, such as
-    ".gz", or "" for none. A format such as "csv.gz" is added if the name of the file shows another format or
-    compression.
+    `separator` is the separator between cells, declared or guessed. It is added unless it is the usual one of the
+    format, such as a comma for .csv. `ending` is the file name ending of the file's compression, such as ".gz", or ""
+    for none. A format such as "csv.gz" is added if the name of the file shows another format or compression.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -93,10 +92,10 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     """Return the options `declared`, completed by the number of lines to skip and by the source of the column names.
 
     `rows` are the records of a sample of the file, each with the number of the file's line at which the record ends.
-    The first full row is the first record with as many cells as most records, not counting a title (one filled cell).
-    If it is a usable header (one line of distinct names), the lines above it are skipped and it names the columns.
-    Otherwise every line above the first row of values is skipped, and column names are suggested. If `declared` has
-    column names, nothing is guessed.
+    The first full record is the first with as many cells as most records; a title (a record with one filled cell) does
+    not count. If it is a usable header (one line of distinct names), the lines above it are skipped and it names the
+    columns. Otherwise every line above the first row of values is skipped, and column names are suggested. If
+    `declared` has column names, nothing is guessed.
     """
     if declared.columns is not None:
         return replace(declared, header=False)
@@ -119,9 +118,9 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    A row is no header if one of its cells occurs again in the same column of `body`. Otherwise two kinds of its cells
-    are counted: cells that look like values (numbers, dates), and cells that do not, but have only values below them in
-    `body`. The row is a header if it has at least as many cells of the second kind as of the first.
+    It does not if one of its cells occurs again in the same column of `body`. Otherwise two kinds of its cells are
+    counted: values (numbers or dates), and names, which are not values but have only values below them. The row is a
+    header if it has at least as many names as values.
     """
     names = values = 0
     for place, cell in enumerate(first):
@@ -134,7 +133,7 @@ def _is_header(first: Row, body: Sequence[Row]) -> bool:
 
 
 def _separator(text: str) -> str:
-    """Return the separator between cells that fits `text`, the first lines of a file, best.
+    """Return the separator between cells that best fits `text`, the first lines of a file.
 
     The best separator splits the largest share of the lines into the same number of cells, which has to be more than
     one. If every separator leaves most lines as one cell, the result is a comma.
@@ -142,11 +141,11 @@ def _separator(text: str) -> str:
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 
     def agreement(separator: str) -> tuple[float, int]:
-        """Return (share, length), a score of how well `separator` splits the `lines` of the enclosing call into cells.
+        """Return (share, length), a score of how well `separator` splits the outer `lines` into cells.
 
-        Each line is split into cells at `separator`. The share is the fraction of lines that have the most frequent
-        number of cells, or 0 if this number is 1. The length is the number of characters of `separator`, because of two
-        separators with equal shares the longer is preferred.
+        The share is the fraction of lines that have the most frequent number of cells, or 0 if this number is 1. The
+        length is the number of characters of `separator`, because the longer of two separators with equal shares is
+        preferred.
         """
         widths = Counter(len(row) for row, _ in _rows(lines, separator))
         cells, share = widths.most_common(1)[0] if widths else (1, 0)
@@ -235,13 +234,15 @@ def _open(file: TableFile) -> BinaryIO:
 class TableCheck:
     """The result of checking a table: with which options its files are read, and how many of its cells can be read.
 
-    `source` is the path that was checked. `csv` are the options that read the text, and None for Parquet files and
+    `source` is the path that was checked. `csv` has the options that read the text, and is None for Parquet files and
     databases. `found` has the exact counts of rows and cells. `lost_lines` is the number of lines of text that belong
-    to no well-formed record, so that queries skip them. `types` are the kinds of text columns that are to be read as
-    another kind, by name. The other fields are doubts for the data holder to decide. `other_dates` are date formats
-    that read as many cells as the chosen format. `thousands` are the columns of numbers in which a point may stand
-    between thousands. `doubtful` has, by text column, the words that may stand for empty cells or for values, such as
-    NA. `remarks` are further sentences: about numbers with signs beside them, and about a last line with a total.
+    to no well-formed record, so that queries skip them. `types` has the kinds, by name, of text columns that are to be
+    read as another kind.
+
+    The other fields are doubts for the data holder to decide. `other_dates` are date formats that read as many cells as
+    the chosen format. `thousands` are the columns of numbers in which a point may stand between thousands. `doubtful`
+    has, by text column, the words that may stand for empty cells or for values, such as NA. `remarks` are further
+    sentences: about numbers with signs beside them, and about a last line with a total.
     """
 
     source: str
@@ -373,9 +374,9 @@ class TableCheck:
 
 
 def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: str | None) -> TableCheck:
-    """Check a table for its data holder: find the options with which it is read, and count the cells that can be read.
+    """Return the options with which a table is read, and counts of the cells that can be read, for its data holder.
 
-    `source` is a file, a glob, a directory or FILE::TABLE in a database; if it has several files, the format of all is
+    `source` is a file, a glob, a directory or FILE::TABLE in a database. If it has several files, their format is
     guessed from the first. `csv` and `types` are the options and column kinds that the data holder states, which are
     kept. `user` is the user column, whose distinct values are counted, or None.
 
@@ -459,7 +460,7 @@ _TAIL = 2**16
 def total_line_note(file: TableFile, options: CsvOptions) -> str:
     """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
 
-    A total would count as one more row, of a user of its own. `options` say how the file is written.
+    Such a line would count as one more row, of a user of its own. `options` say how the file is written.
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""

@@ -1,4 +1,4 @@
-"""Public domains, that is lists of group labels that are not secret: from a list, a file, or a public table."""
+"""Public domains: lists of group labels that are not secret, from a list, a file or a public table."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,13 +18,14 @@ _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
 
 
 def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEMORY) -> tuple[Label, ...]:
-    """Return the distinct labels of a public domain, in the order of `source`.
+    """Return the distinct labels of a public domain (a list of labels that are not secret), in the order of `source`.
 
     `source` is a list of labels or a path: of a text file with one label per line, or of a CSV or Parquet file. The
     path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``; a file of one column
-    needs no name. Blank lines and cells are left out. The file must be public, because its labels may be shown and
-    reading it costs no budget. So the files of the table at `private`, and prepared datasets (users' groups, ranked and
-    stored in advance), are refused.
+    needs no name. Blank lines and cells are left out.
+
+    The file must be public, because its labels may be shown and reading it costs no budget. So the files of the table
+    at `private`, and prepared datasets (users' groups, ranked and stored in advance), are refused.
 
     Raises: `InvalidParameter` if the file does not exist, cannot be read, is private or holds no labels.
 
@@ -47,8 +48,8 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
 def column_domain(engine: Engine, column: str) -> tuple[Label, ...]:
     """Return the distinct values of `column`, sorted and without nulls; the table of `engine` must be public.
 
-    The values are read as the labels of an exact histogram by that column. A histogram needs a user column; `column`
-    serves as this column, too, because only the labels are used.
+    They are the labels of an exact histogram by that column. A histogram also needs a user column; `column` serves as
+    this column, too, because only the labels are used.
     """
     return tuple(sorted(engine.histogram(Aggregation(user=column, item=column)).labels))
 
@@ -104,8 +105,8 @@ def fitted_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label
 def _fitted_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Cell:
     """Return one cell of a label, converted to the type of `column`: int for integer columns, otherwise str.
 
-    Raises: `InvalidParameter` if the column holds integers and `cell` is not one; `but` is the phrase of the message
-    that stands before the cell.
+    `but` is the part of the error message before the cell.
+    Raises: `InvalidParameter` if the column holds integers and `cell` is not one.
     """
     if label_kind(column) is str:
         return str(cell)

@@ -1,7 +1,7 @@
-"""Warnings of a Python session on the caller's own table: rows and cells that a question will not read.
+"""Warnings of a Python session about rows and cells of the caller's own table that a question will not read.
 
-`setwise.open` makes the scan for tables that the calling program can read itself, so that it learns nothing new from
-exact counts. The command line prints its own notes, and the service and agents never scan.
+`setwise.open` scans only tables that the calling program can read itself, so the program learns nothing new from exact
+counts. The command line prints its own notes, and the service and agents never scan.
 """
 
 import sys
@@ -20,8 +20,8 @@ _PACKAGE = str(Path(__file__).parents[2])
 class UnreadCellsWarning(UserWarning):
     """A question skips rows or cells of the caller's table, or misreads them; the message has the exact counts.
 
-    It is raised by `warnings.warn` before the question is charged. The argument ``scan=False`` of `setwise.open` turns
-    the scan off, and ``warnings.simplefilter("error", setwise.UnreadCellsWarning)`` stops such questions.
+    `warnings.warn` issues it before the question is charged. The argument ``scan=False`` of `setwise.open` turns the
+    scan off, and ``warnings.simplefilter("error", setwise.UnreadCellsWarning)`` stops such questions.
     """
 
 
@@ -44,9 +44,9 @@ class HolderScan:
         self._stopped = True
 
     def with_types(self, types: Mapping[str, Kind]) -> "HolderScan":
-        """Return a scan of the same tables that reads columns of text as `types`, beside the declared types.
+        """Return a scan of the same tables that reads text columns as `types` say, in addition to the declared types.
 
-        A column of a table that may be joined is named TABLE.COLUMN in `types`.
+        In `types` a column of a table that may be joined is named TABLE.COLUMN.
         """
         joinable = {
             name: replace(table, types={**table.types, **types_of_joined(types, name)})
@@ -58,11 +58,11 @@ class HolderScan:
         return scan
 
     def warn(self, question: str) -> None:
-        """Warn of rows and cells of the tables in `question` that it will not read; `question` is its text.
+        """Warn of rows and cells of the tables in `question` that the question will not read.
 
-        The text of a question that is not SQL has its columns and the names of the tables that it joins. Nothing is
-        raised but the warning, if warnings are errors: a table that cannot be scanned is left to the question, whose
-        own refusal says what is wrong.
+        `question` is the text of the question; if it is not SQL, the text has its columns and the names of the tables
+        that it joins. Nothing but the warning is raised, and only if warnings are errors. A table that cannot be
+        scanned causes no warning, because the question's own refusal says what is wrong.
         """
         if self._stopped:
             return
@@ -78,9 +78,10 @@ class HolderScan:
             self._scanned |= columns
 
     def _scan_new_columns(self, name: str, table: TableToScan, question: str) -> tuple[set[tuple[str, str]], list[str]]:
-        """Return (what was scanned of the table `name` for `question`, notes about it); both empty if nothing is new.
+        """Return (columns, sentences): columns of the table `name` that `question` names, and notes about new ones.
 
-        What was scanned are pairs of the table's name and the name of a column, which is "" for the table as a whole.
+        A column is a pair of the table's name and the column's name, which is "" for the table as a whole. If all these
+        columns were scanned before, there are no sentences. If the table cannot be read, both results are empty.
         """
         try:
             if name not in self._names:
@@ -103,9 +104,10 @@ def _column_names(table: TableToScan) -> tuple[str, ...]:
 
 
 def _scanned_columns(names: Sequence[str], question: str) -> list[str]:
-    """Return those of the column `names` that `question` names; a column that is compared by order is listed twice.
+    """Return those of the column `names` that `question` names.
 
-    The second time it has "<" after its name, because such a comparison has notes of its own.
+    A column that is compared by order (<, > or BETWEEN) is listed a second time, with "<" after its name, because such
+    a comparison has notes of its own.
     """
     return [*named_columns(names, question), *(f"{name}<" for name in ordered_columns(names, question))]
 

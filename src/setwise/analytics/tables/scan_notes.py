@@ -1,4 +1,4 @@
-"""What the scan before a charge is given and returns: tables to scan, and notes with the options that help.
+"""Input and output of the scan before a charge: tables to scan, and notes with the options that help.
 
 The notes have exact counts without noise, so only the data holder, who owns the tables, may see them.
 """
@@ -63,9 +63,9 @@ class TableToScan:
     """A table that a question reads: its `source`, the format of its CSV files, its column types and its user column.
 
     `source` is a path or a table in memory. `csv` says how CSV files are written, and `types` maps column names to
-    kinds. `table_name` is the table's name if `source` is a database file, else None. `user` is the column that tells
-    users apart, and None for a public table. `write` writes the options that a note suggests, for the command line or
-    for Python; `remedy` is a text that says where to write them, and is "" if that is clear.
+    kinds. `table_name` is the table's name if `source` is a database file, else None. `user` is the user column, and
+    None for a public table. `write` writes the options that a note suggests, for the command line or for Python.
+    `remedy` is a text that says where to write these options, or "" if that is clear.
     """
 
     source: Any
@@ -82,7 +82,7 @@ class ScanNote:
     """A sentence (`text`) for the data holder about lines or cells that a query skips, or reads in another meaning.
 
     `mostly_unreadable` is True if no line of the file can be read, or if at least half of a column's cells are not read
-    as they are meant. The query is then better refused, because its answer would be about other rows than it asks for.
+    as they are meant. The query should then be refused, because its answer would be about other rows than it asks for.
     """
 
     text: str

@@ -1,6 +1,6 @@
 """A scan of tables before a query is asked: exact counts of the lines and cells that the query will not read.
 
-The counts have no noise, so only the data holder, who owns the tables, may see them: the command line prints them on
+The counts have no noise, so only the data holder, who owns the tables, may see them. The command line prints them on
 standard error, and a Python session on a local table warns of them. They never become part of an answer, and neither
 the service nor an agent calls this module.
 """
@@ -47,13 +47,14 @@ def named_columns(names: Sequence[str], question: str) -> list[str]:
 
 
 def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
-    """Return notes about lines and cells of a table that a query will skip or misread, each with a remedy.
+    """Return notes about lines, rows and cells of a table that a query will skip or misread, each with a remedy.
 
     Lines are skipped if they are not well-formed CSV records with a cell for each column. Cells are skipped if they
-    cannot be read as their column's kind or are not UTF-8, and rows if they have no user. Words such as NULL are
-    misread if they count as values, and numbers and dates if the query compares them as text. `question` is the text of
-    the query; only the user column and columns whose names occur in `question` are checked. A dataset that
-    `setwise prepare` stored is not scanned, because its source was.
+    cannot be read as their column's kind or are not UTF-8. Rows are skipped if they have no user. Words such as NULL
+    are misread if they count as values, and numbers and dates if the query compares them as text.
+
+    `question` is the text of the query. Only the user column and columns whose names occur in `question` are checked. A
+    prepared dataset (users' items, ranked and stored in advance) is not scanned, because its source was.
     """
     from setwise.analytics.engines.duckdb.cell_counts import text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
@@ -125,8 +126,8 @@ class _ColumnScan:
     def _unconverted_note(self, count: "CellCount") -> str:
         """Return a sentence: how many cells of a column cannot be read as its kind, and what the data holder can do.
 
-        `count` has the numbers of cells. The sentence names the options that read the most of these cells, guessed from
-        a sample, and how many of the cells they read. If no option reads any because of signs such as $, it has a
+        `count` has the numbers of cells. The sentence names the options, guessed from a sample, that read the most of
+        these cells, and how many cells they read. If no option reads any because of signs such as $, the sentence has a
         command that removes the signs from the first file of the table.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
@@ -140,7 +141,7 @@ class _ColumnScan:
         remedies = [(kind, grammar) for grammar in (csv.cells, guessed) for kind in kinds]
 
         def unread(remedy: tuple[Kind, CellGrammar]) -> int:
-            """Return how many sampled cells are neither readable nor words for an empty cell with `remedy`."""
+            """Return how many sampled cells `remedy` (type, grammar) can neither read nor take for an empty cell."""
             kind, grammar = remedy
             return sum(not is_readable(cell, kind, grammar) and cell.strip() not in grammar.null for cell in cells)
 
@@ -158,7 +159,7 @@ class _ColumnScan:
         return f"{text}; setwise check shows how the file is written" if self._files else text
 
     def undecoded_notes(self) -> list[ScanNote]:
-        """Return a note for each column of which cells are not UTF-8, the encoding as which the files are read."""
+        """Return a note for each column with cells that are not UTF-8, the encoding in which the files are read."""
         from setwise.analytics.engines.duckdb.cell_counts import count_cells
         from setwise.analytics.engines.duckdb.opening import untyped_table
 
@@ -211,7 +212,7 @@ class _ColumnScan:
 
 
 def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
-    """Return a note for each column of a table in memory that `question` names and of which objects are read as null.
+    """Return a note for each column of a table in memory that `question` names and whose objects are read as null.
 
     A pandas column of Python objects is read as text, so that floats and datetimes in it are skipped.
     """
@@ -230,10 +231,10 @@ def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
 
 
 def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter) -> list[ScanNote]:
-    """Return a list of at most one note: how many lines of CSV files are left out as they are not well-formed records.
+    """Return a list of at most one note: how many lines of CSV files are left out because they are malformed records.
 
-    Blank lines are not counted. The list is empty if all lines can be read. `csv` says how the files are written,
-    and `write` writes the options that the note suggests.
+    Blank lines are not counted. The list is empty if all lines can be read. `csv` says how the files are written, and
+    `write` writes the options that the note suggests.
     """
     opened = open_csv(files, csv.format_of(csv.suffix_of(files[0])))
     counts = [file.count_lines() for file in opened]
@@ -272,9 +273,9 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: 
     """Return a note if the text column `name`, which a query compares by order, holds numbers or dates; else None.
 
     As text, 900 is greater than 1000, and 31.01.2026 greater than 01.12.2026. The note states the options with which
-    the cells are read as numbers or dates; they are guessed from `sample`, some cells of the column, and from `csv`,
-    the options in use. The function `write` writes the options as text. Dates that do not begin with the year count as
-    mostly unreadable, because the order of such texts is not the order of the days.
+    the cells are read as numbers or dates. They are guessed from `sample`, some cells of the column, and from `csv`,
+    the options in use; `write` writes them as text. Dates that do not begin with the year make the note
+    `mostly_unreadable`, because the order of such texts is not the order of the days.
     """
     filled = [cell for cell in sample if cell.strip()]
     guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))

@@ -1,6 +1,6 @@
-"""Notes for the data holder about rows that belong to no user, and about texts such as N/A that count as one user.
+"""Notes for the data holder about rows that have no user, and about texts such as N/A that count as one user.
 
-A row without a user is in no answer. Rows whose user is written N/A are taken for the rows of one person, so that the
+A row without a user is in no answer. All rows whose user is written N/A count as the rows of one person, so that the
 contribution bound drops most of them.
 """
 

@@ -1,7 +1,7 @@
 """Guesses of how the cells of a text file are written: decimal points, thousands, dates, and words for empty cells.
 
-The guesses are made from a sample of the file, for its data holder alone. Queries never use them; for queries the data
-holder declares the format, so that no private row can change how a file is read.
+The guesses are made from a sample of the file, for its data holder alone. Queries never use them: the data holder
+declares the format, so that no private row can change how a file is read.
 """
 
 import re
@@ -66,7 +66,7 @@ KIND_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """A guess, made from sampled cells, of how cells are written; of the formats tried, `grammar` reads the most cells.
+    """A guess, from sampled cells, of how cells are written; of the formats tried, `grammar` reads the most cells.
 
     `other_dates` are further date formats that read as many cells, so that the data holder must choose. `doubtful` has,
     for each text column, the words in it that may stand for empty cells or for values, such as NA (also Namibia).
@@ -176,10 +176,10 @@ def _readable(columns: Mapping[str, Sequence[str]], kind: Kind, grammar: CellGra
 
 
 def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Return (words that mean an empty cell, such as NULL; doubtful words by column, such as NA).
+    """Return (words, doubtful): words that mean an empty cell, such as NULL, and doubtful words by column, such as NA.
 
     `columns` has sampled cells by column name. A word of `NULL_WORDS` means an empty cell if it occurs in a column of
-    numbers or dates, or if it is among `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` is doubtful in each text
+    numbers or dates, or if it is in `CERTAIN_NULL_WORDS`. A word of `DOUBTFUL_NULL_WORDS` is doubtful in each text
     column in which it occurs, because it may also be a value there.
     """
     words: set[str] = set()
@@ -209,8 +209,8 @@ def _null_words(columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], 
 def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar) -> bool:
     """Return whether the points in sampled `cells`, such as 1.234, may be thousands separators and not decimal points.
 
-    They may if every cell is a plain integer or has three digits after each point, and cells are separated by a
-    semicolon (`separator`), as in files from countries with a decimal comma. False if `grammar` has a decimal comma.
+    They may be if every cell is a plain integer or has three digits after each point, and `separator`, between cells,
+    is a semicolon, as in files from countries with a decimal comma. False if `grammar` has a decimal comma.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
     return (
@@ -239,7 +239,7 @@ _NEGATIVE = r"\(([^()]*)\)"
 
 
 def signs_note(name: str, cells: Sequence[str], file: TableFile, encoding: str) -> str:
-    """Return a sentence for a column of numbers with signs beside them, such as $5 or 5%, or in parentheses; else "".
+    """Return a sentence if the numbers of a column have signs beside them, as $5 or 5%, or parentheses; else "".
 
     `cells` are sampled cells of the column `name`. The sentence ends in a command that writes a copy of `file` without
     the signs, unless the file is compressed or its `encoding` writes a sign in other bytes than UTF-8.
