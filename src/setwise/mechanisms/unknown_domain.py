@@ -174,8 +174,7 @@ class UnknownLaplace:
 
     @property
     def cutoff(self) -> int:
-        """The number that a noisy count must exceed for its label to be released if there is no `limit`: per_item +
-        margin.
+        """The number that a noisy count must exceed for its label to be released without a `limit`: per_item + margin.
 
         With a `limit`, only the `limit` labels with the highest exact counts can be released. Before its noise, the
         threshold is then this number above the highest exact count of the other labels (0 if there are none).
