@@ -307,7 +307,7 @@ def has_two_forms(aggregation: Aggregation) -> bool:
     - users keep all items, so that nothing has to be ranked;
     - a column is summed (`value`);
     - a measure (an integer that each user adds to a group) depends on all groups of a user;
-    - a measure lets one user add to several integers of a group.
+    - a measure lets one user add several integers to a group.
     """
     pairs_needed = aggregation.value is not None or any(
         measure.spans_groups or measure.is_spread for measure in aggregation.measures

@@ -499,7 +499,7 @@ class SqlEngineQuery(ABC):
     def _counts(self) -> str:
         """Return the SQL statement for (labels, count) of every group, over the rows that `_rows` selects.
 
-        Each user adds to at most `contributions` groups, and at most `per_item` to each.
+        As the aggregation says, a user adds to at most `contributions` groups, and at most `per_item` to each.
         """
         if self._aggregation.items_kept_per_user is None:
             return self._builder.counts(self._aggregation, self._builder.bounded_pairs(self._aggregation, self._rows()))

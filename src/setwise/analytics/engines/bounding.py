@@ -244,11 +244,12 @@ class StatementBuilder:
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
-        """Return SQL for one row (labels, weight, root, share) per group of `aggregation`, from the SQL `pairs`.
+        """Return SQL for one row (labels, weight, root, share) per group, for the private search for groups.
 
-        `pairs` has one row (labels, u) per user and group. A user with k groups adds to each of them about 2^20/sqrt(k)
-        to weight (`user_weight`), 2^14/sqrt(k) to root (`user_root`) and 2^14/k to share (`user_share`). The statement
-        has these three numbers as integer constants for each k, so that all engines compute the same sums.
+        The SQL `pairs` has one row (labels, u) per user and group of `aggregation`. A user with k groups adds to each
+        of them about 2^20/sqrt(k) to weight (`user_weight`), 2^14/sqrt(k) to root (`user_root`) and 2^14/k to share
+        (`user_share`). The statement has these numbers as integer constants for each k, so that all engines compute the
+        same sums.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"

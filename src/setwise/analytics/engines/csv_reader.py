@@ -152,7 +152,7 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
 
 
 def _separator_line(names: tuple[str, ...], form: CsvFormat) -> str:
-    """Return an error message if the first line says the separator, as sep=; which Excel writes; otherwise "".
+    """Return an error message if the first line only states the separator, as the line sep=; of Excel; otherwise "".
 
     `names` are the cells of that line, and `form` is the CSV format that was tried. The message names the options that
     read the file.

@@ -282,10 +282,10 @@ class _Lines:
     `layout` says how records are written. `ends` has the byte position after each line, and `odd` is True for a line
     with an odd number of quotes.
 
-    The other three attributes depend on whether a line begins inside a quoted cell. Each is a list of two arrays: in
-    [0] every line begins outside quotes, in [1] inside a quoted cell ([1] is missing if no line is odd). `sound` is
-    True if all quotes of the line open or close a cell properly. `separators` is the number of separators outside
-    quotes. `bare` is True if a carriage return outside quotes does not end the line.
+    The other three attributes depend on whether a line begins inside a quoted cell. Each is a list of two arrays: [0]
+    supposes that every line begins outside quotes, and [1] that it begins inside a quoted cell ([1] is missing if no
+    line is odd). `sound` is True if all quotes of the line open or close a cell properly. `separators` is the number of
+    separators outside quotes. `bare` is True if a carriage return outside quotes does not end the line.
     """
 
     def __init__(self, block: Bytes, layout: Layout) -> None:

@@ -1,4 +1,4 @@
-"""Which views and row filters of a database may be read: those whose expressions cannot fail on any row.
+"""Checks that the expressions of a view or row filter cannot fail on any row, so that a table may be read through it.
 
 A database evaluates a view, a row policy or a generated column while it reads the table. If the expression fails on one
 row (`CAST(s AS INTEGER)` on 'x', a division by zero), the whole query fails, so that the failure would reveal that such

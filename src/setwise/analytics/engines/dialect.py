@@ -157,7 +157,8 @@ class Dialect(ABC):
     def numbered_day(self, number: str) -> str:
         """Return a SQL expression for the date that is `number` days after 0001-01-01.
 
-        `number` is the SQL expression of an integer; it is null, or the result is in the years 1 to 9999.
+        `number` is the SQL expression of an integer. The caller guarantees that it is null, or that the result is in
+        the years 1 to 9999.
         """
         return f"(DATE '0001-01-01' + CAST({number} AS INTEGER))"
 

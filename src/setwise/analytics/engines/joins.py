@@ -440,9 +440,9 @@ def column_of(table: str, schema: Schema, name: str) -> Column:
 
 
 def check_comparable(left: Column, right: Column, key: Key, part: JoinInput) -> None:
-    """Raise `InvalidParameter` unless the types of `left` and `right` let any two of their values be compared exactly.
+    """Raise `InvalidParameter` unless values of the two key columns `left` and `right` can be compared exactly.
 
-    `key` names the two columns of a join, and `part` is the joined table, for the message.
+    Their types decide. `key` names the two columns of a join, and `part` is the joined table, for the message.
     """
     if left.kind is not right.kind:
         raise InvalidParameter(

@@ -77,7 +77,7 @@ def arrow_labels(table: "pa.Table", aggregation: Aggregation) -> list[Label]:
 
 
 def _combine_labels(columns: Sequence[list[Cell]]) -> list[Label]:
-    """Return one label per row: its cell in the only one of the label `columns`, or a tuple of its cells in several."""
+    """Return one label per row: the row's cell if there is one of the label `columns`, else a tuple of its cells."""
     return list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
 
 

@@ -225,9 +225,10 @@ class _Compiler:
         return self._dialect.text_constant(value)
 
     def _arithmetic(self, expression: Arithmetic) -> Value:
-        """Return the SQL and the type of `expression`, +, -, *, / or %; null on overflow and on division by zero.
+        """Return the SQL and the type of the arithmetic `expression` (+, -, *, / or %).
 
-        A date plus or minus a number of days is a date, and the difference of two dates is a number of days.
+        The value is null on overflow and on division by zero. A date plus or minus a number of days is a date, and the
+        difference of two dates is a number of days.
         Raises: `InvalidParameter` if a side is not a number, or a side of % is not an integer.
         """
         if self._times.kind(expression.left) is not None:
@@ -369,7 +370,7 @@ class _Compiler:
         return self._dialect.constant(column, self._text(written))
 
     def _like(self, expression: Matched) -> str:
-        """Return the SQL condition of `expression`, LIKE or ILIKE, which ignores the case of the letters A to Z.
+        """Return the SQL condition of `expression`, a LIKE or an ILIKE, which ignores the case of the letters A to Z.
 
         Raises: `InvalidParameter` if the value is not text, or the pattern is longer than `LONGEST_PATTERN`.
         """
@@ -493,7 +494,7 @@ class _Compiler:
     def _conversion(self, function: Function, argument: RowExpression) -> Value:
         """Return the SQL and the type of `argument` converted to an integer, a float, a date or text by `function`.
 
-        As a number, a condition becomes 1 or 0.
+        A condition that is converted to a number becomes 1 or 0.
         Raises: `InvalidParameter` for values that cannot be converted.
         """
         if function is Function.TO_DATE:

@@ -241,7 +241,7 @@ class Derivation:
         A step is an operation on the rows of each user, such as a filter.
 
         Raises: `InvalidParameter` if the result has more than `MOST_STEPS` steps, including the steps of the tables
-        that it joins.
+        that it joins, or if it joins more than `MOST_ROWS_JOINED` rows of a user into one.
         """
         longer = Derivation((*self.steps, *steps))
         if longer.size > MOST_STEPS:

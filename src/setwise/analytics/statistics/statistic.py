@@ -134,7 +134,7 @@ class Statistic(ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the command or Python method for this kind of statistic can state all its parameters.
+        """Whether the command or Python method for this kind of statistic accepts all parameters of the statistic.
 
         If not, only a query that lists its statistics (JSON `statistics`, or SQL) can ask for the statistic.
         """

@@ -239,6 +239,7 @@ class StandardDeviation(Variance):
         """Return the standard deviation in units of the column.
 
         `estimate` is a variance divided by the largest variance that the bounds allow. The square root is taken of its
-        value and of both ends of its interval, so the confidence stays the same.
+        value and of both ends of its interval. The confidence stays the same, because a square root keeps the order of
+        numbers.
         """
         return self._convert_estimate(estimate, lambda share: math.sqrt(share) * float(self._half))

@@ -1,9 +1,9 @@
 """Conversion of Arrow tables to columns that DuckDB can read without failing on any cell.
 
-A text cell that is not UTF-8 and a timestamp out of range become null. DuckDB fails on some of these cells. Text that
-is not UTF-8 it would also sort wrongly, and return labels that the table does not have. Timestamps become microseconds,
-the only unit in which DuckDB can compare all of them. Queries test lists, records and durations only for null, so their
-contents are dropped.
+A text cell that is not UTF-8 and a timestamp out of range become null. DuckDB fails on some of these cells. It would
+also sort text that is not UTF-8 wrongly, and return labels that the table does not have. Timestamps become
+microseconds, the only unit in which DuckDB can compare all of them. Queries test lists, records and durations only for
+null, so their contents are dropped.
 """
 
 import decimal

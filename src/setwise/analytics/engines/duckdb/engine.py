@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class SpillDirectory:
-    """A new temporary directory for data that does not fit into DuckDB's memory; `close` removes the directory.
+    """A new temporary directory for data that does not fit into DuckDB's memory; `remove` deletes the directory.
 
     The directory is made under `parent` (None: the system's folder for temporary files). Only the operating system's
     user who runs this process can read it. `limit` is the number of bytes that DuckDB may write there; None means half

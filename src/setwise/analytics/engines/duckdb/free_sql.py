@@ -53,8 +53,8 @@ def run_shell(
 ) -> ShellResult:
     """Run a SQL `statement` over released (noisy) rows and public tables, and return its result.
 
-    `tables` maps the names that the statement uses to released rows, and `public` maps them to public tables (None: no
-    public tables). DuckDB runs without access to files, extensions or settings, with at most `MEMORY` of memory and for
+    `tables` has the released rows, and `public` the public tables (None: no public tables), by the names that the
+    statement uses. DuckDB runs without access to files, extensions or settings, with at most `MEMORY` of memory and for
     at most `SECONDS` seconds.
 
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has more than

@@ -220,9 +220,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` by which hashes replace texts while a window function sorts rows, or None.
 
-        None means that the texts themselves are sorted. So it is if no window function is needed because users keep all
-        items, if no column is text, if the table has at most 100,000 rows or is costly to read twice, or if two
-        distinct texts have the same hash.
+        With None the texts themselves are sorted. The result is None if users keep all items, so that no window
+        function is needed; if no column is text; if the table has at most 100,000 rows or is costly to read twice; or
+        if two distinct texts have the same hash.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:
