@@ -77,9 +77,9 @@ class Receipt:
 class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
-    `state` is "open", "frozen" or "closed". `spent` has the units spent in the period `period`, per balance name (such
-    as "wallet", of 2^60 units). `cap` is None if the dataset has no cap (joint budget of its accounts). For a zCDP cap
-    it has the units spent of it, per balance name; for a cap with slices (parts for accounts), what remains.
+    `state` is "open", "frozen" or "closed". `spent` has the units spent in the budget period `period`, per balance name
+    (such as "wallet", of 2^60 units). `cap` is about the dataset's cap, the joint budget of its accounts: what remains
+    of a cap with slices (parts for accounts), the units spent of a zCDP cap, or None if the dataset has no cap.
     """
 
     state: str
@@ -198,8 +198,8 @@ class Account:
         """Charge for `uses` whose questions are chosen later, after further answers were seen; return the receipt.
 
         `key` and `request` are as in `charge`. In a Gaussian wallet (a budget in mu squared), a use costs more the less
-        remains after it, and a reserved use may be asked last. So each use that a wallet pays for is charged as a
-        Gaussian use, at the price of a use that empties the wallet; its failure probability is charged as another use.
+        remains after it, and a reserved use may be asked last. So a use that a wallet pays for is charged as a Gaussian
+        use, at the price of a use that empties the wallet. Its failure probability is charged as another use.
         Registered uses, and all uses of a zCDP account, are charged unchanged, as their bound holds in any order.
 
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
@@ -215,15 +215,14 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return those of the mechanism uses `uses` whose price holds only if their question is fixed when charged."""
+        """Return those of `uses` whose price holds only if their question is fixed when they are charged."""
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
         """Append a charge of the uses `wanted` at the timestamp `at` (microseconds since 1970) and return its entry.
 
-        `contents` is the entry to append, still without its balance changes, which are computed here. A price that
-        depends on the balance is valid only right after the entry that left this balance. So if another entry is
-        appended to the account first, the charge is priced again.
+        `contents` is the entry without its balance changes, which are computed here. Some prices depend on the balance.
+        They hold only if no other entry is appended to the account meanwhile; if one is, the charge is priced again.
         """
         cap = self._cap
 
@@ -263,14 +262,14 @@ class Account:
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the units to move from the dataset's cap into the account's slice, and the slice's price of `uses`.
+        """Return (refill, price) in units per balance name, for paying for `uses` from the account's slice of the cap.
 
-        The slice is the part of the cap (the joint budget of the dataset's accounts) that is reserved for this account.
-        Both results, and `slice_units`, the units that the slice has now, are in units per balance name. `rule` says
-        whether the cap pays from its Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. A use
-        costs more from a smaller wallet, so a slice pays more than the whole cap would. The slice is refilled, which
-        locks the cap's row, only if it cannot pay, or would pay over 2% more than the whole cap. Raises `Refused` if
-        the slice cannot pay even after it is refilled.
+        The slice is the account's reserved part of the cap, the joint budget of the dataset's accounts. `refill` are
+        the units to move from the cap into the slice first, and `price` the units that the slice then pays.
+        `slice_units` are the units in the slice now. `rule` says whether the Gaussian wallet (a budget in mu squared)
+        pays, the sum of epsilons, or both. A use costs more from a smaller wallet. The slice is refilled, which locks
+        the cap's row, only if it cannot pay, or would pay over 2% more than the whole cap. Raises `Refused` if even the
+        refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
         if slice_price is not None and cap.totals.pays_well(uses, slice_price):
@@ -285,9 +284,9 @@ class Account:
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge and refund unused mechanism uses, in one transaction; return the stored answer.
 
-        The first answer stored under a charge stays, so the result can be that of an earlier call: show only the
-        result. `returned` are uses that were charged and not needed. Only those registered with the account are given
-        back, so an account without registered uses (a filter) gets nothing back.
+        If an answer was stored for this charge before, that answer stays and is returned, so show only the result.
+        `returned` are uses that were charged and not needed. Only those registered with the account are given back, so
+        an account without registered uses (a filter) gets nothing back.
 
         Raises `InvalidParameter` if the receipt is of another account, if more is returned than was charged, if uses
         are returned although parts of the charge were released, or if the account has no such charge.
@@ -307,9 +306,10 @@ class Account:
         )
 
         def checked(connection: Connection) -> list[Draft]:
-            """Return the settlement (answer) as a draft; raise `Refused` if its charge is missing or was settled.
+            """Return the settlement (the entry with the answer), to be appended, after checking its charge.
 
-            Raises `InvalidParameter` if the charge drew less than the refund, or if a part of it was released.
+            Raises `Refused` if the charge is missing or settled already, and `InvalidParameter` if the refund exceeds
+            the charge, or if a part of the charge was released.
             """
             state = settlement_state(connection, self._account_id, receipt.key)
             if state.charged is None or state.is_settled:
@@ -337,11 +337,11 @@ class Account:
     def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
         """Store one more answer that an earlier charge has paid for, and return the answer that is stored.
 
-        This is for a question that is paid once and answered in parts, such as running totals whose whole series was
-        charged at the opening. A release charges nothing. Its key is the key of the charge together with `part`, the
-        name of the part. The first answer under a part stays, so repeating a release changes nothing; show only the
-        returned text. Parts are answered after later answers were seen. So the charge must have been paid with
-        `reserve`, or be of uses whose price does not depend on the balance, such as Gaussian noise.
+        This is for a question that is paid once and answered in parts, such as running totals, whose whole series is
+        charged at the opening. A release charges nothing. `part` is the name of the part. If this part was released
+        before, its first answer stays and is returned, so show only the result. Parts are answered after later answers
+        were seen, so the charge must have been paid with `reserve`, or be of uses with a fixed price, such as Gaussian
+        noise.
 
         Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before. Raises
         `InvalidParameter` in four cases: the receipt is of another account, the account has no such charge, the charge
@@ -359,7 +359,7 @@ class Account:
         )
 
         def checked(connection: Connection) -> list[Draft]:
-            """Return the release as a draft; raise `Refused` if its charge is missing or it was released before."""
+            """Return the release, to be appended; raise `Refused` if it has no charge or was made before."""
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
             if charge is None or entry_under(connection, self._account_id, self.name, "release", key):
@@ -408,18 +408,18 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def give_back(self) -> bool:
-        """Give the account's slice (its reserved part of the dataset's cap) back to the cap.
+        """Give the account's slice (its reserved part of the dataset's cap) back; return whether it had units.
 
-        Returns whether the slice held any units; False for an account without a cap (the joint budget of a dataset's
-        accounts), or under a cap without slices. The next charge takes a new slice. Calling this is never necessary,
-        because a cap that runs short collects slices by itself.
+        The cap is the joint budget of the dataset's accounts. Returns False for an account without a cap, or under a
+        cap without slices. The next charge takes a new slice. Calling this is never necessary, because a cap that runs
+        short collects slices by itself.
         """
         if not isinstance(self._cap, SharedCap):
             return False
         return self._cap.give_back(self._account_id, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return the number of entries of the account: charges, stored answers (settlements, releases) and slices."""
+        """Return the number of the account's entries: charges, stored answers, and moves of budget from its cap."""
         with self._store.reading() as connection:
             return account_counters(connection, self._account_id).entries
 
@@ -437,8 +437,8 @@ class Account:
     def status_by_entries(self) -> AccountStatus:
         """Return the account's status, computed from all its entries instead of from its balances alone.
 
-        The odometer (the epsilon of everything drawn so far) can then be smaller than in `status`, because the balances
-        of a filter account are only sums. `more_like_last` is the number of further charges like the last one that the
+        The balances of a filter account are only sums. So the odometer (the epsilon of everything drawn so far) can be
+        smaller here than in `status`. `more_like_last` is the number of further charges like the last one that the
         account can pay. The time grows with the number of entries; that of `status` does not.
         """
         status = self.status()
@@ -469,8 +469,8 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) could pay, at most 2^20.
 
-        `uses` are mechanism uses (guarantees with counts). The charges are priced together as one charge of many uses.
-        That is never cheaper than one by one, so at least the returned number of charges fits.
+        `uses` are mechanism uses (guarantees with counts). The charges are priced as one large charge, which is never
+        cheaper than single charges. So at least the returned number of single charges fits.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -504,11 +504,10 @@ class Account:
             return self._explain_shortage(self._balances(connection, period), wanted)
 
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return a sentence about the payment rule that a charge of `uses` would end for every account under the cap.
+        """Return a sentence that warns if a charge of `uses` would end a payment rule for every account under the cap.
 
-        A cap (the joint budget of a dataset's accounts) can be paid by two rules, a Gaussian wallet (a budget in mu
-        squared) or the sum of epsilons, until a use fits only one, which ends the other rule. None if no rule would
-        end.
+        A cap (the joint budget of a dataset's accounts) can be paid by two rules: from a Gaussian wallet (a budget in
+        mu squared), or by the sum of epsilons. A use that fits only one rule ends the other. None if no rule would end.
         """
         if not isinstance(self._cap, SharedCap):
             return None
@@ -532,18 +531,19 @@ class Account:
     def odometer_after(self, uses: Sequence[Use]) -> float:
         """Return an upper bound on the odometer that the account would show if only `uses` had been drawn.
 
-        `uses` are mechanism uses (guarantees with counts). The odometer is a bound on the epsilon of all draws so far.
-        The result is 0 for no uses. It only adds up the parameters of the uses, so it is fast. For a filter account it
-        may be below the odometer of `status`, which is computed from balances, and these are rounded up.
+        The odometer is a bound on the epsilon of all draws so far. `uses` are mechanism uses (guarantees with counts).
+        The bound is fast, because it only adds up their parameters; it is 0 for no uses. For a filter account it may be
+        below the odometer of `status`, which is computed from balances that are rounded up.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)
         return stopping_bound(self._terms, filter_parameters(merged_uses), largest, None).upper if merged_uses else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
-        """Return the contents of a new entry of this account, from its `kind`, `key`, `period`, `uses` and `text`.
+        """Return the contents of a new entry of this account; the store assigns its position in the chain later.
 
-        `uses` are mechanism uses (guarantees with counts). The store assigns the entry's position in the chain later.
+        `kind` is the kind of entry, `key` its idempotency key, `period` the budget period, `uses` are the mechanism
+        uses that it draws or returns, and `text` is its request or answer.
         """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
 
@@ -578,7 +578,7 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence why an account and its cap (joint budget) with `balances` cannot pay `uses`, or None."""
+        """Return a sentence about why the account or its cap cannot pay for `uses` from `balances`, or None."""
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period

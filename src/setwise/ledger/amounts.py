@@ -46,9 +46,8 @@ class BudgetTotals(Protocol):
 
     A cap is the joint budget of all accounts on a dataset. The argument `amounts` of the methods has the units spent so
     far, per balance name (such as "wallet", of 2^60 units); only `largest` takes the units that remain. Four classes
-    implement the protocol: `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet, that is, a budget in mu
-    squared), `MenuTotals` (a fixed list of uses with costs) and `CapTotals` (a Gaussian wallet of which parts, called
-    slices, are reserved for accounts).
+    implement the protocol: `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet: a budget in mu squared),
+    `MenuTotals` (a fixed list of uses with costs) and `CapTotals` (a wallet of which accounts reserve parts, slices).
     """
 
     @property
@@ -82,8 +81,8 @@ class BudgetTotals(Protocol):
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the names of the balances from which a use can still be paid, such as "wallet" and "sum".
 
-        If two names are returned, a use is admitted if at least one of the two balances can pay for it. `amounts` has
-        the units spent so far, per balance name (such as "wallet", of 2^60 units).
+        If there are two names, each use must fit one of the two balances. `amounts` has the units spent so far, per
+        balance name (such as "wallet", of 2^60 units).
         """
         ...
 
@@ -97,8 +96,8 @@ class BudgetTotals(Protocol):
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all mechanism uses paid so far, rounded up.
 
-        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units). Infinity if this kind
-        of budget does not record the sum, or if a charge did not fit into the balance that records it.
+        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units). Infinity if the sum is
+        not known, because this kind of budget does not record it, or because a charge did not fit into its record.
         """
         ...
 
@@ -172,9 +171,10 @@ class Totals:
         return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence with the rho or failure probability that mechanism uses `uses` need beyond what remains.
+        """Return a sentence about the rho or failure probability that is missing to pay for `uses`; None if they fit.
 
-        `spent` has the units spent so far, per balance name (such as "rho", of 2^60 units). Returns None if they fit.
+        `uses` are mechanism uses, and `spent` has the units spent so far, per balance name ("rho", "failure"; 2^60
+        each).
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price, (rho, failure), available_uses = (
@@ -247,11 +247,13 @@ class Totals:
 class WalletTotals:
     """The budget of an account with a Gaussian wallet, as exact floats.
 
-    `wallet` is a mu^2: all uses that the wallet pays for reveal together no more than one Gaussian mechanism of this
-    mu. `limit` is an epsilon: uses that the wallet cannot pay for are still admitted while the largest losses of all
-    uses add up to at most `limit`. `failure` is the probability of outright failure (an event in which everything may
-    be revealed) that all uses may have together. `rho` limits nothing: the balance of this name only records the zCDP
-    of the charges, for the odometer (the bound on the epsilon of everything drawn so far).
+    - `wallet` is a mu^2: all uses that the wallet pays for reveal together no more than one Gaussian mechanism of this
+      mu.
+    - `limit` is an epsilon: uses that the wallet cannot pay for are still admitted while the largest losses of all uses
+      add up to at most `limit`.
+    - `failure` is the probability of outright failure (which may reveal everything) that all uses may have together.
+    - `rho` limits nothing: its balance only records the zCDP of the charges, for the odometer (a bound on the epsilon
+      so far).
     """
 
     wallet: float
@@ -278,11 +280,10 @@ class WalletTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` take from each balance, per balance name (such as "wallet", of 2^60 units).
 
-        `spent` has the units spent before. A Gaussian wallet is a budget in mu squared. Every use must be paid by the
-        wallet, or by the balance "sum" of largest losses, and each of the two pays only if it has paid for all uses so
-        far. So if only one of them can pay for `uses`, the amount for the other is all that remains in it, which ends
-        that way of payment. If neither can pay, the amount for the wallet is one unit more than the wallet has, and the
-        database refuses the charge.
+        Each use must be paid by the Gaussian wallet (a budget in mu squared) or by the balance "sum" of largest losses,
+        and each of the two pays only while it has paid for all uses so far. If only one of them can pay for `uses`, the
+        other loses all that it has left, so that it never pays again. If neither can pay, the amount for the wallet is
+        one unit more than the wallet has, and the database refuses the charge. `spent` has the units spent before.
 
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
@@ -301,8 +302,8 @@ class WalletTotals:
         """Return whether `price` units of the wallet were enough for `uses`, at the prices that this machine computes.
 
         `remaining` are the units that the wallet (a budget in mu squared) had before the payment; a full wallet has
-        2^60. The margin in every price is larger than the difference between the math libraries of two platforms, so a
-        payment that another platform computed is still enough here.
+        2^60. Every price has a margin, which is larger than the difference between the math libraries of two platforms.
+        So a payment that another platform computed is still enough here.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -318,10 +319,9 @@ class WalletTotals:
     def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
         """Return the wallet's units after the mechanism uses `uses` are paid from `remaining` units; None if too few.
 
-        The payment is enough for any order of the uses. A Gaussian use costs the same at every balance, and any other
-        use costs more the less remains after it. So the others are priced as if all Gaussian uses were paid first. If
-        the others are of several kinds, each is priced as if it were the last of all. The wallet is a budget in mu
-        squared, and 2^60 units when full.
+        The payment is enough for any order of the uses. A Gaussian use costs the same at every balance; any other use
+        costs more the less remains after it. So the Gaussian uses are paid first. If the others are of several kinds,
+        each is priced by what remains after all of them. A full wallet (a budget in mu squared) has 2^60 units.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -374,8 +374,8 @@ class WalletTotals:
         """Return the sum of the largest losses of all uses paid so far, rounded up; infinity if it is not known.
 
         `amounts` has the units spent so far, per balance name. The balance "sum" records the losses. A use that does
-        not fit within `limit` takes all that remains of it instead of its loss, so once the balance is empty the sum is
-        not known. It is not known either if the budget has no `limit` and something was spent.
+        not fit takes all that remains in this balance, so the sum is not known once the balance is empty. It is not
+        known either if the budget has no `limit` and something was spent.
         """
         if self.limit and amounts[SUM] < UNITS:
             return worth_above(amounts[SUM], self.limit)
@@ -394,11 +394,10 @@ class WalletTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest mechanism uses that the remaining units `amounts` pay for together.
+        """Return the largest mechanism uses that the remaining units `amounts` (per balance name) pay for together.
 
-        They are a Gaussian, and a use that only fails, and may then reveal everything. If the wallet (a budget in mu
-        squared) is empty, the first is instead a pure DP use that the remaining sum of losses pays for. `amounts` has
-        units per balance name.
+        They are a Gaussian use, and a failure use, which reveals nothing unless it fails. If the wallet (a budget in mu
+        squared) is empty, the first is instead a pure DP use of the epsilon that remains of the sum of losses.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -473,10 +472,9 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
 def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
     """Return a sentence for a refused charge: neither the Gaussian wallet nor the sum of epsilons can pay for `uses`.
 
-    `wallet` is what remains in the wallet, in mu^2, and `summed` the epsilon that remains of the sum. The sentence is
-    about the wallet unless it is empty; then only the sum can pay, and the sentence names the missing epsilon. The sum
-    never pays for a use whose epsilon is unbounded, such as Gaussian noise. `uses` are mechanism uses (guarantees with
-    counts).
+    `uses` are mechanism uses (guarantees with counts). `wallet` is what remains in the wallet, in mu^2, and `summed`
+    the epsilon that remains of the sum. The sentence is about the wallet unless the wallet is empty; then it names the
+    missing epsilon. The sum never pays for a use whose epsilon is unbounded, such as Gaussian noise.
     """
     if wallet >= SMALLEST_WALLET or summed < SMALLEST_EPSILON:
         return wallet_shortage(uses, wallet)
@@ -565,10 +563,10 @@ def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
 
 
 def whole_units(amount: Fraction, total: float) -> int:
-    """Return the privacy `amount`, such as a mu^2, in units, rounded up, where `total`, the full balance, is 2^60.
+    """Return the privacy `amount` in units, rounded up, if 2^60 units are `total`, the full balance.
 
-    At most 2^60 + 1 is returned, which the database refuses. Returns 0 for an amount of 0. If `total` is 0, a positive
-    amount is 1 unit, which the database refuses too.
+    `amount` and `total` are of the same kind, such as mu^2. At most 2^60 + 1 is returned, which the database refuses.
+    If `total` is 0, a positive amount is 1 unit, which the database refuses too. An amount of 0 is 0 units.
     """
     if not amount:
         return 0
@@ -594,7 +592,7 @@ def worth_above(units: int, total: float) -> float:
 def recorded_sum(units: int, total: float) -> float:
     """Return the sum, rounded up, of the charges in a balance that only records; infinite if the sum is unknown.
 
-    Such a balance never refuses a charge: a charge larger than what remains takes all that remains. So once all 2^60
-    units are spent, the true sum is unknown. `units` are those spent, and `total` is the amount of the full balance.
+    `units` are the units spent of the balance, and `total` is the amount of the full balance, 2^60 units. The balance
+    never refuses a charge: one that does not fit takes all that remains. So the sum is unknown if all units are spent.
     """
     return worth_above(units, total) if units < UNITS else math.inf

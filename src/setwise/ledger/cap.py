@@ -21,11 +21,13 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 class CapBalance:
     """The remaining balance of a dataset's cap: the unallocated part `free`, and the slices reserved for accounts.
 
-    A cap is the joint budget of all accounts on a dataset. `free` has units per balance name (such as "wallet", of 2^60
-    units). Three fields are keyed by the register number of an account (the number of its opening record): `held` has
-    the account's slice in units per balance name, `names` its name, and `at` the timestamp of its last entry in
-    microseconds since 1970. `rule` says by which payment rules the cap still pays: the Gaussian wallet (a budget in mu
-    squared), the sum of epsilons, or both.
+    A cap is the joint budget of all accounts on a dataset.
+    - `free` has units per balance name (such as "wallet", of 2^60 units).
+    - `held` has the slice of each account in units per balance name, `names` the name of each account, and `at` the
+      timestamp of its last entry in microseconds since 1970. Their keys are register numbers (the number of the record
+      that opened the account).
+    - `rule` says which payment rules the cap still has: the Gaussian wallet (a budget in mu squared), the sum of
+      epsilons, or both.
     """
 
     free: Mapping[str, int]
@@ -50,8 +52,8 @@ class SharedCap:
     """The cap of a dataset: one budget that limits all accounts on the dataset together.
 
     Each account reserves a part of the cap, its slice, and pays its charges from the slice, so that charges of
-    different accounts need not wait for each other. `holder` is the number of the record that opened the cap in the
-    register (the ledger's chain of openings), `totals` is the cap's budget, and `store` the ledger's database.
+    different accounts need not wait for each other. `holder` is the number of the record that opened the cap, `totals`
+    is the cap's budget, and `store` the ledger's database.
     """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:
@@ -61,10 +63,9 @@ class SharedCap:
         self.totals = totals
 
     def balance(self, connection: Connection) -> CapBalance:
-        """Return the remaining balance of the cap, with the slices of all accounts, read in one consistent view.
+        """Return the remaining balance of the cap: its unallocated part, and the slices that accounts have reserved.
 
-        A cap is the joint budget of a dataset's accounts. A slice is the part of a cap that is reserved for one
-        account.
+        All is read through `connection`, in one consistent view.
         """
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         balance_of_slice = {slice_name: balance_name for balance_name, slice_name in SLICES.items()}
@@ -83,24 +84,22 @@ class SharedCap:
     def refill(
         self, connection: Connection, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units to move from the cap into an account's slice so that the slice can pay for `uses`.
+        """Return the units to move from the cap into an account's slice (its part of the cap) to pay for `uses`.
 
-        They are keyed by balance name (such as "wallet", of 2^60 units). `slice_units` are the units that the slice
-        (the part of the cap reserved for one account) has now, and `rule` says by which payment rules (Gaussian wallet,
-        sum of epsilons) the cap (the joint budget of a dataset's accounts) pays. A Gaussian wallet is a budget in mu
-        squared. Locks the cap's row until the transaction of `connection` ends. `uses` are mechanism uses (guarantees
-        with counts).
+        `uses` are mechanism uses (guarantees with counts). The result, and `slice_units`, the units in the slice now,
+        are keyed by balance name (such as "wallet", of 2^60 units). `rule` says whether the Gaussian wallet (a budget
+        in mu squared) pays, the sum of epsilons, or both. The cap's row is locked until the transaction of `connection`
+        ends.
         """
         return self.totals.refill(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
-        """Return an entry, not yet appended, that moves units between the cap and the slice of an account.
+        """Return an entry, not yet appended, that moves units between the cap and an account's slice (its part of it).
 
-        `amounts` are units per balance name (such as "wallet": mu squared, 2^60 units when full): positive ones move
-        into the slice (the part of the cap reserved for one account), negative ones return to the cap (the joint budget
-        of a dataset's accounts). `account` is the account's register number (the number of its opening record), `name`
-        its name, `at` the timestamp in microseconds since 1970, and `position` the entry's place in the account's chain
-        of entries.
+        - `account` is the account's register number (the number of its opening record), and `name` its name.
+        - `amounts` are units per balance name (such as "wallet", of 2^60 units). Positive ones move into the slice,
+          negative ones return to the cap.
+        - `at` is the timestamp in microseconds since 1970, and `position` the entry's place in the account's chain.
         """
         contents = Contents(
             account=name,
@@ -114,14 +113,13 @@ class SharedCap:
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Give units of an account's slice (its reserved part of the cap) back to the cap; return False if it had none.
+        """Move units from an account's slice (its part of the cap) back to the cap; return False if it has none.
 
-        The account has the register number `account` (the number of its opening record) and the name `name`; `at` is
-        the timestamp in microseconds since 1970. If `wanted` is None, the whole slice is given back. Otherwise `wanted`
-        has units per balance name (such as "wallet": mu squared, 2^60 units when full). Of each balance in it, the
-        wanted units or half of the slice are given back, whichever is more, but at most the slice. Half is given back
-        so that the cap (the joint budget of a dataset's accounts) need not collect again for the next charge of another
-        account.
+        - `account` is the account's register number (the number of its opening record), and `name` its name.
+        - `at` is the timestamp in microseconds since 1970.
+        - `wanted` has the units that the cap needs, per balance name (such as "wallet", of 2^60 units); None returns
+          the whole slice. Of each balance in `wanted`, the wanted units or half of the slice are returned, whichever is
+          more. Half is returned so that the cap need not collect again for the next charge of another account.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -146,13 +144,14 @@ class SharedCap:
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
         """Move units from other accounts' slices back to the cap, so that it can refill one account's slice for `uses`.
 
-        A slice is the part of the cap that is reserved for one account, and `uses` are mechanism uses (guarantees with
-        counts). The account that wants to pay has the register number `account` (the number of its opening record) and
-        the name `name`. Its own slice and the unallocated part of the cap (the joint budget of a dataset's accounts)
-        are used first; only the units (2^60 make a full balance) that the uses need beyond both are collected. If the
-        whole balance of the cap can pay for the uses by only one of its payment rules (Gaussian wallet or sum of
-        epsilons), the other rule is dropped first. A Gaussian wallet is a budget in mu squared. Nothing happens if even
-        the whole balance cannot pay. `at` is the timestamp of the entries, in microseconds since 1970.
+        A slice is the part of the cap that is reserved for one account.
+        - `account` is the register number (the number of the opening record) of the account that wants to pay, and
+          `name` its name.
+        - `uses` are the mechanism uses to be paid. Only the units that they need beyond the account's own slice and the
+          unallocated part of the cap are collected.
+        - `at` is the timestamp of the entries, in microseconds since 1970.
+        The cap has two payment rules, a Gaussian wallet (a budget in mu squared) and the sum of epsilons. If only one
+        of them can pay for the uses, the other rule is dropped first. Nothing happens if even the whole cap cannot pay.
         """
         with self._store.reading() as connection:
             balance = self.balance(connection)
@@ -172,12 +171,11 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let the cap be paid only by `rule` (Gaussian wallet or sum of epsilons) from now on.
+        """Drop the cap's other payment rule, so that only `rule` pays from now on; return whether this succeeded.
 
-        A Gaussian wallet is a budget in mu squared. The decision is recorded as an entry, with the timestamp `at` in
-        microseconds since 1970, in the chain of entries of an account under the cap (the joint budget of a dataset's
-        accounts): the one with the number `account` and the name `name`. Returns False if one of the rules was dropped
-        before.
+        The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. Returns False if a rule was
+        dropped before. The decision is recorded as an entry of an account under the cap: `account` is its register
+        number (the number of its opening record), `name` its name, and `at` the timestamp in microseconds since 1970.
         """
 
         def drafts(connection: Connection) -> list[Draft]:
@@ -187,11 +185,10 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
-        """Append entries to the hash chain of an account in one transaction; return False if the database refused them.
+        """Append entries to the chain of an account in one transaction; return False if the database refuses them.
 
-        `account` is the account's register number (the number of its opening record). The function `drafts` gets a
-        connection and returns the entries with their prices. The database refuses entries that overdraw a balance, or
-        whose account is not open.
+        `account` is the account's register number (the number of its opening record). `drafts(connection)` returns the
+        entries with their prices. The database refuses entries that overdraw a balance, or whose account is not open.
         """
         try:
             self._store.append_priced(account, drafts)
@@ -202,7 +199,7 @@ class SharedCap:
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units of the cap that are not reserved in any account's slice, per balance name.
 
-        A cap is the joint budget of a dataset's accounts. `spent` has the units that were moved out of the cap's
-        balances into slices, per balance name (such as "wallet": mu squared, 2^60 units when full).
+        `spent` has the units that were moved from the cap into slices, per balance name (such as "wallet", of 2^60
+        units).
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

@@ -121,10 +121,10 @@ class Ledger:
 
         The overall epsilon at `delta` is certified now, as the optimum of set-wise composition, and is in the returned
         status. With `period` ("month", for example) every calendar period (UTC) starts with all the uses again, and the
-        promise holds per period. With `wallet`, a mu, the account can also pay for uses of any parameters, up to the
-        privacy loss of one Gaussian mechanism of that mu; these uses may fail outright (which may reveal everything)
-        with probability `failure` altogether. The promise is then that of the registered uses together with that
-        Gaussian mechanism. `analyst` and `dataset` say whose account this is and which data it may pay for; either may
+        promise holds per period. With `wallet`, a mu, the account can also pay for uses that are not registered, up to
+        the privacy loss of one Gaussian mechanism of that mu. These uses may fail outright (which may reveal
+        everything) with probability `failure` altogether. The promise then covers the registered uses and that Gaussian
+        mechanism together. `analyst` and `dataset` say whose account this is and which data it may pay for; either may
         be empty. `unit` is the unit of privacy that the promise protects ("user", or a part of a user such as
         "user,day"); the account pays for no question about another unit.
 
@@ -377,7 +377,7 @@ class Ledger:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0, actions: Sequence[str] = ()) -> tuple[Record, ...]:
-        """Return the audit events with numbers above `after`; with `actions`, only acts of these names."""
+        """Return the audit events with numbers above `after`; if `actions` are given, only those actions."""
         with self._store.reading() as connection:
             return tuple(events_of(connection, after, actions))
 
@@ -398,12 +398,12 @@ class Ledger:
     ) -> Verification:
         """Recompute every hash chain and every balance; the result names each entry that is not as it was written.
 
-        An anchor says where every chain ended at some time. With `head`, the digest of an earlier anchor, nothing may
-        have changed since; with `since`, an earlier anchor, entries may have been added, and nothing else. The ledger
-        itself stores signed heads: digests of anchors, each with a signature. With `key`, every signed head must be
-        signed with that key; with `within` too, one must have been signed within that time before now, which finds a
-        ledger whose end was cut off. With `last_head`, a file with a copy of a signed head, the ledger must still have
-        that signed head, which finds an older copy of the ledger.
+        An anchor says where every chain ended at some time. A signed head, which the ledger itself stores, is the
+        digest of an anchor with a signature. With `head`, the digest of an earlier anchor, nothing may have changed
+        since. With `since`, an earlier anchor, entries may have been added, and nothing else. With `key`, every signed
+        head must be signed with that key; with `within` too, one must have been signed within that time before now,
+        which finds a ledger whose end was cut off. With `last_head`, a file with a copy of a signed head, the ledger
+        must still have that head, which finds an older copy of the ledger.
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)
@@ -426,9 +426,9 @@ class Ledger:
 
         The `key` is kept outside the database. The ledger is checked before it is signed: its register and signatures,
         the entries at which earlier heads saw the accounts end, and all entries since. With `last_head`, the ledger
-        must also have the head in that file, and the file then keeps the new head. If there is no such file yet, but
-        the ledger has heads, one of them must have been signed at most the time `within` ago. `anew` skips the
-        comparison with the file, for an operator who knows that this ledger is the right copy.
+        must also have the head in that file, and the new head is then written to the file. If there is no such file
+        yet, but the ledger has heads, one of them must have been signed at most the time `within` ago. With `anew`, the
+        file is not compared, for an operator who knows that this ledger is the right copy.
 
         Raises `StoreFailed`, without signing, if a check fails.
         """
@@ -443,13 +443,13 @@ class Ledger:
         return record
 
     def keep_head(self, key: bytes, last_head: HeadFile, *, within: timedelta | None = None) -> None:
-        """Check the ledger against the signed head in the file `last_head`, and put its last signed head into the file.
+        """Check the ledger against the signed head in the file `last_head`, and write its last signed head to the file.
 
         A signed head records where every account's chain of entries ended, signed with `key`, perhaps by another
         process. If there is no file yet, but the ledger has heads, one of them must have been signed at most the time
         `within` ago.
 
-        Raises `StoreFailed` if the ledger does not have the kept head, or fails a check of its signatures and entries.
+        Raises `StoreFailed` if the ledger lacks the head in the file, or fails a check of its signatures and entries.
         """
         now = self._clock.now()
         oldest = None if within is None else microseconds(now - within)
@@ -522,10 +522,10 @@ class Ledger:
         self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
-        """Give idle slices (parts of a dataset's cap that are reserved for accounts) back to the cap.
+        """Return idle slices (accounts' reserved parts of a dataset's cap) to the cap, and return their number.
 
-        Return their number. Idle are the slices of accounts without an entry for the time `idle`. A cap that runs short
-        collects slices by itself. This is for a steward who wants to see the unallocated balance.
+        A slice is idle if its account has no entry in the time `idle` before now. A cap that runs short collects slices
+        by itself; this is for a steward who wants to see the unallocated balance.
 
         Raises `InvalidParameter` if the dataset has no cap (joint budget of its accounts) with slices.
         """

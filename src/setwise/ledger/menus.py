@@ -42,11 +42,12 @@ is rounded up to a whole unit."""
 class MenuTotals:
     """The budget of a menu account, which pays only for uses no worse than those of a list (menu) fixed at its opening.
 
-    `items` are the mechanism uses on the menu in written form, such as "pure:0.1", each with its cost in whole units;
-    the account has `budget` units to spend. All answers together are (`epsilon`, `delta`)-DP. `failure` is the part of
-    `delta` for outright failures (events in which everything may be revealed). `rho` and `limit` limit nothing: they
-    are the sizes of two balances that record the zCDP and the sum of the largest losses (an epsilon) of the charges,
-    for the odometer (the bound on the epsilon drawn so far).
+    - `items` are the mechanism uses on the menu in written form, such as "pure:0.1", each with its cost in whole units.
+      The account has `budget` units to spend.
+    - All answers together are (`epsilon`, `delta`)-DP. `failure` is the part of `delta` for outright failures (events
+      in which everything may be revealed).
+    - `rho` and `limit` limit nothing. They are the sizes of two balances that only record the zCDP and the sum of the
+      largest losses (an epsilon) of the charges, for the odometer (a bound on the epsilon drawn so far).
     """
 
     items: tuple[tuple[str, int], ...]
@@ -63,9 +64,8 @@ class MenuTotals:
     ) -> "MenuTotals":
         """Return the budget of a menu of `uses` such that all answers together are (epsilon, delta)-DP.
 
-        `uses` are mechanism uses (guarantees with counts). The menu is the list of these uses; how often each is
-        counted does not matter. The share `failure_share` of delta is set aside for outright failures (events in which
-        everything may be revealed).
+        The menu is the list of these mechanism uses; their counts are ignored. The share `failure_share` of delta is
+        set aside for outright failures (events in which everything may be revealed).
 
         Raises `InvalidParameter` for a use without a bounded loss, no uses or too many, and `Unattainable` if not even
         one use of the menu keeps the promise.
@@ -119,10 +119,10 @@ class MenuTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that the mechanism uses `uses` take from each balance of the menu account, per balance name.
 
-        A use costs as much as the cheapest item of the menu (the account's fixed list of uses) whose guarantee it
-        satisfies, whatever was spent before. The balances "rho" and "sum" only record; if a record would exceed its
-        balance, all that remains in it is taken. `spent` has the units spent before, per balance name (such as "rho",
-        of 2^60 units).
+        A menu is the account's fixed list of uses. A use costs as much as the cheapest item of the menu whose guarantee
+        it satisfies, no matter what was spent before. The balances "rho" and "sum" only record charges; a charge that
+        does not fit takes all that remains. `spent` has the units spent before, per balance name (such as "rho", of
+        2^60 units).
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies the
         guarantee of no item.
@@ -219,12 +219,11 @@ class MenuTotals:
         return (Use(ZeroConcentratedDP(rho=spent.rho, delta=spent.failure_sum)),)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return mechanism uses that the remaining units `amounts` pay for: as many as possible of one menu item.
+        """Return as many mechanism uses of one menu item as the remaining units `amounts` pay for, and a failure use.
 
-        A menu is the fixed list of uses that an account accepts. The item is the most expensive one that the units can
-        pay for; units that remain beyond these uses are not shown. A further use only fails outright (which may reveal
-        everything), with the failure probability that remains. `amounts` has units per balance name (such as "rho", of
-        2^60 units).
+        A menu is the account's fixed list of uses, and the item is the most expensive one that the units can pay for.
+        The failure use reveals nothing, except with the remaining failure probability, when it may reveal everything.
+        `amounts` has units per balance name (such as "rho", of 2^60 units).
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

@@ -36,9 +36,8 @@ def charge_sum_delta(terms: Terms) -> float:
     """Return (delta - f) / 2, rounded down: the most that the deltas of single charges may add up to.
 
     f is the part of the account's delta that is set aside for outright failures (events in which everything may be
-    revealed); `terms` has both. The odometer, a bound on the epsilon drawn so far, is the smallest of several bounds.
-    One of them is the sum of the epsilons of single charges, and it holds only while the deltas of these charges add up
-    to at most this number.
+    revealed); `terms` has both. One bound on the epsilon drawn so far is the sum of the epsilons of single charges. It
+    is used only while the deltas of these charges add up to at most the returned number.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -59,10 +58,11 @@ def delta_of_request(request: str) -> float | None:
 def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
     """Return an (epsilon, delta) that the mechanism uses of one charge satisfy together; None if none is known.
 
-    `delta` is the delta that the question was asked with, or None. Of two guarantees, the one with the smaller epsilon
-    is returned. The first exists if `delta` is not None: the optimal epsilon of the uses at `delta`. The second exists
-    if the losses of all uses are bounded: the sum of their largest losses, with the probability that the uses fail
-    outright (which may reveal everything) as its delta.
+    There are two such guarantees, and the one with the smaller epsilon is returned:
+    - the optimal epsilon of the uses at `delta`, the delta that the question was asked with; unknown if `delta` is
+      None.
+    - the sum of the largest losses of the uses, with their probability of outright failure (which may reveal
+      everything) as delta; unknown if a loss is unbounded.
     """
     guarantees = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
     if delta:
@@ -85,10 +85,11 @@ def sum_of_charges(
 ) -> tuple[float, float] | None:
     """Return (sum of epsilons, sum of deltas) of single charges, rounded up.
 
-    Each charge is a pair of its mechanism uses and the delta that its question was asked with (None if unknown). A
-    charge of unbounded losses whose delta is unknown, such as that of a live series, is counted at a delta that is
-    fixed by the account's `terms` (its promise and budget): a hundredth of `charge_sum_delta`.
-    Returns None if no guarantee is known for one of the charges, or if there are more than 500 different charges.
+    Each charge is a pair of its mechanism uses and the delta that its question was asked with (None if unknown). The
+    guarantee of a charge is that of `charge_guarantee`. If its losses are unbounded and its delta is unknown, as for a
+    live series, its delta is a hundredth of `charge_sum_delta`, which depends on the account's `terms` (its promise and
+    budget) alone. Returns None if no guarantee is known for one of the charges, or if there are more than 500 different
+    charges.
     """
     unstated_delta = _UNSTATED_SHARE * charge_sum_delta(terms)
     counts = Counter(charge for charge in charges if charge[0])
@@ -115,10 +116,11 @@ def stopping_odometer(
     """Return the epsilon of everything that an account has drawn, as a bracket that is valid as a stopping rule.
 
     Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
-    are (epsilon, delta)-DP, at the delta in the account's `terms` (its promise and budget). `drawn` are the mechanism
-    uses that the account has paid for (None if only their sums are known), `worth` is the sum of their zCDP, and
-    `largest` the sum of their largest losses. `charge_uses` has, for each charge, its uses and the delta of its
-    question, or is None if the entries were not read. Cached, because composing takes time.
+    are (epsilon, delta)-DP, at the delta in the account's `terms` (its promise and budget).
+    - `drawn` are the mechanism uses that the account has paid for; None if only their sums are known.
+    - `worth` is the sum of their zCDP, and `largest` the sum of their largest losses.
+    - `charge_uses` has the uses of each charge and the delta of its question; None if the entries were not read.
+    The result is cached, because composing takes time.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -128,11 +130,11 @@ def stopping_odometer(
 
 @lru_cache(maxsize=4096)
 def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
-    """Return a bracket of an epsilon that an account's loss exceeds at some time with probability at most delta.
+    """Return a bracket of an epsilon that an account's privacy loss exceeds at no time, except with probability delta.
 
     Delta is the delta in the account's `terms` (its promise and budget). `drawn` are the mechanism uses that the
     account has paid for (None if only their sums are known), `worth` is the sum of their zCDP, and `largest` the sum of
-    their largest losses. Cached, because composing takes time.
+    their largest losses. The result is cached, because composing takes time.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -143,11 +145,11 @@ _NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn",
 
 
 def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
-    """Return the bracket `best` of an odometer with a lower end computed from the mechanism uses that were paid for.
+    """Return `best`, the bracket of an odometer, with a lower end computed from the mechanism uses `drawn`.
 
-    The lower end is an epsilon below which nothing can be proved for the uses `drawn`, even if they had been fixed in
-    advance, at the delta in the account's `terms` (its promise and budget). It is at most the upper end of `best`,
-    which stays. If `drawn` is None, because only sums of the uses are known, `best` is returned unchanged.
+    The lower end is an epsilon that the uses reach at the delta in the account's `terms` (its promise and budget), even
+    if they had been fixed in advance; no smaller epsilon can be proved. The upper end stays, and the lower end is at
+    most the upper end. If `drawn` is None, because only sums of the uses are known, `best` is returned unchanged.
     """
     if drawn is None:
         return best
@@ -159,11 +161,12 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
     """Return the smallest of three bounds on the epsilon of all that an account has drawn, valid as a stopping rule.
 
     Valid as a stopping rule means: for every epsilon fixed in advance, all answers given before the result exceeds it
-    are (epsilon, delta)-DP. The delta in the account's `terms` (its promise and budget) is divided between the bounds.
-    The first two come from `worth`, the zCDP drawn, and from `largest`, the sum of the largest losses (see
-    `pathwise_bound`); they hold at delta - d, where d is `charge_sum_delta`. The third is the sum of the epsilons of
-    single charges; it is used only if their deltas add up to at most d. `charged` is the pair (sum of epsilons, sum of
-    deltas) of single charges, or None if unknown.
+    are (epsilon, delta)-DP. The delta in the account's `terms` (its promise and budget) is divided between the bounds;
+    let d be `charge_sum_delta`.
+    - Two bounds hold at delta - d: one from `worth`, the zCDP drawn, and `largest`, the sum of the largest losses (see
+      `pathwise_bound`).
+    - The third is the sum of the epsilons of single charges. It is used only if their deltas add up to at most d.
+      `charged` is (sum of epsilons, sum of deltas) of single charges, or None if unknown.
 
     Theorem: docs/optimal-composition.md, "Odometers".
     """
@@ -179,12 +182,11 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
     """Return the smaller of a zCDP odometer and `largest`, the sum of the largest losses, as a bracket for epsilon.
 
-    With probability at least 1 - `delta`, the privacy loss exceeds neither of the two at any time, so the smaller one
-    may be read at every time. A `delta` of None stands for the delta in the account's `terms`. A part of `delta`, fixed
-    at the account's opening, covers outright failures. Without a failure the sum is never exceeded. The odometer is
-    computed from the zCDP drawn (`worth`), and is exceeded at some time with at most the remaining probability. The
-    promised epsilon of a whole period is no such bound, because (epsilon, delta)-DP allows a loss above epsilon with a
-    larger probability than delta.
+    With probability at least 1 - `delta`, the privacy loss exceeds neither of the two at any time. A `delta` of None
+    stands for the delta in the account's `terms`. A part of `delta`, fixed at the account's opening, covers outright
+    failures. Without a failure the loss never exceeds the sum. It exceeds the odometer, which is computed from the zCDP
+    drawn (`worth`), with at most the remaining probability. The promised epsilon of a whole period is no such bound,
+    because (epsilon, delta)-DP allows a loss above epsilon with a larger probability than delta.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """

@@ -1,9 +1,9 @@
 """Entries of an account: their timestamps, hashes and allowed texts.
 
-An entry is a charge, a settlement (the answer of a charge), a release (the answer of a part of it), or a slice entry,
-which moves budget between a dataset's cap (the joint budget of its accounts) and the part of the cap that is reserved
-for the account. Each entry contains the hash of the entry before it, so that an account is a hash chain that starts at
-its opening.
+There are four kinds of entries: a charge, a settlement (the answer of a charge), a release (the answer of a part of a
+charge), and a slice entry. A slice entry moves budget between a dataset's cap (the joint budget of its accounts) and
+the part of the cap that is reserved for the account. Each entry contains the hash of the entry before it, so that an
+account is a hash chain that starts at its opening.
 """
 
 import hashlib
@@ -101,8 +101,8 @@ def read_uses(text: str) -> tuple[Use, ...]:
 def write_amounts(amounts: Mapping[str, int]) -> str:
     """Return `amounts` as the JSON text of an entry that moves units between a dataset's cap and an account's slice.
 
-    A slice is the part of the cap (the joint budget of a dataset's accounts) that is reserved for one account.
-    `amounts` maps the name of a balance of the cap, such as "wallet" (of 2^60 units), to units: positive ones move into
+    The cap is the joint budget of the dataset's accounts, and the slice the part of it that is reserved for this
+    account. `amounts` maps the name of a balance, such as "wallet" (of 2^60 units), to units. Positive ones move into
     the slice, negative ones return to the cap.
     """
     return canonical(amounts)
@@ -145,12 +145,14 @@ def link(previous: str, position: int, at: int, contents: str) -> str:
 class Contents:
     """The contents of an entry, before the entry has a position in its account's hash chain.
 
-    `kind` is "charge", "settle", "release" or "slice", `key` the idempotency key, and `period` the budget period (empty
-    for none). `uses` is a JSON list of mechanism uses, drawn by a charge or returned by a settlement (the entry that
-    stores the answer of a charge). `text` is the request of a charge, the answer of a settlement or a release, or the
-    units that a slice entry moves between a cap (the joint budget of a dataset's accounts) and the part of it that is
-    reserved for the `account`. `moves` lists the balance changes of the entry as JSON rows of register number (the
-    number of the record that opened the account or cap), period, balance name and amount.
+    - `account` is the account's name, `kind` is "charge", "settle", "release" or "slice", `key` the idempotency key,
+      and `period` the budget period (empty for none).
+    - `uses` is a JSON list of mechanism uses: those that a charge draws, or that a settlement (the entry with the
+      answer of a charge) returns.
+    - `text` is the request of a charge, the answer of a settlement or release, or the units that a slice entry moves
+      between a cap (the joint budget of a dataset's accounts) and the account's reserved part of it.
+    - `moves` lists the balance changes of the entry as JSON rows of register number (the number of the record that
+      opened the account or cap), period, balance name and amount.
     """
 
     account: str
@@ -169,7 +171,7 @@ class Contents:
         return digest(canonical({name: getattr(self, name) for name in Contents.__slots__}))
 
     def digest_without_moves(self) -> str:
-        """Return the digest without the field `moves`, as entries had it before schema version 5."""
+        """Return the SHA-256 digest of all fields but `moves`, as entries before schema version 5 were hashed."""
         names = [name for name in Contents.__slots__ if name != "moves"]
         return digest(canonical({name: getattr(self, name) for name in names}))
 
@@ -185,12 +187,12 @@ def release_key(charge_key: str, part: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry of the ledger (charge, settlement, slice or release) in its place in an account's chain of hashes.
+    """An entry of the ledger in its place in an account's hash chain.
 
-    A settlement is the entry that stores the answer of a charge. A slice is the part of a cap (the joint budget of a
-    dataset's accounts) that is reserved for one account, and a release is the answer of one part of a charge.
-    `contents` says what it records, `position` counts from 1, `at` is the timestamp in microseconds since 1970, and
-    `previous` and `hash` are the hashes of the entry before and of this one.
+    `contents` says what the entry records: a charge, its answer (a settlement, or a release for one part of it), or a
+    change of the part of the dataset's cap that is reserved for the account (a slice). `position` counts from 1, and
+    `at` is the timestamp in microseconds since 1970. `previous` and `hash` are the hashes of the entry before and of
+    this one.
     """
 
     contents: Contents
@@ -215,8 +217,8 @@ class Entry:
     def to_dict(self) -> "EntryRecord":
         """Return the entry as the JSON object that the command line prints and the service sends.
 
-        Its key `text` has the request of a charge, or the answer of a settlement (the entry that ends a charge) or of a
-        release (the answer of one part of a charge).
+        Its key `text` has the request of a charge, or the answer of a settlement or release (the answer of a part of a
+        charge).
         """
         contents = self.contents
         return {

@@ -17,9 +17,9 @@ def lacking_draws(
 ) -> str:
     """Return a sentence that names the uses of which too few registered draws remain; an empty text if all fit.
 
-    A draw is one mechanism use taken from those registered with an account. `lines` has the number of registered draws
-    and `spent` the number drawn so far, both keyed by the written form of the use, such as "pure:0.1". `remaining_uses`
-    are the remaining uses, which the sentence shows.
+    A draw is one mechanism use taken from those registered with an account. `uses` are the uses to be drawn. `lines`
+    has the number of registered draws and `spent` the number drawn so far, both keyed by the written form of the use,
+    such as "pure:0.1". The sentence shows `remaining_uses`, the uses that remain.
 
     Requires: every use in `uses` is registered.
     """
@@ -29,10 +29,10 @@ def lacking_draws(
 
 
 def subtract_returned(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use, ...]:
-    """Return the mechanism uses of a charge, with their counts reduced by the unused uses that were returned.
+    """Return `uses`, the mechanism uses that a charge drew, without the unused ones that were `returned`.
 
-    `uses` are the uses that the charge drew from the account. `returned` are the unused ones, which the settlement (the
-    entry that stores the answer) gave back. A use whose count becomes 0 is omitted.
+    The settlement (the entry that stores the answer) gave `returned` back to the account. Counts are reduced; a use
+    whose count becomes 0 is omitted.
     """
     returned_counts = {use.guarantee: use.count for use in returned}
     counts = [(use.guarantee, use.count - returned_counts.get(use.guarantee, 0)) for use in uses]

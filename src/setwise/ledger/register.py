@@ -32,10 +32,10 @@ AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 class AuditEvent:
     """One audit event, such as the freezing of an account: the person `by` did `action` to the `subject`.
 
-    `kind` is "freeze", "thaw", "close", "dataset", "head" or "seal", and `action` then has the same text; for other
-    acts, `kind` is "act" and `action` the text that a caller of `Ledger.record` chose. A "head" is a signed record of
-    where every chain of the ledger ended, and a "seal" a digest of balance changes that the hashes of early versions do
-    not cover. `details` has further JSON values.
+    `kind` is "freeze", "thaw", "close", "dataset", "head" or "seal", and `action` has the same text. Any other action,
+    whose text a caller of `Ledger.record` chose, has the kind "act". A "head" is a signed record of where every chain
+    of the ledger ended. A "seal" is a digest of balance changes that the hashes of early versions do not cover.
+    `details` has further JSON values.
     """
 
     kind: AuditEventKind
@@ -59,12 +59,11 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record in its place in the register: the opening of an account or cap, or an audit event.
+    """A record in its place in the register, the ledger's chain of openings of accounts and caps, and of audit events.
 
-    A cap is the joint budget of a dataset's accounts. `holder` is the record's number in the register (the chain of
-    openings and audit events), and `kind` and `name` say what it is about. `at` is its timestamp in microseconds since
-    1970, and `body` the JSON text of the terms or event. `previous` and `hash` are the hashes of the record before and
-    of this one.
+    A cap is the joint budget of a dataset's accounts. `holder` is the record's number in the register, and `kind` and
+    `name` say what it is about. `at` is its timestamp in microseconds since 1970, and `body` the JSON text of the terms
+    or event. `previous` and `hash` are the hashes of the record before and of this one.
     """
 
     holder: int
@@ -118,11 +117,12 @@ _INSERT_RECORD, _INSERT_LINES, _INSERT_ACCOUNT = insert(openings), insert(lines)
 def _append(connection: Connection, kind: str, name: str, body: str, at: int, totals: Mapping[str, int]) -> Record:
     """Append a record to the register (the chain of openings and audit events), and return the record.
 
-    `kind` is the kind of account ("setwise", "filter", "cap") or of audit event that the record is about, and `name`
-    the account, dataset or action. A cap is the joint budget of a dataset's accounts. `body` is the record's JSON text,
-    and `at` its timestamp in microseconds since 1970. `totals` are the sizes, in units per balance name (such as
-    "wallet": mu squared, 2^60 units when full), of the balances that the record opens. Must run inside `Store.writing`,
-    because two transactions at once would give two records the same number.
+    - `kind` is the kind of account ("setwise", "filter", "cap") or of audit event, and `name` the account, dataset or
+      action. A cap is the joint budget of a dataset's accounts.
+    - `body` is the record's JSON text, and `at` its timestamp in microseconds since 1970.
+    - `totals` are the sizes of the balances that the record opens, in units per balance name (such as "wallet", of 2^60
+      units).
+    Must run inside `Store.writing`, because two transactions at once would give two records the same number.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
     holder, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
@@ -143,9 +143,8 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
 def write_record(connection: Connection, terms: Terms, at: int) -> Record:
     """Append the opening of an account or cap with these `terms` to the register, and return the new record.
 
-    A cap is the joint budget of a dataset's accounts. The register is the ledger's chain of openings and audit events.
-    Unlike `write_opening`, this never inserts a row into the table of accounts. `at` is the time of the opening, in
-    microseconds since 1970.
+    The register is the ledger's chain of openings and audit events. `at` is the time of the opening, in microseconds
+    since 1970. Unlike `write_opening`, this inserts no row into the table of accounts.
     """
     return _append(connection, terms.kind, terms.name, terms.body(), at, terms.lines())
 
@@ -153,9 +152,9 @@ def write_record(connection: Connection, terms: Terms, at: int) -> Record:
 def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
     """Append the opening of an account or cap with these `terms` to the register, and return the new record.
 
-    The register is the ledger's chain of openings and audit events. A cap is the joint budget of all accounts on a
-    dataset. If an account is opened, its row is also inserted into the table of accounts; a cap has no row there. `at`
-    is the time of the opening, in microseconds since 1970.
+    The register is the ledger's chain of openings and audit events. An account also gets a row in the table of
+    accounts; a cap (the joint budget of a dataset's accounts) has none. `at` is the time of the opening, in
+    microseconds since 1970.
     """
     record = write_record(connection, terms, at)
     if terms.kind != "cap":
@@ -236,10 +235,10 @@ def change_state(connection: Connection, name: str, event: AuditEventKind, *, by
 
 
 class _KnownSources(NamedTuple):
-    """A cache of the dataset registrations of one database, up to the register's record number `holder`.
+    """A cache of the dataset registrations in the register, the ledger's chain of openings and audit events.
 
-    `hash` is the hash of that record. Each of `sources` is (dataset name, digests of the texts that identify its data,
-    digests of the folders around the data). The register is the ledger's chain of openings and audit events.
+    `holder` is the number of the last record that was read, and `hash` the hash of that record. Each of `sources` is
+    (dataset name, digests of the texts that identify its data, digests of the folders around the data).
     """
 
     holder: int
@@ -262,8 +261,8 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
     """Return (name, digests of its data, digests of the folders around the data) of every registration of a dataset.
 
     Registrations that a steward has set apart from others on the same data are left out. The result is cached per
-    database, and only records that were appended since the last call are read; otherwise opening the n-th account would
-    read n records. The cache is dropped if the last record that was read no longer has the same hash, because then
+    database, and only records that were appended since the last call are read, because otherwise opening the n-th
+    account would read n records. The cache is dropped if the hash of the last record that was read has changed: then
     records were rolled back, or the database was exchanged for another.
     """
     last = connection.execute(_LAST_RECORD).one_or_none()
@@ -284,8 +283,8 @@ def _registered_sources(connection: Connection) -> tuple[tuple[str, set[str], se
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
     """Return `dataset` and the names of all datasets that share data with it, according to their registrations.
 
-    Two names share data if they were ever registered to read the same file, folder or table, unless a steward has said
-    why they are apart. Sharing is transitive.
+    Two names share data if they were ever registered to read the same file, folder or table, unless a steward has given
+    a reason to keep them apart. If a shares data with b, and b with c, then a shares data with c.
     """
     sources = _registered_sources(connection)
     names = {dataset}
@@ -309,10 +308,10 @@ def _source_of(event: AuditEvent) -> tuple[set[str], set[str]]:
 def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
     """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
 
-    An account that was opened for a dataset pays for questions about that dataset only, under any name of the same
-    data. An account opened for no dataset (`dataset` is empty) pays for any data for which the ledger has neither a cap
-    (the joint budget of a dataset's accounts) nor accounts; if it paid for other data, its charges would be missing
-    from the joint (epsilon, delta) promise of the accounts there. `account` is the account's name, for the message.
+    An account that was opened for a dataset pays for that dataset only, under any name of the same data. An account
+    opened for no dataset (`dataset` is empty) may not pay for data on which the ledger has accounts or a cap (the joint
+    budget of a dataset's accounts), because its charges would be missing from the joint (epsilon, delta) promise of
+    these accounts. `account` is the account's name, for the message.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:
@@ -361,10 +360,9 @@ def units_on(connection: Connection, dataset: str) -> set[str]:
 def check_unit_of(connection: Connection, dataset: str, unit: str) -> None:
     """Raise `InvalidParameter` if the data of `dataset` is protected by another unit of privacy than `unit`.
 
-    The unit of privacy is what is protected: a user, or a part such as a day of a user. The epsilons of two units
-    cannot be added up: the joint promise, and a cap (the joint budget of a dataset's accounts), hold for one unit only.
-    Nothing is checked for an empty `dataset`, because accounts without a dataset have neither a joint promise nor a
-    cap.
+    The unit of privacy is what is protected: a user, or a part such as a day of a user. Epsilons of two units cannot be
+    added up, so a joint promise, or a cap (the joint budget of a dataset's accounts), holds for one unit only. If
+    `dataset` is empty, nothing is checked, because accounts without a dataset have neither.
     """
     others = units_on(connection, dataset) - {unit} if dataset else set()
     if others:
@@ -387,16 +385,17 @@ def register_dataset(
     at: int,
     unit: str = USER,
 ) -> None:
-    """Append an audit event that records which data the dataset `name` reads.
+    """Append an audit event that records which data the dataset `name` reads; does nothing if it was recorded before.
 
-    `reads` are texts that identify the data, `within` the folders that contain it, and `definition` the text by which
-    questions find it; only digests of these are kept. `by` is the person who registers, and `at` the timestamp in
-    microseconds since 1970. `apart`, if not empty, is the reason why the name is not joined with others that read the
-    same data. `unit` is the unit of privacy (a user, or a part such as a day of a user) that all accounts on the
-    dataset protect.
+    - `reads` are texts that identify the data, `within` the folders that contain it, and `definition` the text by which
+      questions find it. Only digests of these are kept.
+    - `by` is the person who registers, and `at` the timestamp in microseconds since 1970.
+    - `apart`, if not empty, is the reason why the name is not joined with others that read the same data.
+    - `unit` is the unit of privacy (a user, or a part such as a day of a user) that all accounts on the dataset
+      protect.
 
-    Raises `BadRequest` if the name joins data whose accounts do not all draw on the same cap, or whose accounts, cap or
-    other names protect another unit of privacy.
+    Raises `BadRequest` if the name joins data whose accounts do not all draw on the same cap (joint budget), or whose
+    accounts, cap or other names protect another unit of privacy.
     """
     check_name(name, "dataset")
     details: dict[str, object] = {"apart": apart}
@@ -434,9 +433,8 @@ def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
     """Return the register numbers of all caps that belong to the datasets `names` or that their accounts draw on.
 
-    A cap is the joint budget of a dataset's accounts. A register number is the number of the record that opened an
-    account or a cap. Closed accounts are ignored. The set also contains None if an account that is not closed draws on
-    no cap.
+    A cap is the joint budget of a dataset's accounts, and its register number is the number of the record that opened
+    it. Closed accounts are ignored. The set contains None if some account draws on no cap.
     """
     caps_of_accounts = (
         select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
@@ -448,8 +446,8 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
 def events_of(connection: Connection, after: int = 0, actions: Sequence[str] = ()) -> Iterator[Record]:
     """Yield the records of audit events whose number in the register is above `after`, in order.
 
-    The register is the ledger's chain of openings and audit events. If `actions` is not empty, these are only the acts
-    of these names, which the database selects.
+    The register is the ledger's chain of openings and audit events. If `actions` is not empty, only events with one of
+    these actions are yielded.
     """
     acts = (openings.c.kind == "act", openings.c.name.in_(actions)) if actions else ()
     return (record for record in records_of(connection, after, *acts) if record.kind in AUDIT_EVENT_KINDS)
@@ -466,7 +464,7 @@ def accounts_on(connection: Connection, dataset: str) -> Select[tuple[int]]:
 def terms_of(connection: Connection, holder: int) -> Terms:
     """Return the terms (promise and budget) of the account or cap with the register number `holder`.
 
-    A cap is the joint budget of a dataset's accounts. A register number is the number of the record that opened an
-    account or a cap.
+    A register number is the number of the record that opened an account, or a cap (the joint budget of a dataset's
+    accounts).
     """
     return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())

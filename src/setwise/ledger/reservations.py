@@ -1,9 +1,9 @@
 """Reservations: mechanism uses that are charged before their questions are known, and may be chosen last of all.
 
 A Gaussian wallet (a budget in mu squared) prices a use by the balance that remains after it: the less remains, the
-dearer the use. That is right only if the question is fixed at the charge. A reserved use may be chosen when nothing
-remains. So it is charged, at the price of that moment, as a Gaussian use, which costs the same at every balance
-(docs/optimal-composition.md, "Reservations").
+dearer the use. That is right only if the question is fixed at the charge. A reserved use may be chosen later, when
+nothing remains. So it is charged as a Gaussian use, which costs the same at every balance, at the price of a use that
+empties the wallet (docs/optimal-composition.md, "Reservations").
 """
 
 import math
@@ -18,10 +18,10 @@ from setwise.errors import InvalidParameter
 def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
     """Return those of the mechanism uses `uses` whose price in a Gaussian wallet depends on the wallet's balance.
 
-    A Gaussian wallet is a budget in mu squared. A Gaussian use costs its own mu squared at every balance, so it is left
-    out of the result. Any other use costs more the less remains in the wallet after it; these uses are returned. Left
-    out as well are uses that reveal nothing unless they fail outright (an event in which everything may be revealed),
-    such as a threshold: another balance pays for them.
+    A Gaussian wallet is a budget in mu squared. Two kinds of uses are left out. A Gaussian use costs its own mu squared
+    at every balance. A use that reveals nothing unless it fails outright (and may then reveal everything), such as a
+    threshold, is paid from another balance. Any other use costs more the less remains in the wallet after it, and is
+    returned.
     """
     return [
         use
@@ -34,8 +34,8 @@ def reserved_uses(uses: Sequence[Use]) -> list[Use]:
     """Return the mechanism uses that are charged if `uses` are reserved, that is, if their questions are chosen later.
 
     In a Gaussian wallet (a budget in mu squared), a use costs the most if nothing remains after it. Each of `uses` is
-    charged as a Gaussian use of that highest price, which costs the same at every balance. The probability that the use
-    fails outright (and may reveal everything) is charged as a second use.
+    charged as a Gaussian use of that highest price, and its probability of outright failure (which may reveal
+    everything) as a second use.
 
     Raises `InvalidParameter` for a use that has no price in a wallet, such as a zCDP use.
     """

@@ -2,9 +2,9 @@
 
 A cap is a Gaussian wallet (a budget in mu squared) with a limit on the sum of losses and on the probability of outright
 failure (an event in which everything may be revealed). An account takes a slice of each balance as it needs it, and
-pays from the slice, so that a charge does not wait for other accounts. The price of a mechanism use falls as the
-balance that it leaves grows. A use is priced with the balance that it leaves in the slice, which is less than the
-balance of the cap, so the price is at least the price in the whole cap.
+pays from the slice, so that a charge does not wait for other accounts. A mechanism use costs more the less remains
+after it. What remains in the slice is less than what remains in the cap, so a slice pays at least the price of the
+whole cap.
 """
 
 import math
@@ -49,11 +49,10 @@ RULE = "rule"
 class Rule(IntEnum):
     """The payment rules that a cap (the joint budget of a dataset's accounts) still has: both, or only one of them.
 
-    The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; a rule may stay only if every
-    use so far was paid by it. Dropping a rule is recorded by spending units of a small balance of the cap called
-    `RULE`, and the values here are the units spent: 2 if the sum rule was dropped, 3 if the wallet rule was. The
-    balance has 3 units, so if two concurrent transactions each drop a rule, the database refuses the second as an
-    overdraft.
+    The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. A rule stays only while every
+    use is paid by it. Dropping a rule spends units of `RULE`, a small balance of the cap: 2 units if the sum rule is
+    dropped, 3 if the wallet rule is. The values here are the units spent. The balance has 3 units, so if two concurrent
+    transactions each drop a rule, the database refuses the second as an overdraft.
     """
 
     BOTH = 0
@@ -86,10 +85,10 @@ _REFILL_SHARE = 16
 class CapTotals:
     """The budget of a cap, the limit on all accounts of a dataset together, as exact floats.
 
-    `wallet` is the mu^2 of the cap's Gaussian wallet, `limit` the epsilon that bounds the sum of the largest losses of
-    all mechanism uses, and `failure` the probability of outright failure (an event in which everything may be
-    revealed). `keep` says how the cap can be paid: only from the "wallet", only by the "sum" of losses, or "either",
-    that is, both ways until a use fits only one of them.
+    `wallet` is the mu^2 of the cap's Gaussian wallet. `limit` is the epsilon that bounds the sum of the largest losses
+    of all mechanism uses. `failure` is the probability of outright failure (an event in which everything may be
+    revealed). `keep` says how the cap is paid: only from the "wallet", only by the "sum" of losses, or "either", that
+    is, both ways until a use fits only one of them.
     """
 
     wallet: float
@@ -110,12 +109,12 @@ class CapTotals:
         return cls(wallet.size, wallet.loss_limit, wallet.failure_limit, keep)
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each balance of the cap (the joint budget of a dataset's accounts) when nothing is spent.
+        """Return the units of each balance of the cap when nothing is spent, per balance name.
 
-        The balances of the two payment rules (the Gaussian wallet, a budget in mu squared, and the sum of epsilons) and
-        of outright failures have 2^60 units each, or 0 if the cap does not use them. The balance "rule" records which
-        payment rule was dropped: the wallet costs 3 of its units and the sum 2. So it has 3 units if the cap begins
-        with both rules, and 0 if it has only one.
+        The balances "wallet" (mu squared), "sum" (of epsilons) and "failure" have 2^60 units each, or 0 if the cap does
+        not use them. The balance "rule" records which of the first two was dropped as a way of payment: the wallet
+        costs 3 of its units and the sum 2. So it has 3 units if the cap begins with both ways, and 0 if it has only
+        one.
         """
         return {
             FAILURE: UNITS if self.failure else 0,
@@ -127,9 +126,8 @@ class CapTotals:
     def rule_of(self, units: int) -> Rule:
         """Return the payment rules (Gaussian wallet, sum of epsilons, or both) that are in force for the cap.
 
-        A cap is the joint budget of a dataset's accounts, and a Gaussian wallet a budget in mu squared. `units` are the
-        units spent so far of the cap's balance "rule", by which a dropped rule is recorded: 2 if the sum rule was
-        dropped, and 3 if the wallet rule was. They are ignored if the cap has had only one rule from the start.
+        `units` are the units spent so far of the cap's balance "rule", which records a dropped rule: 2 if the sum rule
+        was dropped, and 3 if the wallet rule was. They are ignored if the cap has had only one rule from the start.
         """
         match self.keep:
             case "either":
@@ -142,12 +140,12 @@ class CapTotals:
                 assert_never(self.keep)
 
     def pay(self, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
-        """Return the units, per balance name, that `uses` take of an account's slice of the cap; None if it cannot pay.
+        """Return the units, per balance name, that an account's slice of the cap pays for `uses`; None if too few.
 
-        A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account;
-        `slice_units` are the units in the slice, of which a full balance has 2^60. `rule` says whether payment is from
-        the Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. Each use is priced by the balance
-        that remains after all of them, so their order does not matter.
+        A slice is the part of the cap that is reserved for one account; `slice_units` are the units in it, of which a
+        full balance has 2^60. `rule` says whether the Gaussian wallet (a budget in mu squared) pays, the sum of
+        epsilons, or both. Each use is priced by what remains in the slice after all of them, so their order does not
+        matter.
 
         Theorem: docs/optimal-composition.md, "Slices".
         """
@@ -166,10 +164,10 @@ class CapTotals:
     ) -> bool:
         """Return whether `price` is the right price of `uses` under `rule`, from a slice that had `slice_units` units.
 
-        `uses` are mechanism uses (guarantees with counts). A slice is the part of a cap that is reserved for one
-        account. `price` and `slice_units` are keyed by balance name (such as "wallet", of 2^60 units); `rule` is the
-        Gaussian wallet (a budget in mu squared), the sum of epsilons, or both. A wallet payment may differ from the
-        price here by rounding, because the entry may have been written on another platform.
+        A slice is the part of a cap that is reserved for one account. `uses` are mechanism uses, and `rule` is the
+        Gaussian wallet (a budget in mu squared), the sum of epsilons, or both. `price` and `slice_units` are keyed by
+        balance name (such as "wallet", of 2^60 units). A wallet payment may differ by rounding from the price that this
+        machine computes, because another platform may have computed it.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(price.get(balance_name, 0) != costs.fixed(rule).get(balance_name, 0) for balance_name in (FAILURE, SUM)):
@@ -184,23 +182,21 @@ class CapTotals:
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
         """Return whether a slice pays for `uses` at most 2% more units of the wallet than the whole cap would.
 
-        `uses` are mechanism uses (guarantees with counts). A Gaussian wallet is a budget in mu squared. A cap is the
-        joint budget of a dataset's accounts. `price` are the units that the slice (an account's reserved part of the
-        cap) pays, per balance name (such as "wallet", of 2^60 units). Prices fall as the balance grows, so a small
-        slice pays more.
+        A use costs more from a smaller balance, and a slice is only an account's reserved part of the cap. `price` are
+        the units that the slice pays, per balance name (such as "wallet": mu squared, 2^60 units when full).
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 
     def refill(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return the units to move from the unallocated part `free` of the cap into a slice, per balance name.
+        """Return the units, per balance name, to move from `free`, the unallocated part of the cap, into a slice.
 
-        They let a slice (the part of the cap reserved for one account) that has `slice_units` units pay for the
-        mechanism uses `uses` at a good price, and for more uses like them. `rule` says whether payment is from the
-        Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. Fewer units are returned if fewer are
-        free; `pay` then says whether they are enough. Most full balances have 2^60 units. A cap is the joint budget of
-        a dataset's accounts.
+        A slice is the part of the cap that is reserved for one account. `slice_units` are the units in it now. After
+        the refill it can pay for the mechanism uses `uses` at a price close to that of the whole cap, and for more uses
+        like them. Fewer units are returned if fewer are free; `pay` then says whether they are enough. `rule` says
+        whether the Gaussian wallet (a budget in mu squared) pays, the sum of epsilons, or both. A full balance has 2^60
+        units.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -216,10 +212,10 @@ class CapTotals:
         return {balance_name: units for balance_name, units in refill.items() if units}
 
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
-        """Return the smallest slice of the cap that can pay for the mechanism uses `uses`, in units per balance name.
+        """Return the units, per balance name, of the smallest slice of the cap that can pay for `uses`.
 
-        A slice is the part of a cap (the joint budget of a dataset's accounts) that is reserved for one account. `rule`
-        says whether payment is from the Gaussian wallet (a budget in mu squared), by the sum of epsilons, or both. An
+        A slice is the part of the cap that is reserved for one account, and `uses` are mechanism uses (guarantees with
+        counts). `rule` says whether the Gaussian wallet (a budget in mu squared) pays, the sum of epsilons, or both. An
         amount above 2^60, the size of a whole balance, means that no slice can pay.
         """
         costs = self._costs(uses)
@@ -231,10 +227,10 @@ class CapTotals:
     def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return the payment rules under which the whole cap, which has the units `remaining`, can pay for `uses`.
 
-        The payment rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. A cap is the joint
-        budget of a dataset's accounts. `uses` are mechanism uses (guarantees with counts). `remaining` has units per
-        balance name (such as "wallet", of 2^60 units), and `rule` says which rules are in force. The result is `rule`
-        if all rules in force can pay, otherwise the only rule that can, and None if no rule can.
+        The payment rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; `rule` says which
+        are in force. The result is `rule` if all of these can pay, otherwise the only rule that can, and None if no
+        rule can. `uses` are mechanism uses, and `remaining` has units per balance name (such as "wallet", of 2^60
+        units).
         """
         within = {
             balance_name: units <= remaining[balance_name] for balance_name, units in self.needs(uses, rule).items()
@@ -247,9 +243,8 @@ class CapTotals:
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
         """Return a sentence about what the cap lacks to pay for the mechanism uses `uses`, or None if it can pay.
 
-        A cap is the joint budget of a dataset's accounts. `remaining` has the cap's remaining units per balance name
-        (such as "wallet": mu squared, 2^60 units when full), and `rule` says by which payment rules (Gaussian wallet,
-        sum of epsilons) it may pay.
+        `remaining` has the cap's remaining units per balance name (such as "wallet", of 2^60 units). `rule` says
+        whether the Gaussian wallet (a budget in mu squared) may pay, the sum of epsilons, or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -262,10 +257,9 @@ class CapTotals:
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return the payment rule that ends for all accounts under the cap if the cap pays for `uses`.
 
-        A cap is the joint budget of a dataset's accounts. `uses` are mechanism uses (guarantees with counts). The rules
-        are the Gaussian wallet (a budget in mu squared) and the sum of epsilons. `remaining` has the cap's remaining
-        units per balance name (such as "wallet", of 2^60 units), and `rule` the rules in force. Returns None if no rule
-        would end, or if the remaining balances cannot pay.
+        The rules are the Gaussian wallet (a budget in mu squared) and the sum of epsilons; `rule` says which are in
+        force. `uses` are mechanism uses, and `remaining` has the cap's remaining units per balance name (such as
+        "wallet", of 2^60 units). Returns None if no rule would end, or if the remaining balances cannot pay.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -273,27 +267,24 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return the cost of the mechanism uses `uses` to this cap in units, computed once and then cached.
-
-        A cap is the joint budget of a dataset's accounts; each of its full balances has 2^60 units.
-        """
+        """Return what the mechanism uses `uses` cost this cap, in units (2^60 for each full balance); cached."""
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the failure probability of the charges that spent the units `amounts` of the cap.
 
-        A cap is the joint budget of a dataset's accounts. `amounts` has units per balance name (such as "wallet", of
-        2^60 units). The failure probability is rounded up. A cap does not record rho, so rho is 0 if the wallet (a
-        budget in mu squared) is untouched and infinite otherwise.
+        `amounts` has units per balance name (such as "wallet", of 2^60 units). The failure probability is rounded up. A
+        cap does not record rho, so rho is infinite, unless the wallet (a budget in mu squared) is untouched; then it is
+        0.
         """
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest losses of all mechanism uses that the cap paid for, an epsilon, rounded up.
 
-        Infinity if the cap (the joint budget of a dataset's accounts) pays only from its Gaussian wallet (a budget in
-        mu squared) and has paid for a use, because the sum is then not recorded. `amounts` has the units spent so far,
-        per balance name (such as "wallet", of 2^60 units).
+        `amounts` has the units spent so far, per balance name (such as "wallet", of 2^60 units). If the cap pays only
+        from its Gaussian wallet (a budget in mu squared), the sum is not recorded; it is then infinite, or 0 if nothing
+        was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
@@ -303,7 +294,7 @@ class CapTotals:
         """Return the cap's whole budget as two mechanism uses: a Gaussian use of its mu^2, and a failure use.
 
         The failure use reveals nothing, except with the failure probability of the cap, when it may reveal everything.
-        It is left out if that probability is 0. A cap is the joint budget of a dataset's accounts.
+        It is left out if that probability is 0.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
@@ -320,18 +311,18 @@ class CapTotals:
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the names of the cap's balances that can fund another mechanism use: "wallet", "sum", or both.
 
-        A cap is the joint budget of a dataset's accounts. While both are returned, a charge takes units from both. Once
-        a use fits only one of the two balances, the other balance is dropped for good. `amounts` has the units spent so
-        far, per balance name (such as "wallet": mu squared, 2^60 units when full).
+        While both are returned, a charge takes units from both. Once a use fits only one of the two balances, the other
+        is dropped for good. `amounts` has the units spent so far, per balance name (such as "wallet": mu squared, 2^60
+        units when full).
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the cap's spent units `amounts` as two mechanism uses, which reveal at least as much as all paid uses.
+        """Return two mechanism uses that together reveal at least as much as everything that the cap has paid for.
 
-        They are a Gaussian of the spent mu^2, and a use that only fails outright (which may reveal everything). If the
-        cap (the joint budget of a dataset's accounts) is paid only by the sum of epsilons, the first is instead a pure
-        DP use of the summed epsilon. Most full balances have 2^60 units.
+        They are a Gaussian use of the spent mu^2 and a failure use, which reveals nothing unless it fails outright (and
+        may then reveal everything). If the cap is paid only by the sum of epsilons, the first is instead a pure DP use
+        of the summed epsilon. `amounts` has the spent units per balance name, of which a full balance has 2^60.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -341,9 +332,9 @@ class CapTotals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest mechanism uses that the cap's remaining units `amounts` pay for together.
 
-        They are a Gaussian, and a use that only fails outright (which may reveal everything). If the cap (the joint
-        budget of a dataset's accounts) is now paid only by the sum of epsilons, the first is instead a pure DP use.
-        `amounts` has units per balance name (such as "wallet": mu squared, 2^60 units when full).
+        They are a Gaussian use and a failure use, which reveals nothing unless it fails outright (and may then reveal
+        everything). If the cap is now paid only by the sum of epsilons, the first is instead a pure DP use. `amounts`
+        has units per balance name (such as "wallet": mu squared, 2^60 units when full).
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -355,14 +346,15 @@ class CapTotals:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The cost of some uses to a cap (the joint budget of a dataset's accounts), in units; each whole balance has 2^60.
+    """The cost of some mechanism uses to a cap (a dataset's joint budget), in units; each whole balance has 2^60.
 
-    `failure` is the failure probability of the mechanism uses, and `summed` the sum of their largest losses, which is
-    above 2^60 if a loss is unbounded. The price in the wallet (a budget in mu squared) depends on the units that remain
-    in the wallet after the uses. `prices` lists pairs (remaining units, price of the uses), from the most remaining
-    units to 0, and is empty if the uses have no price. `well` is 2% above the price with the whole wallet remaining; a
-    wallet payment of at most `well` counts as a good price. `rounding` is the number of units by which the prices of
-    two platforms may differ.
+    - `failure` is the failure probability of the uses, and `summed` the sum of their largest losses, which is above
+      2^60 if a loss is unbounded.
+    - `prices` lists pairs (remaining units, price of the uses), from the most remaining units to 0. The price in the
+      wallet (a budget in mu squared) depends on the units that remain in the wallet after the uses. The list is empty
+      if the uses have no price.
+    - `well` is 2% above the price with the whole wallet remaining. A wallet payment of at most `well` is a good price.
+    - `rounding` is the number of units by which the prices of two platforms may differ.
     """
 
     failure: int
@@ -372,22 +364,21 @@ class _Costs:
     rounding: int
 
     def fixed(self, rule: Rule) -> dict[str, int]:
-        """Return the costs that do not depend on how much is left in the wallet, in units per balance name.
+        """Return the costs that do not depend on what remains in the wallet, in units per balance name.
 
-        They are the failure probability, and the sum of largest losses unless `rule` says that only the wallet (a
-        budget in mu squared) pays. Most full balances have 2^60 units.
+        They are the failure probability and the sum of largest losses. The sum is left out if `rule` says that only the
+        wallet (a budget in mu squared) pays.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 
 
 @lru_cache(maxsize=4096)
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
-    """Return the cost of `uses` to the budget `cap`: fixed costs, and the wallet's price at 41 possible wallet levels.
+    """Return what `uses` cost the budget `cap`: fixed costs, and the wallet's price for 41 balances after the uses.
 
-    `uses` are mechanism uses (guarantees with counts). A cap is the joint budget of a dataset's accounts. The price
-    from the wallet (a budget in mu squared) depends on how much is left in it. It is computed for the levels w
-    2^(-i/2), i = 1 to 40, where w is the size of the whole wallet, and for level 0. The failure probability and the sum
-    of largest losses do not depend on the level. Cached, because computing 41 prices takes time.
+    `uses` are mechanism uses (guarantees with counts). The price from the wallet (a budget in mu squared) depends on
+    the balance that remains. It is computed for the balances w 2^(-i/2), i = 1 to 40, where w is the whole wallet, and
+    for 0. The failure probability and the sum of largest losses are fixed costs. Cached, because 41 prices take time.
     """
     wallet = cap.wallet
     levels = [wallet * 2.0 ** (-place / _FINENESS) for place in range(1, _LEVELS + 1)] + [0.0]
@@ -427,7 +418,7 @@ def _platform_dependent_price(use: Use) -> Fraction:
     """Return the price (mu^2) of a mechanism `use` that empties a Gaussian wallet; 0 if its price is fixed or infinite.
 
     A Gaussian wallet is a budget in mu^2. Prices that depend on the balance are computed with functions that platforms
-    round differently; fixed prices are not.
+    round differently; a fixed price is the same on every platform.
     """
     price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)

@@ -40,16 +40,18 @@ _OTHER_ACCOUNTS = (
 class AccountStatus:
     """The budget and state, in its present period, of an account or a cap (the joint budget of a dataset's accounts).
 
-    `terms` has the promise and the whole budget. `period` names the budget period, and is empty for an account without
-    periods. `left` and `spent` are the remaining and the spent budget. For a set-wise account, which draws from uses
-    registered at its opening, they are counts of registered uses. For a filter, `spent` is one mechanism use that
-    reveals at least as much as everything drawn, and `left` the largest use of this kind that would still be admitted:
-    a zCDP use, or a Gaussian use (a pure use if the account pays by the sum of losses). A filter is an account that
-    admits uses of any parameters while its budget lasts. `share_left` is the remaining share of the budget, from 0 to
-    1, and `charges` the number of charges. `state` is "open", "frozen" or "closed". `drawn` are the mechanism uses
-    drawn, or None if only sums are known; `worth` is their zCDP rho and failure probability, and `largest` the sum of
-    their largest losses. `charge_uses` has the uses of each charge, and `more_like_last` says how many more charges
-    like the last one can be paid; each is None if it was not computed.
+    - `terms` has the promise and the whole budget. `period` names the budget period, and is empty without periods.
+    - `left` and `spent` are the remaining and the spent budget, as mechanism uses. A set-wise account, which draws from
+      uses registered at its opening, counts registered uses. A filter admits uses of any parameters while its budget
+      lasts: its `spent` is one use that reveals at least as much as everything drawn, and its `left` the largest use of
+      this kind that would still be admitted. It is a zCDP use, or a Gaussian use (a pure use if the account pays by the
+      sum of losses).
+    - `share_left` is the remaining share of the budget, from 0 to 1, and `charges` the number of charges. `state` is
+      "open", "frozen" or "closed".
+    - `drawn` are the mechanism uses drawn, or None if only sums are known. `worth` is their zCDP rho and failure
+      probability, and `largest` the sum of their largest losses.
+    - `charge_uses` has the uses of each charge, and `more_like_last` says how many more charges like the last one can
+      be paid. Each is None if it was not computed.
     """
 
     terms: Terms
@@ -98,8 +100,8 @@ class AccountStatus:
         """The account's promise (its epsilon and delta) in words, for one whole budget period.
 
         For a unit of privacy other than "user", the first sentence says what is protected, and what is not. If the
-        account is on a dataset, the last sentence is about other accounts on the same dataset: if their answers cause
-        changes of the table, only the dataset's cap (the joint budget of its accounts) or joint promise covers that.
+        account is on a dataset, the last sentence says that only the dataset's cap (the joint budget of its accounts)
+        or joint promise covers changes of the table that are caused by answers of other accounts.
         """
         words = (
             promise_in_words(self.epsilon.upper, self.delta)
@@ -150,9 +152,8 @@ class AccountStatus:
     def path_odometer(self) -> CertifiedBound:
         """The epsilon that the privacy loss of the account's answers exceeds at no time, except with probability delta.
 
-        This is a stronger statement than the one `odometer` makes, so the number here can be larger. The other holds as
-        a stopping rule: for every epsilon fixed in advance, all answers before the odometer exceeds it are (epsilon,
-        delta)-DP.
+        This is a stronger statement than that of `odometer`, so the number can be larger. `odometer` is only a stopping
+        rule: for every epsilon fixed in advance, all answers before the odometer exceeds it are (epsilon, delta)-DP.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -161,8 +162,8 @@ class AccountStatus:
         """The largest epsilon of one further question that the account can pay for, rounded down.
 
         None for an account of registered uses (fixed when it was opened). For a wallet (a budget in mu squared), it is
-        the epsilon of the Gaussian mechanism that the wallet still pays for, or the remaining part of the sum of
-        epsilons if that is more.
+        the epsilon of the largest Gaussian mechanism that the wallet still pays for, or the remaining part of the sum
+        of epsilons if that is more.
         """
         if self.terms.uses:
             return None
@@ -269,11 +270,10 @@ def status_of(
 def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: float) -> float:
     """Return the largest epsilon of one further question that the account can pay for, rounded down.
 
-    `terms` has the account's promise. `remaining_uses` is the remaining budget as mechanism uses, and `share_left` the
+    `terms` has the account's promise, `remaining_uses` the remaining budget as mechanism uses, and `share_left` the
     remaining share of the budget, from 0 to 1. If nothing was spent, the result is the promised epsilon. Otherwise it
-    is the epsilon of the mechanism in `remaining_uses`, at the account's delta minus the part set aside for outright
-    failures (events in which everything may be revealed). 0 if nothing remains, or if no epsilon is attainable at that
-    delta.
+    is the epsilon of the mechanism in `remaining_uses`, at the account's delta minus the part for outright failures
+    (events in which everything may be revealed). 0 if nothing remains, or if no epsilon is attainable at that delta.
     """
     mechanisms = [use for use in remaining_uses if not isinstance(use.guarantee, ApproxDP)]
     if not mechanisms:
@@ -295,8 +295,8 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 class Joint:
     """The joint promise of the accounts on a dataset: `epsilon` at `delta`, over `periods` periods of each account.
 
-    The promise covers analysts who pool all answers and choose every question together. `cap` is the status of the
-    dataset's cap (a joint budget for all its accounts), or None without a cap; the cap's own promise holds for good,
+    The promise holds even if analysts pool all answers and choose every question together. `cap` is the status of the
+    dataset's cap (a joint budget for all its accounts), or None without a cap. The cap's own promise holds for good,
     however many periods pass. `unit` is the unit of privacy (a user, or a part such as a day of a user) that all these
     accounts protect.
     """
@@ -338,18 +338,20 @@ def joint_of(
 ) -> Joint:
     """Return the joint (epsilon, delta) promise of all accounts opened on `terms`, even if their analysts collude.
 
-    `delta` is the sum of the accounts' deltas if None. An account whose budget starts afresh in each period counts for
-    `periods` periods. If the dataset's cap (a joint budget of its accounts), whose status is `cap`, promises less at
-    that delta, the cap's epsilon is returned.
+    `dataset` is the name of their dataset. If `delta` is None, it is the sum of the accounts' deltas. An account whose
+    budget starts afresh in each period counts for `periods` periods. If the dataset's cap (a joint budget of its
+    accounts), whose status is `cap`, promises less at that delta, the cap's epsilon is returned.
 
-    A set-wise account draws from mechanism uses registered at its opening, and a filter pays from a budget: a sum of
-    zCDP, a Gaussian wallet (mu squared), or units that a menu (a fixed list of uses) puts on each use. Set-wise
-    accounts together are one set-wise interaction with all their registered uses. If some accounts are filters, all
-    budgets are still fixed in advance, so all uses together never exceed the sum of the budgets: a zCDP filter with the
-    summed budget would never refuse one of them. A wallet beside registered uses counts as one Gaussian mechanism among
-    them. If a filter has a wallet or a menu, each filter and period counts as one (epsilon, delta)-DP mechanism among
-    the others, because an interaction with that guarantee can be simulated from one answer of such a mechanism, given
-    in advance.
+    How accounts are composed:
+
+    - Set-wise accounts draw from mechanism uses registered at their opening. Together they are one set-wise interaction
+      with all their registered uses. A wallet (a budget in mu squared) beside registered uses counts as one Gaussian
+      mechanism.
+    - Filters pay from a budget that is fixed in advance. If all filters add up zCDP, all uses together never exceed the
+      sum of the budgets: a zCDP filter with the summed budget would refuse none of them.
+    - If a filter has a wallet or a menu (a fixed list of uses with costs), each filter and period counts as one
+      (epsilon, delta)-DP mechanism. An interaction with that guarantee can be simulated from one answer of such a
+      mechanism, given in advance.
 
     Requires: the number of rounds is finite; one pair of neighbouring datasets is used by all accounts; and the
     question of every use is fixed when it is charged, or the use was reserved.
@@ -400,8 +402,8 @@ def joint_of(
 def _budget(terms: Terms) -> tuple[Use, ...]:
     """Return, as mechanism uses, everything that an account with these `terms` may spend in one budget period.
 
-    These are its registered uses (fixed when it was opened), and the uses that stand for the whole budget of its filter
-    or wallet. A Gaussian wallet is a budget in mu squared.
+    These are its registered uses (fixed when it was opened), and uses that stand for the whole budget of its filter or
+    Gaussian wallet (a budget in mu squared).
     """
     return terms.uses if terms.totals is None else (*terms.uses, *terms.totals.as_uses())
 

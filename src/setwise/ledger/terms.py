@@ -86,15 +86,16 @@ Kind = Literal["setwise", "filter", "cap"]
 class Terms:
     """The terms of an account or a cap: its promise, and the budget that it may spend in each period.
 
-    `kind` is "setwise", "filter" or "cap" (the joint budget of a dataset's accounts), and `name` the account's name.
-    `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty. `period` is the
-    calendar period after which the budget starts afresh, or None. The promise is the bracket `epsilon` at `delta`;
-    `failure_share` is the share of delta for outright failures (events in which everything may be revealed). A set-wise
-    account has registered `uses` to draw, and may have a wallet (a budget in mu squared) beside them as `totals`. A
-    filter and a cap have only `totals`. `cap` is the register number of the cap (the number of its opening record) that
-    the account's charges also draw on, or None. `slices` is True if the account pays its cap from a slice, a part of
-    the cap that is reserved for it. `unit` is the unit of privacy that the promise protects: "user", or a part of a
-    user such as "user,day".
+    - `kind` is "setwise", "filter" or "cap" (the joint budget of a dataset's accounts), and `name` the account's name.
+      `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
+    - `period` is the calendar period after which the budget starts afresh, or None.
+    - The promise is the bracket `epsilon` at `delta`. `failure_share` is the share of delta for outright failures
+      (events in which everything may be revealed). `unit` is the unit of privacy that is protected: "user", or a part
+      of a user such as "user,day".
+    - A set-wise account has registered `uses` to draw, and may have a wallet (a budget in mu squared) as `totals`. A
+      filter and a cap have only `totals`.
+    - `cap` is the register number (the number of the opening record) of the cap that the account's charges also draw
+      on, or None. `slices` is True if the account pays its cap from a slice, a part of the cap that is reserved for it.
     """
 
     kind: Kind
@@ -117,10 +118,10 @@ class Terms:
     def lines(self) -> dict[str, int]:
         """Return the size of each balance of the account or cap: the most units that may be spent of it in a period.
 
-        The keys are balance names (such as "wallet": mu squared, 2^60 units when full). For a registered use (one fixed
-        when the account was opened) the name is its written form, such as "pure:0.1", and the size is the number of
-        uses. The size of a balance such as "slice:wallet" is the most that the account may have reserved of its cap
-        (the joint budget of the dataset's accounts).
+        The keys are balance names, such as "wallet" (mu squared, 2^60 units when full). The balance of a registered use
+        (one fixed when the account was opened) is named by its written form, such as "pure:0.1", and its size is the
+        number of uses. The size of "slice:wallet" is the most that the account may reserve of its cap's balance
+        "wallet".
         """
         registered = {line_of(use): use.count for use in self.uses}
         balances = registered if self.totals is None else registered | self.totals.lines()
@@ -161,9 +162,8 @@ class Terms:
         """The budget from which the account pays for uses that are not registered: the budget of a filter, or a wallet.
 
         A filter is an account that admits uses of any parameters while its budget lasts. A set-wise account may have a
-        Gaussian wallet (a budget in mu squared) beside its registered uses (fixed when it was opened). Raises
-        `AssertionError` for an account that has neither, and for a cap (the joint budget of a dataset's accounts), from
-        which no charge is paid directly.
+        Gaussian wallet (a budget in mu squared) beside its registered uses. Raises `AssertionError` for an account that
+        has neither, and for a cap (a joint budget of accounts), from which no charge is paid directly.
         """
         assert self.totals is not None
         assert not isinstance(self.totals, CapTotals)
@@ -215,8 +215,7 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
     """Return the budget of an account or cap from `record`, its JSON object in the register.
 
     The keys of the object tell whether it is the budget of a zCDP filter, a wallet (a budget in mu squared), a menu (a
-    fixed list of uses) or a cap (the joint budget of a dataset's accounts). A filter is an account that admits uses of
-    any parameters while its budget lasts. The register is the ledger's chain of openings and audit events.
+    fixed list of uses) or a cap (the joint budget of a dataset's accounts).
     """
     if "items" in record:
         return MenuTotals(**{**record, "items": tuple((written, cost) for written, cost in record["items"])})
@@ -228,8 +227,8 @@ def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | MenuTotals |
 def line_of(use: Use) -> str:
     """Return the name of the balance of a registered use: its written form without a count, such as "pure:0.1".
 
-    Registered uses are those that were fixed when the account was opened. The account has a balance for each of them,
-    which counts how many of the uses were spent.
+    An account has such a balance for each use that was registered when it was opened; the balance counts the uses
+    spent.
     """
     return format_use(Use(use.guarantee))
 
@@ -239,11 +238,10 @@ def charge_movements(
 ) -> list[Movement]:
     """Return the balance changes of a charge of `uses`: first of the account, then of the dataset's zCDP cap.
 
-    `uses` are mechanism uses (guarantees with counts). A cap is the joint budget of a dataset's accounts; `cap` is its
-    size, or None if no zCDP cap is charged. `holder` is the account's register number (the number of its opening
-    record), `terms` are the account's terms, and `period` is the name of the account's budget period. `spent` has the
-    units spent before the charge, per balance name (such as "wallet": mu squared, 2^60 units when full), on which the
-    account's prices may depend.
+    - `holder` is the account's register number (the number of its opening record), and `terms` are its terms.
+    - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
+    - `uses` are mechanism uses (guarantees with counts), and `period` is the name of the account's budget period.
+    - `spent` has the units spent before, per balance name (such as "wallet", of 2^60 units); prices may depend on them.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -261,9 +259,9 @@ def account_movements(
     """Return the changes that a charge of the mechanism uses `uses` makes to the account's own balances in `period`.
 
     `period` is the name of the account's budget period. `holder` is the account's register number (the number of its
-    opening record), `terms` are its terms, and `spent` has the units spent before, per balance name (such as "wallet",
-    of 2^60 units). A registered use draws from the balance of that use, and any other use from the filter or the wallet
-    (a budget in mu squared).
+    opening record), and `terms` are its terms. `spent` has the units spent before, per balance name (such as "wallet",
+    of 2^60 units). A registered use draws from its own balance, and any other use from the filter or the wallet (a
+    budget in mu squared).
 
     Raises `InvalidParameter` for a use that is not registered if the account has neither filter nor wallet.
     """
@@ -280,11 +278,10 @@ def account_movements(
 
 
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return the balance changes by which a settlement returns the unused `uses` to a set-wise account in `period`.
+    """Return the balance changes that give the unused `uses` of a charge back to a set-wise account in `period`.
 
-    A settlement is the entry that stores the answer of a charge. `uses` are mechanism uses (guarantees with counts). A
-    set-wise account draws from uses that were registered at its opening. `period` is the name of the account's budget
-    period. `holder` is the account's register number (the number of its opening record).
+    A set-wise account draws from mechanism uses that were registered at its opening. `period` is the name of its budget
+    period, and `holder` its register number (the number of its opening record).
     """
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 
@@ -292,8 +289,8 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
     """Return the units in an account's slice (its reserved part of the cap), per balance name of the cap.
 
-    A cap is the joint budget of a dataset's accounts. `spent` has units per balance name of the account (such as
-    "wallet": mu squared, 2^60 units when full); a balance such as "slice:wallet" has the units in the slice.
+    `spent` has units per balance name of the account. Its balance "slice:wallet" has the units in the slice of the
+    cap's balance "wallet" (mu squared, 2^60 units when full).
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
@@ -301,8 +298,8 @@ def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
 def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes by which a charge is paid from the account's slice (its reserved part of the cap).
 
-    `holder` is the account's register number (the number of its opening record), and `price` are the units to pay, per
-    balance name of the cap (the joint budget of a dataset's accounts). Most full balances have 2^60 units.
+    `holder` is the account's register number (the number of its opening record). `price` are the units to pay, per
+    balance name of the cap; a full balance has 2^60.
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
@@ -314,11 +311,10 @@ def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
 def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
     """Return the balance changes that move units between a cap and an account's slice (its reserved part of the cap).
 
-    `holder` and `cap` are the register numbers of the account and the cap (the joint budget of a dataset's accounts). A
-    register number is the number of the record that opened an account or a cap. `amounts` are units per balance name of
-    the cap (such as "wallet": mu squared, 2^60 units when full): positive ones move into the slice, negative ones
-    return to the cap. The database checks the changes one after another, so each one that takes units comes before the
-    one that adds them. Units of the balance "rule" are spent and arrive nowhere.
+    `holder` and `cap` are the register numbers (the numbers of the opening records) of the account and the cap.
+    `amounts` are units per balance name of the cap (such as "wallet", of 2^60 units): positive ones move into the
+    slice, negative ones return to the cap. The database checks the changes one after another, so a change that takes
+    units comes before the one that adds them. Units of the balance "rule" are only spent, and arrive nowhere.
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):
@@ -335,10 +331,9 @@ def entry_movements(
     """Return the balance changes that the entry `contents` of an account makes; a release makes none.
 
     `holder` is the account's register number (the number of its opening record), and `terms` are its terms. `cap` is
-    the budget of its zCDP cap, or None. `spent` has the units spent before, per balance name (such as "wallet": mu
-    squared, 2^60 units when full), on which prices may depend. If a charge is paid to the cap (the joint budget of a
-    dataset's accounts) from the account's slice (the part of the cap reserved for one account), that payment is not
-    included.
+    the budget of its zCDP cap (a joint budget of the dataset's accounts), or None. `spent` has the units spent before,
+    per balance name (such as "wallet", of 2^60 units), on which prices may depend. A payment from the account's slice,
+    its reserved part of a cap, is not included.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
@@ -392,9 +387,8 @@ def setwise_terms(
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
     """Return the Gaussian wallet of this `mu` that an account has beside its registered uses, or None if mu is 0.
 
-    Registered uses are those that were fixed when the account was opened. Uses paid from it may fail outright (which
-    may reveal everything) with probability `failure` altogether. Its limit on the sum of epsilons is 0, so uses are
-    paid from the wallet's mu^2 only.
+    Uses paid from it may fail outright (which may reveal everything) with probability `failure` altogether. Its limit
+    on the sum of epsilons is 0, so uses are paid from the wallet's mu^2 only.
 
     Raises `InvalidParameter` for a failure probability without a wallet.
     """
@@ -487,8 +481,7 @@ def failure_share_of(rule: str, share: float | None) -> float:
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
     """Return the promise of a filter account or a cap as a certified bracket [`epsilon`, `epsilon`].
 
-    A filter is an account that admits uses of any parameters while its budget lasts. A cap is the joint budget of a
-    dataset's accounts. The bracket names the method and the theorem of `rule`: "wallet", "menu" or "zcdp".
+    The bracket names the method and the theorem of `rule`: "wallet", "menu" or "zcdp".
     """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)
@@ -497,12 +490,11 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
     """Return the mechanism uses in `uses` whose price assumes that their question is fixed when they are charged.
 
-    The question of such a use may not be chosen after later answers were seen. They are the uses that one of three
-    budgets pays for: a wallet (a budget in mu squared), a menu (a fixed list of uses), or a slice of a cap (an
-    account's reserved part of the joint budget of a dataset's accounts). Two kinds of use are left out, because their
-    price is the same at any time: Gaussian uses, and uses that reveal nothing unless they fail outright (which may
-    reveal everything). `terms` are the terms of the account, and `has_slice` says whether the account pays the
-    dataset's cap from a slice.
+    The question of such a use may not be chosen after later answers were seen. These are the uses that are paid from a
+    wallet (a budget in mu squared), a menu (a fixed list of uses), or a slice (an account's reserved part of the
+    dataset's cap). Two kinds of uses are left out, because their price is fixed: Gaussian uses, and uses that reveal
+    nothing unless they fail outright. `terms` are the terms of the account, and `has_slice` says whether it pays its
+    cap from a slice.
     """
     totals = terms.totals
     if has_slice:

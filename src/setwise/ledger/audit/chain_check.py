@@ -29,7 +29,7 @@ from setwise.ledger.terms import (
 class Fault:
     """One fault that verification found: the text `what` says what is wrong with entry number `entry` of `account`.
 
-    `entry` is None for a fault of the account as a whole, and `account` is None for a fault of the whole ledger.
+    `entry` is None if the account as a whole is at fault, and `account` too if the whole ledger is.
     """
 
     account: str | None
@@ -56,9 +56,10 @@ class Chain:
     """The result of recomputing the hash chain of one account's entries: its end, its counts and its faults.
 
     `head` and `at` are the hash and the timestamp (microseconds since 1970) of the last entry. `count` is the number of
-    entries, `charges` the number of charges among them, and `period` the latest budget period of an entry.
-    `by_one_rule` has a pair (position, rule) for each charge that paid the dataset's cap (the joint budget of its
-    accounts) by only one of the two payment rules, the Gaussian wallet (a budget in mu squared) or the sum of epsilons.
+    entries, `charges` the number of charges among them, and `period` the latest budget period of an entry. The
+    dataset's cap (the joint budget of its accounts) is normally paid by two rules at once, the Gaussian wallet (a
+    budget in mu squared) and the sum of epsilons. `by_one_rule` has (position, rule) of each charge that paid by only
+    one.
     """
 
     head: str
@@ -73,13 +74,13 @@ class Chain:
 class ChainCheck:
     """Verifier of one account: recomputes its hash chain, and adds the units that its entries should spend to `tally`.
 
-    Most full balances have 2^60 units. `record` is the account's opening, and `cap` the budget of the dataset's cap
-    (the joint budget of its accounts), or None. `witnesses` maps positions to hashes that were recorded elsewhere (in a
-    signed head, or in an anchor, a copy of all chain ends that is kept outside the database); the entry at that
-    position must have this hash. A signed head is a signed record of where every account's chain of entries ended.
-    `shut` are the ranges of positions at which the account was frozen or closed. `sealed` is a pair for a ledger of an
-    early version, whose hashes did not cover balance changes: the number of such entries, and the digest of their
-    balance changes.
+    - `record` is the account's opening, and `cap` the budget of the dataset's cap (the joint budget of its accounts),
+      or None.
+    - `witnesses` maps positions to hashes that the entries there must have. The hashes were recorded in a signed head
+      (a signed record of where every account's chain ended), or in an anchor (such a record outside the database).
+    - `shut` are the ranges of positions at which the account was frozen or closed.
+    - `sealed` is for a ledger of an early version, whose hashes did not cover balance changes: the number of such
+      entries, and the digest of their balance changes.
     """
 
     def __init__(
@@ -134,9 +135,9 @@ class ChainCheck:
     def _check(self, row: RowMapping, movements: list[Movement]) -> None:
         """Check one entry's position, hash, link to the entry before it, and contents, and record the faults.
 
-        `row` is the entry's row in the database, and `movements` the balance changes that the database has for it. If
-        an anchor kept outside the database, or a signed head (a record of where every account's chain ended), has a
-        hash for this position, the entry's hash must be equal to it.
+        `row` is the entry's row in the database, and `movements` are its balance changes there. The hash must also
+        equal the hash that a signed head or an anchor (records of where every account's chain ended) has for this
+        position.
         """
         chain, terms = self._chain, self._terms
         entry = read_entry(terms.name, row)
@@ -166,8 +167,8 @@ class ChainCheck:
     def _check_sense(self, entry: Entry, movements: list[Movement]) -> None:
         """Record the faults of `entry`: broken rules of its kind, wrong balance changes, and wrong prices.
 
-        `movements` are the balance changes that the database has for the entry. The changes that the entry should have
-        made are added to the tally of units spent. Most full balances have 2^60 units.
+        `movements` are the balance changes that the database has for the entry. The units that the entry should have
+        spent are added to the tally.
         """
         contents = entry.contents
         try:
@@ -251,10 +252,9 @@ class ChainCheck:
     def _check_slice(self, entry: Entry) -> None:
         """Record a fault if a slice entry moves units of unknown balances, or drops a payment rule that does not exist.
 
-        Most full balances have 2^60 units. A slice entry moves units between the dataset's cap (the joint budget of its
-        accounts) and the account's slice (its reserved part of the cap), or drops one of the cap's two payment rules,
-        Gaussian wallet (a budget in mu squared) and sum of epsilons. Its text must be as the ledger writes it, and it
-        may draw no mechanism uses.
+        A slice entry moves units between the dataset's cap (the joint budget of its accounts) and the account's slice
+        (its reserved part of the cap), or drops one of the cap's two payment rules: Gaussian wallet (a budget in mu
+        squared) and sum of epsilons. Its text must be as the ledger writes it, and it may draw no mechanism uses.
         """
         amounts = read_amounts(entry.contents.text)
         rule = amounts.get(RULE, Rule.WALLET)
@@ -271,9 +271,8 @@ class ChainCheck:
     def _expected_movements(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
         """Return the balance changes that an entry should have, given the entries before it.
 
-        `movements` are the changes that the database has. They are used only for a charge that is paid from a slice
-        (the account's reserved part of the dataset's cap), to see by which rule it was paid. A cap is the joint budget
-        of a dataset's accounts.
+        `movements` are the changes that the database has. They are used only for a charge that is paid from the
+        account's slice (its reserved part of the dataset's cap), to see by which payment rule it was paid.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
@@ -289,11 +288,11 @@ class ChainCheck:
         return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, movements: Sequence[Movement]) -> list[Movement]:
-        """Return the balance changes that the charge `entry` should have if the account pays its cap from a slice.
+        """Return the balance changes that the charge `entry` should have if the account pays the `cap` from its slice.
 
-        A slice is the account's reserved part of the dataset's cap (the joint budget of its accounts). The changes
-        `movements` in the database show what was paid. It must be the price by the Gaussian wallet (a budget in mu
-        squared), by the sum of epsilons, or by both; otherwise a fault is recorded.
+        A slice is the account's reserved part of the cap, the joint budget of the dataset's accounts. `movements`, the
+        changes in the database, show what was paid. A fault is recorded unless that is the price by the Gaussian wallet
+        (a budget in mu squared), by the sum of epsilons, or by both.
         """
         period = entry.contents.period
         account_side = account_movements(self._account_id, self._terms, entry.uses, period, self._account_spent(period))
@@ -313,7 +312,7 @@ class ChainCheck:
     def _account_spent(self, period: str) -> dict[str, int]:
         """Return the units that the account has spent so far in the budget period `period`, per balance name.
 
-        A balance is a part of the budget, such as "wallet" (mu squared, 2^60 units when full).
+        A balance is a named part of the budget, such as "wallet" (mu squared, 2^60 units when full).
         """
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 
@@ -343,9 +342,9 @@ class ChainCheck:
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
         """Return whether a wallet payment differs from the expected one only by rounding, and still covers the uses.
 
-        A Gaussian wallet is a budget in mu squared. `entry` is the charge, `expected` the units that this machine
-        computes as its price, and `amount` the units that were paid. Most full balances have 2^60 units. `at`
-        identifies the balance: (account or cap number, period, balance name).
+        `entry` is the charge, `expected` the units that this machine computes as its price, and `amount` the units that
+        were paid. `at` identifies the balance: (account or cap number, period, balance name). A full Gaussian wallet, a
+        budget in mu squared, has 2^60 units.
         """
         _, period, balance_name = at
         totals = self._terms.totals
@@ -369,7 +368,7 @@ The payment must still be enough at the prices of this platform.
 def _place(movement: Movement) -> tuple[int, str, str]:
     """Return the key of the balance that `movement` changes: (register number of account or cap, period, balance name).
 
-    A register number is the number of the record that opened an account or a cap (the joint budget of a dataset's
-    accounts). A movement is a change of one balance by a number of units. Most full balances have 2^60 units.
+    A movement is a change of one balance by a number of units. A register number is the number of the record that
+    opened an account or a cap (the joint budget of a dataset's accounts).
     """
     return movement.holder, movement.period, movement.what

@@ -80,7 +80,7 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 def _is_priced(terms: Terms) -> bool:
     """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
 
-    If they are, restoring an old export needs the recorded balance changes of each charge.
+    For such an account, an old export must list the balance changes of each charge to be restored.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
@@ -113,11 +113,11 @@ def _from_json(value: object) -> object:
 
 
 class _Account:
-    """An account while it is restored from an export; `record` is its opening in the register.
+    """An account while it is restored from an export; `record` is its opening.
 
-    The register is the ledger's chain of openings and audit events. `row` is the account's row for the accounts table;
-    each restored entry updates its position and hash. `cap` is the budget of the dataset's zCDP cap, from which the
-    account's charges are paid as well, or None. A cap is the joint budget of a dataset's accounts.
+    `row` is the account's row for the accounts table, in which each restored entry updates the last position and hash.
+    `cap` is the budget of the dataset's zCDP cap (a joint budget of its accounts), from which charges are paid as well,
+    or None.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:
@@ -130,9 +130,8 @@ class _Account:
         """Return the balance changes of the entry `contents`, for an early export that does not list all of them.
 
         `spent` are the units spent before the entry, per balance name (such as "wallet": mu squared, 2^60 units when
-        full). `moved` has the changes of the account's own balances that the export lists, in units per balance name,
-        or is None if the export lists none; all other changes, such as those of the cap (the joint budget of a
-        dataset's accounts), are computed.
+        full). `moved` has the changes of the account's own balances, if the export lists them, in units per balance
+        name; otherwise None. Changes that the export does not list, such as those of the dataset's cap, are computed.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -149,9 +148,8 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes `moved` (units per balance name) of the account's own balances, as `Movement` objects.
 
-        They are changes in the budget period `period`, except those of the account's slice, because a slice has no
-        periods. A slice is the part of a cap (the joint budget of a dataset's accounts) that is reserved for the
-        account. Most full balances have 2^60 units.
+        They are changes in the budget period `period`. Only the account's slice, its reserved part of the dataset's
+        cap, has no periods.
         """
         slices = set(SLICES.values())
         return [
@@ -163,8 +161,8 @@ class _Account:
         """Return the balance change `move`; a wallet payment that is too large only by rounding is reduced to fit.
 
         Another machine, which computed a slightly smaller price, may have accepted the charge. The payment is reduced
-        only if the units left in the wallet (a budget in mu squared) cover the mechanism uses `uses`. `spent` has the
-        units spent before, per balance name (such as "wallet", of 2^60 units).
+        only if the units that remain in the wallet (a budget in mu squared) cover the mechanism uses `uses`. `spent`
+        has the units spent before, per balance name (such as "wallet", of 2^60 units).
         """
         totals = self.terms.totals
         if move.what != WALLET or not isinstance(totals, WalletTotals):
@@ -191,8 +189,8 @@ class Restoration:
     entries in the transaction. So the triggers are dropped first, and rows are written as the triggers would have left
     them. Every hash is recomputed, and the whole ledger is verified before the transaction ends.
 
-    `tables` are the service's own tables to restore, `at` is the timestamp (microseconds since 1970) of a new seal (a
-    record with a digest of balance changes that early hashes do not cover), and `address` names the ledger in messages.
+    `tables` are the service's own tables to restore, and `address` names the ledger in messages. `at` is the timestamp
+    (microseconds since 1970) of a new seal, a record with a digest of balance changes that early hashes do not cover.
     Raises `InvalidParameter` if the ledger is not empty.
     """
 
@@ -264,8 +262,7 @@ class Restoration:
     def _open(self, line: dict[str, Any]) -> None:
         """Write one record of the register from a line of the export: an opened account or cap, or an audit event.
 
-        The register is the ledger's chain of openings and audit events. A cap is the joint budget of a dataset's
-        accounts.
+        The register is the ledger's chain of these records. A cap is the joint budget of a dataset's accounts.
         """
         body, at = _text(line, "body"), _integer_field(line, "at")
         if json.loads(body)["kind"] in AUDIT_EVENT_KINDS:
@@ -341,11 +338,11 @@ class Restoration:
         row["period"] = max(str(row["period"]), contents.period)
 
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
-        """Return the balance changes of an entry of `account`, for an early export that does not list all of them.
+        """Return the balance changes of the entry `contents` of `account`, for an early export that does not list all.
 
-        `contents` is the entry. `moved` has the changes of the account's own balances that the export lists, in units
-        per balance name (such as "wallet": mu squared, 2^60 units when full), or is None. If prices do not depend on
-        the balance, equal entries have equal changes, which are computed once and cached.
+        `moved` has the changes of the account's own balances, if the export lists them, in units per balance name (such
+        as "wallet": mu squared, 2^60 units when full); otherwise None. If prices do not depend on the balance, equal
+        entries have equal changes, which are computed once and cached.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):

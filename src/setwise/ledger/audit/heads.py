@@ -2,8 +2,8 @@
 
 A head is a record of the register, the ledger's chain of openings and audit events. Somebody who cuts off the end of a
 ledger, or replaces it by an older copy, also removes the last heads, and cannot make new ones without the key. To
-notice that, the last head is also kept in a file outside the database, and a ledger that does not have the head in this
-file gets no further signature.
+notice that, the last head is also kept in a file outside the database. A ledger that lacks the head in this file gets
+no further signature.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def read_key(path: Path) -> bytes:
 class KeptHead:
     """The identity of a signed head, kept outside the database to detect that an older copy of it was put back.
 
-    A signed head is a signed record of where every account's chain of entries ended. Kept are its number in the
+    A signed head is a signed record of where every account's chain of entries ended. Its identity is its number in the
     register (the chain of openings and audit events), its timestamp `at` in microseconds since 1970, and its hash.
     """
 
@@ -104,9 +104,10 @@ class HeadFile:
             raise InvalidParameter(f"the file {self.path} does not hold a signed head") from None
 
     def check_writable(self) -> None:
-        """Raise `InvalidParameter` if the file's folder cannot be written, so that a replica fails when it starts.
+        """Raise `InvalidParameter` if the file's folder cannot be written.
 
-        The file keeps the last signed head (a record of where every account's chain of entries ended).
+        A replica of the service calls this when it starts, so that it does not fail only at its first signature. The
+        file keeps the last signed head (a record of where every account's chain of entries ended).
         """
         if not os.access(self.path.parent, os.W_OK):
             raise InvalidParameter(
@@ -137,10 +138,9 @@ class HeadFile:
 def sign(connection: Connection, key: bytes, at: int) -> Record:
     """Append a signed head to the register at the timestamp `at` (microseconds since 1970), and return its record.
 
-    The register is the ledger's chain of openings of accounts and of audit events. A signed head records where every
-    account's chain of entries ended: it has the position and hash of the last entry of each account with new entries,
-    and a signature with `key`. Raises `StoreFailed` if the ledger contradicts its earlier heads, because a signature
-    would confirm the change.
+    The register is the ledger's chain of openings of accounts and of audit events. A signed head has the position and
+    hash of the last entry of each account with new entries, and a signature with `key`. Raises `StoreFailed` if the
+    ledger contradicts its earlier heads, because a new signature would confirm the change.
     """
     records = records_of(connection)
     signed = check_heads(connection, records, key)
@@ -153,11 +153,11 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
 
 
 def check_heads(connection: Connection, records: list[Record], key: bytes) -> dict[str, list[object]]:
-    """Check that the ledger continues its signed heads, the signed records of where every account's chain ended.
+    """Check that the ledger continues its signed heads; return the last signed position and hash of each account.
 
-    `records` are those of the register (the chain of openings and audit events), and `key` is the signing key. Returns
-    the last signed position and hash of each account. Recomputes the register's chain, every signature, and the hashes
-    of all entries since the last head, but not prices or balances, which full verification recomputes.
+    A signed head is a signed record of where every account's chain ended. `records` are those of the register (the
+    chain of openings and audit events), and `key` is the signing key. Recomputes the register's chain, every signature,
+    and the hashes of all entries since the last head. Prices and balances are recomputed only by full verification.
 
     Raises `StoreFailed`, naming the first fault.
     """
@@ -188,11 +188,11 @@ def check_heads(connection: Connection, records: list[Record], key: bytes) -> di
 
 
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
-    """Check that a chain still has the entry at which a signed head saw it end, and that later entries follow.
+    """Raise `StoreFailed` unless a chain still has its last signed entry, and its later entries follow from it.
 
-    A signed head is a signed record of where every account's chain of entries ended. `account` is the account's row.
-    `end` is the position and hash that were signed, and `sealed` the number of early entries whose hashes do not cover
-    their balance changes. Raises `StoreFailed` otherwise.
+    A signed head is a signed record of where every account's chain of entries ended. `account` is the account's row,
+    and `end` the position and hash that were signed. `sealed` is the number of early entries, whose hashes do not cover
+    their balance changes.
     """
     position, head = end
     if position:
@@ -235,7 +235,7 @@ def adopt_head(
     A head is a signed record of where every account's chain ended. `key` is the signing key, and `kept` the head kept
     outside, or None if none is kept yet. Returns the last head in the ledger, or None if the ledger has none. If `kept`
     is None, a head of the ledger must have been signed between `oldest` and `latest` (microseconds since 1970), because
-    older heads alone may come with an old copy of the database.
+    an old copy of the database has only older heads.
 
     Raises `StoreFailed` if a check fails; without `kept`, also if `oldest` is None and the ledger has heads.
     """
@@ -282,8 +282,7 @@ def check_signatures(
 def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
     """Return the HMAC-SHA-256 under `key`, in hexadecimal, that signs a head.
 
-    A head is a record of where every account's chain of entries ended. The signature covers `previous`, the hash of the
-    register's record before the head, and the head's timestamp `at` (microseconds since 1970) and `details`. The
-    register is the ledger's chain of openings and audit events.
+    A head is a record of where every account's chain of entries ended. The signature covers the head's timestamp `at`
+    (microseconds since 1970), its `details`, and `previous`, the hash of the record before it.
     """
     return hmac.new(key, f"{previous}\n{at}\n{canonical(details)}".encode(), hashlib.sha256).hexdigest()

@@ -45,10 +45,9 @@ class Anchor:
 
     @property
     def head(self) -> str:
-        """SHA-256 digest, in hexadecimal, of the whole anchor: of the ends of the register and of all chains.
+        """SHA-256 digest, in hexadecimal, of the whole anchor: of the ends of the register and of all accounts' chains.
 
-        The register is the ledger's chain of openings and audit events. An anchor records where every hash chain of the
-        ledger ended at some time.
+        The register is the ledger's chain of openings and audit events.
         """
         lines = [f"{self.openings[0]} {self.openings[1]}"]
         lines += [f"{digest(name)} {count} {head}" for name, (count, head) in sorted(self.accounts.items())]
@@ -113,12 +112,13 @@ def verify(
 ) -> Verification:
     """Recompute every chain, price and balance in one consistent view, and return the faults.
 
-    An anchor says where every chain ended at some time. `head` is the digest of an earlier anchor: nothing may have
-    changed since. `since` is an earlier anchor: entries may have been added since, and nothing else. A signed head is a
-    record inside the ledger of where every chain ended. With `key`, every signed head must be signed with that key.
-    With `oldest_head` too, one of them must have a timestamp between `oldest_head` and `latest_head`, in microseconds
-    since 1970. `kept` is a signed head that was kept outside the database; the register (the chain of openings and
-    audit events) must still have it. An argument that is None is not checked.
+    An anchor says where every chain ended at some time. A signed head is such a record inside the ledger. Each argument
+    that is not None adds a check:
+    - `head` is the digest of an earlier anchor: nothing may have changed since.
+    - `since` is an earlier anchor: entries may have been added since, and nothing else.
+    - `key` is the key with which every signed head must be signed. With `oldest_head` too, one of them must have a
+      timestamp between `oldest_head` and `latest_head`, in microseconds since 1970.
+    - `kept` is a signed head that was kept outside the database, which the ledger must still have.
     """
     faults = [Fault(None, None, message) for message in schema_faults(connection) + _store_faults(connection)]
     records = records_of(connection)
@@ -177,8 +177,8 @@ def _store_faults(connection: Connection) -> list[str]:
 def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int, list[tuple[str, str]]]]:
     """Return the hashes that certain entries must have: {account name: {position: [(hash, source)]}}.
 
-    They come from signed heads and from the anchor `since` (None for none), which record where the chains of accounts
-    ended at some time. The source is a text for messages, such as "the anchor".
+    The sources are signed heads and the anchor `since` (None for none), which record where the chains of accounts ended
+    at some time. `source` names one of them in messages, as in "the anchor".
     """
     hashes: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for record in heads:
@@ -195,10 +195,9 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
 def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
     """Return the seal's contents, {account name: (number of early entries, digest)}, and the faults of the seal.
 
-    The seal is a record in the register (the chain of openings and audit events) of a ledger of an early version, whose
-    entries were hashed without their balance changes. It has the number of these entries and a digest of their balance
-    changes. `records` are all records of the register. A ledger has at most one seal; without one, both results are
-    empty.
+    Entries of a ledger of an early version were hashed without their balance changes. The seal is a record with the
+    number of these entries and a digest of their balance changes. `records` are all records of the register (the chain
+    of openings and audit events). A ledger has at most one seal; without one, both results are empty.
     """
     seals = [event for record in records if record.kind == "seal" and (event := _event(record)) is not None]
     if not seals:
@@ -215,7 +214,7 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 class _States:
     """The states of all accounts after the audit events of the register, and when each account was frozen or closed.
 
-    `records` are all records of the register (the chain of openings and audit events). The times are kept as ranges of
+    `records` are all records of the register (the chain of openings and audit events). The times are ranges of
     positions in the account's chain of entries. `faults` lists the events that the account's state at that time did not
     allow.
     """
@@ -271,10 +270,7 @@ def _terms(record: Record) -> Terms | None:
 
 
 def _event(record: Record) -> AuditEvent | None:
-    """Return the audit event in `record`, or None.
-
-    None means that the record's text cannot be read or has other fields than its kind of event requires.
-    """
+    """Return the audit event in `record`; None if its text cannot be read, or has not the fields of its kind."""
     fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None, "seal": {"accounts"}}
     try:
         event = record.event
@@ -300,8 +296,7 @@ _ACCOUNT_OF = select(accounts).where(accounts.c.holder == bindparam("the_holder"
 def _check_register(connection: Connection, records: list[Record]) -> Iterator[Fault]:
     """Yield the faults of the register, whose `records` are openings of accounts and caps, and audit events.
 
-    A cap is the joint budget of a dataset's accounts. Checked are its chain of hashes, the texts of its records, and
-    the sizes of balances, which another table stores.
+    Checked are its chain of hashes, the texts of its records, and the sizes of balances, which another table stores.
     """
     previous, count = NOTHING_BEFORE, 0
     counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}
@@ -357,7 +352,7 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
 
 
 def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Yield a fault for every account that is not charged to the cap that its dataset had when the account was opened.
+    """Yield a fault for every account that does not draw on the cap that its dataset had when the account was opened.
 
     A cap is the joint budget of all accounts on a dataset. `terms` has the terms (promise and budget) of accounts and
     caps, keyed by register number (the number of the record that opened each).
@@ -376,8 +371,7 @@ def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]
     A cap (the joint budget of a dataset's accounts) has two payment rules, a Gaussian wallet (a budget in mu squared)
     and the sum of epsilons. Each charge is paid by both rules, until a use fits only one; the cap then keeps only that
     rule for good. `terms` has the terms of accounts and caps by register number (the number of the record that opened
-    each), `tally` the units spent, and `chains` the recomputed chains of accounts by name. Most full balances have 2^60
-    units.
+    each), `tally` the units spent, and `chains` the recomputed chains of accounts by name.
     """
     for account_terms in terms.values():
         if account_terms.slices and account_terms.name in chains:

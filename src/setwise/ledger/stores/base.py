@@ -19,10 +19,11 @@ from setwise.ledger.records import Contents, Entry, canonical
 class Movement:
     """A movement: the change of one balance by `amount` units, drawn from it or, if negative, returned to it.
 
-    `holder` is the register number of the account or cap that has the balance (the number of the record that opened
-    it). A cap is the joint budget of a dataset's accounts. `period` is the budget period, empty if the budget has none.
-    `what` is the name of the balance: "wallet", for example, or the written form "pure:0.1" of a registered use (one
-    fixed when the account was opened), of which one unit is one use.
+    - `holder` is the register number (the number of the opening record) of the account or cap that has the balance. A
+      cap is the joint budget of a dataset's accounts.
+    - `period` is the budget period, empty if the budget has none.
+    - `what` is the name of the balance, such as "wallet". The balance of a registered use (one fixed when the account
+      was opened) is named by its written form, such as "pure:0.1", and one unit is one use.
     """
 
     holder: int
@@ -52,9 +53,8 @@ class Draft:
     """An entry to append to an account, with its balance changes; the store assigns its position and hash.
 
     `holder` is the register number of the account (the number of its opening record), `at` the timestamp in
-    microseconds since 1970, `contents` the text of the entry, and `movements` its balance changes. If `position` is not
-    None, the entry must get that position, because its amounts were priced for the balance that the entry before it
-    leaves.
+    microseconds since 1970, `contents` the contents of the entry, and `movements` its balance changes. If `position` is
+    not None, the entry must get that position, because it was priced for the balance after the entry before it.
     """
 
     holder: int
@@ -113,12 +113,12 @@ class Store(Protocol):
         ...
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append several entries in one transaction, with no entry of others between them; return the last one.
+        """Append several entries in one transaction, with no other entry between them; return the last one.
 
-        The function `drafts` gets a connection, reads the balances, and returns the entries with their prices for the
-        account with the register number `holder` (the number of its opening record). It is called again if an entry of
-        others came first, which changes the balances; so it must have no side effects. The first draft must have its
-        `position`.
+        `holder` is the register number of the account (the number of its opening record). `drafts(connection)` reads
+        the balances and returns the entries with their prices; the first must have its `position`. The function is
+        called again if another transaction appends to the account first, which changes the balances, so it must have no
+        side effects.
         """
         ...
 

@@ -70,8 +70,7 @@ def drop_triggers(connection: Connection) -> None:
 def _acts(connection: Connection, _: int) -> None:
     """Migration 3 of the ledger's tables: add audit events to the register, and to accounts a state and an analyst.
 
-    `connection` is a connection to the ledger's database. The register is the ledger's chain of openings and audit
-    events.
+    The register is the ledger's chain of openings and audit events.
     """
     if "state" not in {column["name"] for column in inspect(connection).get_columns(accounts.name)}:
         drop_triggers(connection)
@@ -104,7 +103,6 @@ def _slices(connection: Connection, _: int) -> None:
     """Migration 4 of the ledger's tables: allow slice entries, which move units between a cap and one of its slices.
 
     A cap is the joint budget of a dataset's accounts, and a slice the part of it that is reserved for one account.
-    `connection` is a connection to the ledger's database.
     """
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":
@@ -122,10 +120,10 @@ def _slices(connection: Connection, _: int) -> None:
 def _moves(connection: Connection, at: int) -> None:
     """Migration 5: write the balance changes of each entry into the entry, and allow releases.
 
-    The hashes of existing entries stay as they are, because signed heads (records of where every account's chain ended)
-    refer to them, so these hashes do not cover the balance changes. A digest of the balance changes is therefore put
-    into one new record of the register (the chain of openings and audit events), the seal. `at` is the timestamp of
-    that record, in microseconds since 1970.
+    The hashes of existing entries do not cover their balance changes. They stay as they are, because signed heads
+    (records of where every account's chain ended) refer to them. So a digest of the balance changes is put into one new
+    record of the register (the chain of openings and audit events), the seal. `at` is the timestamp of that record, in
+    microseconds since 1970.
     """
     drop_triggers(connection)
     if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:
@@ -170,8 +168,8 @@ def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
 def _rewrite_checks(connection: Connection, *changed: Table) -> None:
     """Replace the stored CREATE TABLE text of the SQLite tables `changed` by the present one.
 
-    The two texts may differ only in CHECK constraints. SQLite has no statement for that;
-    https://sqlite.org/lang_altertable.html describes this procedure.
+    The two texts may differ only in CHECK constraints. SQLite has no statement that changes these; the procedure here
+    is the one that https://sqlite.org/lang_altertable.html describes.
     """
     version = connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
     connection.exec_driver_sql("PRAGMA writable_schema = ON")

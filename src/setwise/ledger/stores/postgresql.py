@@ -83,11 +83,11 @@ class PostgresqlStore:
         return self._retry_once(lambda: self._append_once(draft))
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append several entries in one transaction, with no entry of others between them; return the last one.
+        """Append several entries in one transaction, with no other entry between them; return the last one.
 
-        The function `drafts` reads the balances and returns the entries with their prices, for the account with the
+        `drafts(connection)` reads the balances and returns the entries with their prices, for the account with the
         register number `holder` (the number of its opening record). A single entry is first tried without locking the
-        account, so that others need not wait.
+        account, so that other transactions need not wait.
         """
 
         def append_without_lock() -> Entry | None:
@@ -117,8 +117,8 @@ class PostgresqlStore:
     def _retry_once(self, append: Callable[[], _Result]) -> _Result:
         """Call the function `append`, which writes an entry, and call it again if the connection was cut.
 
-        The second call is safe: if the first one was committed after all, its key is taken and the database refuses the
-        second.
+        The second call is safe. If the first call was committed after all, the entry's key is taken, and the database
+        refuses the second.
         """
         with self._as_store_failed():
             try:

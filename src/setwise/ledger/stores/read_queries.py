@@ -39,8 +39,8 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     """Return the units spent in `period` of each balance of the account or cap with the register number `holder`.
 
     The keys are balance names (such as "wallet": mu squared, 2^60 units when full); balances that were never touched
-    are left out. A cap is the joint budget of a dataset's accounts. A register number is the number of the record that
-    opened an account or a cap. `period` is the name of a budget period.
+    are left out. A register number is the number of the record that opened an account, or a cap (a joint budget of
+    accounts). `period` is the name of a budget period.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -50,12 +50,12 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
 class PricingState:
     """The values that the prices of an account's mechanism uses depend on, read in one statement.
 
-    `entries` is the number of the account's entries. `spent` has units per balance name of the account (such as
-    "wallet", of 2^60 units). Under a name such as "slice:wallet", these are the units in the account's slice (its
-    reserved part of the dataset's cap); under any other name, the units that the account has spent. `given_up` are the
-    units spent of the cap's balance "rule", which tell whether a payment rule of the cap (the joint budget of a
-    dataset's accounts) was dropped, and which. The payment rules are the Gaussian wallet (a budget in mu squared) and
-    the sum of epsilons.
+    - `entries` is the number of the account's entries.
+    - `spent` has units per balance name of the account (such as "wallet", of 2^60 units): the units that the account
+      has spent. Under a name such as "slice:wallet" it has instead the units in the account's slice, its reserved part
+      of the dataset's cap (the joint budget of its accounts).
+    - `given_up` are the units spent of the cap's balance "rule". They tell which payment rule of the cap was dropped,
+      if any: the Gaussian wallet (a budget in mu squared) or the sum of epsilons.
     """
 
     entries: int
@@ -87,9 +87,8 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
     """Return the units spent of each balance that has no periods, and lock these rows until the transaction ends.
 
-    `holder` is the register number of the account or cap (the number of its opening record) that has the balances; the
-    keys are balance names (such as "wallet": mu squared, 2^60 units when full). A cap is the joint budget of a
-    dataset's accounts.
+    `holder` is the register number (the number of the opening record) of the account or cap that has the balances. The
+    keys are balance names (such as "wallet": mu squared, 2^60 units when full).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
@@ -99,11 +98,10 @@ def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
 class Slice:
     """The part of one balance of a cap that is reserved for one account: `units` units of it.
 
-    A cap is the joint budget of all accounts on a dataset. It has several balances, such as "wallet" (its mu squared),
-    and most full balances have 2^60 units. The reserved units are kept as a balance of the account; `what` is the name
-    of that balance, "slice:wallet" for units of the cap's balance "wallet". `holder` is the number of the record that
-    opened the account, `name` the account's name, and `at` the timestamp of the account's last entry, in microseconds
-    since 1970.
+    A cap is the joint budget of all accounts on a dataset. The reserved units are kept as a balance of the account,
+    whose name is `what`: "slice:wallet" for units of the cap's balance "wallet" (mu squared, 2^60 units when full).
+    `holder` is the number of the record that opened the account, `name` the account's name, and `at` the timestamp of
+    the account's last entry, in microseconds since 1970.
     """
 
     holder: int
@@ -135,10 +133,9 @@ def spent_by(
     """Return the budget that accounts have spent: {(register number, period): {balance name: units}}.
 
     A register number is the number of the record that opened an account, and `holders` is a SELECT of the register
-    numbers of the accounts to read. A period is the calendar period that the budget is for, such as "2026-11", and ""
-    for an account whose budget is never renewed. A balance is a named part of a budget, such as "wallet"; a unit is its
-    smallest amount, and most full balances have 2^60 units. With `periods`, only these periods are read; with None, all
-    periods in which something was spent.
+    numbers of the accounts to read. A period is a calendar period, such as "2026-11", or "" for an account whose budget
+    is never renewed. Only the given `periods` are read; if None, all periods in which something was spent. A balance is
+    a named part of a budget, such as "wallet", of 2^60 units.
     """
     spent_units: dict[tuple[int, str], dict[str, int]] = {}
     columns = (balances.c.holder, balances.c.period, balances.c.what, balances.c.spent)
@@ -161,11 +158,11 @@ def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
 
 
 def entry_under(connection: Connection, holder: int, account: str, kind: EntryKind, key: str) -> Entry | None:
-    """Return the entry of this `kind` ("charge", "settle", "release" or "slice") under `key`, or None.
+    """Return the account's entry of this `kind` ("charge", "settle", "release" or "slice") under `key`, or None.
 
-    A "settle" entry stores the answer of a charge, a "release" the answer of one part of it, and a "slice" moves budget
-    between a cap (the joint budget of a dataset's accounts) and the account. `holder` is the register number of the
-    account (the number of its opening record) that has the entry, and `account` its name.
+    A "settle" entry stores the answer of a charge, and a "release" the answer of one part of it. A "slice" entry moves
+    budget between a cap (the joint budget of a dataset's accounts) and the account. `holder` is the register number of
+    the account (the number of its opening record), and `account` its name.
     """
     query = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
     row = connection.execute(query).mappings().one_or_none()
@@ -174,11 +171,11 @@ def entry_under(connection: Connection, holder: int, account: str, kind: EntryKi
 
 @dataclass(frozen=True, slots=True)
 class SettlementState:
-    """What decides whether a charge can be settled with a refund, read in one statement.
+    """The facts that decide whether a charge can be settled with a refund, read in one statement.
 
     `entries` is the number of the account's entries. `charged` is the stored text of the mechanism uses that the charge
-    drew, as `read_uses` reads it, or None if the account has no such charge. `is_settled` says whether the charge has
-    its answer, and `has_releases` whether parts of it were released.
+    drew, as `read_uses` reads it; None if the account has no such charge. `is_settled` says whether the charge has its
+    answer, and `has_releases` whether parts of it were released.
     """
 
     entries: int
@@ -199,10 +196,10 @@ _SETTLEMENT = text(
 
 
 def settlement_state(connection: Connection, holder: int, charge_key: str) -> SettlementState:
-    """Return what decides whether the charge under `charge_key` can be settled with a refund.
+    """Return the facts that decide whether the charge under `charge_key` can be settled with a refund.
 
-    A settlement is the entry that stores the answer of a charge. `holder` is the register number of the account (the
-    number of its opening record) that was charged.
+    A settlement is the entry that stores the answer of a charge. `holder` is the register number (the number of the
+    opening record) of the account that was charged.
     """
     values = {"holder": holder, "key": charge_key, "begins": f"{charge_key}\n", "ends": f"{charge_key}\x0b"}
     entry_count, charged, settled, released = connection.execute(_SETTLEMENT, values).one()

@@ -21,9 +21,9 @@ def moves_digest(moves: Iterable[str]) -> str:
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
     """Append the seal to the register at the timestamp `at`, in microseconds since 1970.
 
-    The register is the ledger's chain of openings and audit events. The seal is a record that protects entries from
-    before schema version 5. `ends` has, per account name, the number of early entries whose hashes do not cover their
-    balance changes, and the digest of these changes.
+    The register is the ledger's chain of openings and audit events. The seal protects entries from before schema
+    version 5, whose hashes do not cover their balance changes. `ends` has, per account name, the number of these
+    entries and the digest of their balance changes.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

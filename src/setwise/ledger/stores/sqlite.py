@@ -99,11 +99,11 @@ class SqliteStore:
             return self.append_in(connection, draft)
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
-        """Append several entries in one transaction, with no entry of others between them; return the last one.
+        """Append several entries in one transaction, with no other entry between them; return the last one.
 
-        The function `drafts` reads the balances and returns the entries with their prices, for the account with the
+        `drafts(connection)` reads the balances and returns the entries with their prices, for the account with the
         register number `holder` (the number of its opening record). It is first called without the write lock, so that
-        others need not wait meanwhile.
+        other writers need not wait meanwhile.
         """
         for _ in range(OPTIMISTIC_ATTEMPTS):
             with self.reading() as connection:
@@ -232,6 +232,6 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 
 def _abandon(connection: Connection) -> None:
-    """Roll back the transaction, if there still is one: some errors of SQLite have ended it already."""
+    """Roll back the transaction of `connection`, unless an error of SQLite has ended it already."""
     if not connection.invalidated and _driver(connection).in_transaction:
         _driver(connection).execute("ROLLBACK")
