@@ -1,17 +1,18 @@
 """Certified privacy profiles of bounded-range mechanisms that an analyst uses in any adaptive order.
 
-A privacy profile is delta as a function of epsilon. Let f be the profile of the mechanisms used last, and let S_a f be
-the profile if one a-bounded-range mechanism is used before them (operator.py computes S_a f from f). Then n mechanisms
-with equal epsilon a, used before the last ones, have the profile S_a applied n times to f. With unequal epsilons in any
-order, the analyst also chooses which mechanism to use next. A state is a vector c with the number of uses that remain
-of each epsilon; without remaining uses V(0) = f, and the profile of a state is
+A privacy profile is delta as a function of epsilon. Let f be the profile of the mechanisms used last. S_a f is the
+profile if one a-bounded-range mechanism is used before them (operator.py computes S_a f from f). So n mechanisms with
+equal epsilon a, used before the last ones, have the profile S_a applied n times to f.
+
+If epsilons differ, the analyst also chooses which mechanism to use next. A state of the dynamic program is a vector c
+with the number of uses that remain of each epsilon. Without remaining uses V(0) = f, and the profile of a state is
 
     V(c) = max over a with c_a > 0 of S_a V(c - e_a).
 
 If there are too many vectors, a state is reduced to one number. Each epsilon gets a price, a positive whole number, and
 the state is the sum of the prices of the remaining uses. From a state the analyst may use any mechanism whose price
-leads to a smaller state, even if all uses of that epsilon are used up. This allows every real order, whatever the
-prices are, so the maximum is an upper bound. The bound is tight if prices are in proportion to the effect of one use on
+leads to a smaller state, even if all uses of that epsilon are used up. This allows every real order, so the maximum is
+an upper bound, whatever the prices are. The bound is tight if prices are in proportion to the effect of one use on
 delta (docs/optimal-composition.md, "Unequal parameters").
 """
 
@@ -40,12 +41,12 @@ only."""
 
 @dataclass(frozen=True, slots=True)
 class DrawConfig:
-    """Constants of the dynamic program that maximises delta over the adaptive orders of bounded-range mechanisms.
+    """Constants that limit the work of maximising delta over the adaptive orders of bounded-range mechanisms.
 
-    A draw is one use of a bounded-range mechanism, chosen by the analyst from those that remain. An operator takes the
-    privacy profile (delta as a function of epsilon) of some mechanisms, and returns the profile of one draw followed by
-    these mechanisms. Work is the number of grid points of a profile times the number of times that an operator is
-    applied. The constants limit this work; the text below each of them says how.
+    The maximum is computed by a dynamic program. A draw is one use of a mechanism that the analyst chooses from those
+    that remain. An operator turns the privacy profile (delta as a function of epsilon) of some mechanisms into the
+    profile of one draw followed by them. Work is the number of applications of an operator times the number of grid
+    points of a profile. The text below each constant says what it decides.
     """
 
     most_states: int = 1_500
@@ -100,13 +101,14 @@ that the multiple is not below the epsilon."""
 
 @dataclass(frozen=True, slots=True)
 class DrawOrders:
-    """Bounded-range mechanisms that may be used in any order, and the states of the dynamic program over orders.
+    """Bounded-range mechanisms that may be used in any order, with the states of the dynamic program over their orders.
 
-    `groups` are pairs (epsilon, count), and one use is called a draw. If `prices` is empty, a state is the vector of
-    remaining counts, and the program computes the largest delta over all orders. Otherwise `prices` has for each group
-    a positive integer, the price of one of its draws, and a state is only the sum of the prices of the remaining draws.
-    There are fewer such states, but they also allow orders that draw from a group too often, so the program computes an
-    upper bound on delta.
+    `groups` are pairs (epsilon, count); one use is called a draw. If `prices` is empty, a state is the vector of
+    remaining counts, and the program computes the largest delta over all orders.
+
+    If there would be too many vectors, `prices` has a positive whole number for each group, the price of one of its
+    draws. A state is then the sum of the prices of the remaining draws. These states also allow orders that draw from a
+    group too often, so the program computes an upper bound on delta.
     """
 
     groups: tuple[Group, ...]
@@ -114,12 +116,11 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """Upper bound on the work of the dynamic program that maximises delta over all orders of the mechanisms.
+        """Upper bound on the operator applications of the dynamic program over the orders of these mechanisms.
 
-        The unit of work is one application of an operator, which turns the privacy profile (delta as a function of
-        epsilon) of some mechanisms into the profile of one more use followed by them. The mechanisms form `groups` of
-        equal epsilon. With one group the work is its number of uses. With several groups it is their number times the
-        number of states of the program (vectors of remaining counts, or sums of prices).
+        One application adds one more use to a privacy profile. With one group of equal mechanisms the number is its
+        number of uses. With several groups it is the number of groups times the number of states of the program
+        (vectors of remaining counts, or sums of prices).
         """
         if self.prices:
             return self.total * len(self.groups)
@@ -129,20 +130,19 @@ class DrawOrders:
 
     @property
     def total(self) -> int:
-        """Sum of the prices of all draws (uses): count times price, added up over the groups.
+        """Sum of the prices of all draws: count times price, added up over the groups.
 
-        A price is a positive whole number for one use of a group of equal mechanisms. The sum is the state of the
-        dynamic program in which nothing has been used yet.
+        A draw is one use of a mechanism, and its price a positive whole number. The sum is the first state of the
+        dynamic program, in which nothing has been used.
 
         Requires: `prices` is not empty.
         """
         return sum(count * price for (_, count), price in zip(self.groups, self.prices, strict=True))
 
     def levels(self) -> NDArray[np.int64]:
-        """Return, in ascending order, every sum of prices that some subset of the draws (uses) has.
+        """Return the states of the dynamic program with prices: every sum of prices that some subset of the draws has.
 
-        A price is a positive whole number for one use of a group of equal mechanisms. The sums are the states of the
-        dynamic program if there are prices.
+        A draw is one use of a mechanism, and its price a positive whole number. The sums are in ascending order.
         """
         seen = np.zeros(self.total + 1, dtype=bool)
         seen[0] = True
@@ -170,8 +170,8 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
     """Return the estimated work of applying bounded-range operators `steps` times to privacy profiles on a grid.
 
     The unit of work is one grid point in one application; each application also has a fixed work of a few thousand
-    units. The grid has `cells` cells across the smallest epsilon of the bounded-range mechanisms `groups`, pairs
-    (epsilon, count).
+    units. `groups` are the bounded-range mechanisms as (epsilon, count). The grid has `cells` cells across the smallest
+    of their epsilons.
     """
     epsilons = [epsilon for epsilon, _ in groups]
     smallest = max(min(epsilons), max(epsilons) / CONFIG.largest_ratio)
@@ -185,7 +185,7 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 
 
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
-    """Return whether the exact largest delta over all adaptive orders of `groups` takes at most about `most_work`.
+    """Return whether the largest delta over all adaptive orders of `groups` can be computed exactly with `most_work`.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and the unit of work is one grid point in one application
     of an operator. The result is also False if the epsilons differ too much for one grid, or if there are too many
@@ -203,10 +203,9 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether an upper bound on the delta over all adaptive orders of `groups` is quick to compute.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). To save states, the bound may round epsilons up, and may
-    keep only a weighted sum of the remaining counts (a sum of prices, see `DrawOrders`). Quick means that the estimated
-    work is at most `CONFIG.quick_priced_work`, where the unit of work is one grid point in one application of an
-    operator.
+    `groups` are bounded-range mechanisms as (epsilon, count). The bound may round epsilons up, and may reduce the
+    vector of remaining counts to a sum of prices (see `DrawOrders`). Quick means that the estimated work is at most
+    `CONFIG.quick_priced_work`, in grid points times applications of an operator.
     """
     return grid_work(groups, CONFIG.most_priced_steps) <= CONFIG.quick_priced_work
 
@@ -215,7 +214,7 @@ def quick_in_one_order(groups: Sequence[Group]) -> bool:
     """Return whether the optimal delta of bounded-range mechanisms in one fixed order is quick to compute.
 
     `groups` are the mechanisms as (epsilon, count). Quick means that the estimated work is at most `CONFIG.quick_work`,
-    where the unit of work is one grid point in one application of an operator.
+    in grid points times applications of an operator.
     """
     return grid_work(groups, sum(count for _, count in groups)) <= CONFIG.quick_work
 
@@ -244,10 +243,12 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
     """Return the states of a dynamic program that maximises delta over every adaptive order of `groups`.
 
     `groups` are bounded-range mechanisms as (epsilon, count). A state is the vector of remaining counts. If there would
-    be too many vectors, a state is a sum of prices instead (see `DrawOrders`). The maximum is then only an upper bound
-    on delta, because impossible orders are allowed too. The prices are chosen so that the bound is close if privacy
-    profiles fall with the overall epsilon x like exp(-`tilt` x). To have fewer groups, epsilons may then also be
-    rounded up, which is safe because a-bounded range implies b-bounded range for a <= b.
+    be too many vectors, a state is a sum of prices instead (see `DrawOrders`), and the maximum is only an upper bound
+    on delta, because impossible orders are allowed too.
+
+    The prices are chosen so that the bound is close if privacy profiles fall with the overall epsilon x like
+    exp(-`tilt` x). To have fewer groups, epsilons may then also be rounded up. This is safe, because a-bounded range
+    implies b-bounded range for a <= b.
     """
     merged = merge_groups(groups)
     if len(merged) == 1 or _states(merged) <= CONFIG.most_states:
@@ -267,12 +268,13 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     """Return `groups` with a price for one use of each group, and a bound that is smaller for better prices.
 
-    `groups` are bounded-range mechanisms as (epsilon, count), and prices are positive integers. With prices, the
-    dynamic program allows every sequence of uses whose prices add up to the total price of `groups`. Let L be the total
-    privacy loss of such a sequence. The second result is an upper bound on log E[exp(`tilt` L)] over all these
-    sequences. Several choices of prices are tried, and the choice with the smallest bound is returned. If every choice
-    takes more than `CONFIG.most_priced_steps` operator applications, the returned groups are empty and the bound is
-    infinite. A single group gets no prices, because its uses have only one order.
+    `groups` are bounded-range mechanisms as (epsilon, count), and prices are positive whole numbers. The dynamic
+    program with prices allows every sequence of uses whose prices add up to the total price of `groups`. The bound is
+    on log E[exp(`tilt` L)] over these sequences, where L is the total privacy loss of a sequence.
+
+    Several choices of prices are tried, and the one with the smallest bound is returned. If every choice takes more
+    than `CONFIG.most_priced_steps` operator applications, the returned groups are empty and the bound is infinite. A
+    single group gets no prices, because its uses have only one order.
     """
     gains = [draw_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
@@ -290,11 +292,10 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
 
 
 def draw_gain(epsilon: float, tilt: float) -> float:
-    """Return log E[exp(tilt L)], where L is the privacy loss of the worst epsilon-bounded-range mechanism.
+    """Return the largest log E[exp(tilt L)] of the privacy loss L of an epsilon-bounded-range mechanism.
 
-    Worst means that E[exp(tilt L)] is largest. If the privacy profile of later mechanisms falls with the overall
-    epsilon x like exp(-tilt x), one use of an epsilon-bounded-range mechanism before them multiplies the profile by at
-    most this largest E[exp(tilt L)].
+    If the privacy profile of later mechanisms falls with the overall epsilon x like exp(-tilt x), one use of such a
+    mechanism before them multiplies the profile by at most the exponential of the result.
     """
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -305,9 +306,11 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     """Return the step of a grid of epsilons: at most about the smallest of `epsilons` divided by `cells`.
 
     The step may be up to `CONFIG.finer` times smaller than this quotient. If some step in this range divides all
-    `epsilons`, such a step is returned. Otherwise the step is chosen so that rounding each of `epsilons` up to a
-    multiple of the step changes it little. An epsilon that is a multiple of the step up to rounding errors must not be
-    understated; so the step is raised by a few units of rounding until the computed multiple is at least this epsilon.
+    `epsilons`, it is returned. Otherwise the step is chosen so that rounding each of `epsilons` up to a multiple of the
+    step changes it little.
+
+    Rounding errors must not understate an epsilon that is a multiple of the step. So the step is raised by a few units
+    of rounding, until the computed multiple is at least this epsilon.
     """
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
@@ -317,7 +320,7 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the largest relative increase of an epsilon if each is rounded up to a multiple of one step.
+            """Return by which share an epsilon grows at most if each is rounded up to a multiple of a step.
 
             The step is the smallest epsilon divided by `parts`. The epsilons are the argument `epsilons` of
             `grid_step`.
@@ -338,9 +341,9 @@ def _is_multiple(epsilon: float, step: float) -> bool:
 
 
 def cells_up(epsilon: float, step: float) -> int:
-    """Return the smallest number of grid cells of length `step`, at least 1, that are together at least `epsilon` long.
+    """Return the number of grid cells of length `step` that cover `epsilon`: the quotient, rounded up, at least 1.
 
-    A ratio of `epsilon` to `step` that is a whole number up to rounding errors counts as that whole number.
+    A quotient that is a whole number up to rounding errors counts as that whole number.
     """
     ratio = epsilon / step
     return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
@@ -349,12 +352,13 @@ def cells_up(epsilon: float, step: float) -> int:
 def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
     """Return the privacy profile of bounded-range mechanisms in their worst adaptive order, followed by `after`.
 
-    `draws` are the bounded-range mechanisms with the states of the dynamic program over orders, and `after` is the
-    profile of the mechanisms used last. `band` says how many grid points a profile needs. `apply(operator, profile,
-    size)` returns, at `size` grid points, the profile of one more mechanism followed by the mechanisms of `profile`;
-    the caller chooses an `apply` that computes lower and upper bounds, or upper bounds only. If uses have prices
-    (positive whole numbers whose sum is the state, see `DrawOrders`), `apply` is not called, and only upper bounds are
-    computed. `progress` is called with 1.0 about once per use.
+    A profile is delta as a function of epsilon. `draws` are the bounded-range mechanisms with the states of the dynamic
+    program over orders, and `after` is the profile of the mechanisms used last. `band` says how many grid points a
+    profile needs. `progress` is called with 1.0 about once per use.
+
+    `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
+    mechanisms of `profile`; it computes lower and upper bounds, or upper bounds only. If uses have prices (see
+    `DrawOrders`), `apply` is not called, and only upper bounds are computed.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -372,7 +376,7 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
 def _on_grid(epsilon: float, step: float) -> float:
     """Return `epsilon` rounded up to a multiple of the grid `step`.
 
-    For the upper bound, an epsilon-bounded-range mechanism is taken to have this larger range.
+    In upper bounds, an epsilon-bounded-range mechanism is treated as if it had this larger range.
     """
     return cells_up(epsilon, step) * step
 
@@ -382,9 +386,8 @@ def _operator(epsilon: float, step: float) -> BoundedRangeStep:
 
     The operator takes the profile of the mechanisms that follow, and returns the profile of the bounded-range mechanism
     and the mechanisms that follow. Both profiles are on a grid of epsilons with this `step`. For the upper bound, the
-    mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon,
-    and a profile that has to be read between grid points is read at the next grid point on the right, where it is
-    lower.
+    mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon;
+    between two grid points the profile is read at the right one, where it is lower.
     """
     return BoundedRangeStep(epsilon, cells_up(epsilon, step), step)
 
@@ -394,7 +397,7 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
 
     `group` is (epsilon, count), `after` the profile of the mechanisms that follow, and `band` says how many grid points
     a profile needs. `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism
-    followed by the mechanisms of `profile`, and `progress` is called with 1.0 after each use.
+    followed by the mechanisms of `profile`. `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -424,10 +427,10 @@ def _over_all_orders(
     """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `band` says how many grid points a profile needs. The
-    profile is the largest over the possible orders, and no impossible order is allowed. The computation goes backwards:
-    after n rounds it holds, for every vector of remaining counts that add up to n, the profile of these n uses followed
-    by `after`. `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism
-    followed by the mechanisms of `profile`, and `progress` is called with 1.0 after each round.
+    maximum is over the possible orders only. The computation goes backwards: after n rounds it holds, for every vector
+    of remaining counts that add up to n, the profile of these n uses followed by `after`. `apply(operator, profile,
+    size)` returns, at `size` grid points, the profile of one more mechanism followed by the mechanisms of `profile`.
+    `progress` is called with 1.0 after each round.
     """
     operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)
@@ -453,9 +456,9 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
     """Return an upper bound on the privacy profile of `draws` in their worst adaptive order, followed by `after`.
 
     `draws` are bounded-range uses, each with a price, a positive whole number. The bound is the maximum over all
-    sequences of uses whose prices add up to the total price of `draws`. These sequences include every real order.
-    `after` is the profile of the mechanisms used last, and `band` says how many grid points a profile needs. Only upper
-    values are computed; the lower values are 0. `progress` is called with 1.0 once per use.
+    sequences of uses whose prices add up to the total price of `draws`, which include every real order. `after` is the
+    profile of the mechanisms used last, and `band` says how many grid points a profile needs. The lower values of the
+    result are 0. `progress` is called with 1.0 once per use.
     """
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total
@@ -482,14 +485,14 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 
 
 def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
-    """Return a copy of `state`, the remaining uses of each group, with `more` added to the entry at `index`."""
+    """Return a copy of `state` (the remaining uses of each group) with `more` added to the entry at `index`."""
     return (*state[:index], state[index] + more, *state[index + 1 :])
 
 
 def pointwise_maximum(options: Sequence[Profile]) -> Profile:
     """Return the privacy profile of an analyst who may choose among `options`: their largest value at every epsilon.
 
-    All profiles must be on the same grid.
+    All profiles must be on the same grid of epsilons.
     """
     return Profile(
         options[0].step,

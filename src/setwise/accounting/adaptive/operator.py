@@ -1,33 +1,18 @@
 """Certified privacy profiles on a grid of epsilons, and the operator that puts a bounded-range mechanism before others.
 
 A profile f(x) is the optimal delta at epsilon = x of all mechanisms still to come. Profiles fall with x, are convex in
-u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x), so only the values at x_i = i h >= 0 are stored. *Upper*
-profiles are read between grid points along chords in u (an upper bound, because f is convex in u) and beyond the last
-point as constant (an upper bound, because f falls). *Lower* profiles are read between grid points along the
-continuation of the next chord (a lower bound, because f is convex in u), and as 0 beyond the last point.
+u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x). So only the values at x_i = i h >= 0 are stored.
+
+An *upper* profile is read between grid points along the chord in u, and beyond the last point as constant. A *lower*
+profile is read between grid points along the continuation of the next chord, and as 0 beyond the last point. The
+readings are bounds because f is convex in u and falls.
 
 If f is the profile of some mechanisms, an epsilon-bounded-range mechanism followed by them has the profile
 
     (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t),
 
 where q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t in generalized randomized
-response.
-
-Lower bound: t is restricted to the grid, so every argument is a grid point. Upper bound: on the cell p between x_p and
-x_{p+1} the chord of f is a_p - b_p u / u_p, with b_p = (f_p - f_{p+1}) / (e^h - 1) and a_p = f_p + b_p. Let epsilon
-span N cells. Let x - t be in cell p, so that x + epsilon - t is in cell p + N, and let x = x_p + (j+1) h and T =
-exp((j+1) h). Then the objective is concave in v = e^t, of the form A - B v - C / v, and its largest value over *all* v
-is
-
-    f_{p+N} + (1 - T e^-epsilon) b_{p+N} + c (a_p - a_{p+N}) (1 - sqrt(T e^-epsilon omega_p))^2,
-
-    omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}),
-
-with c = 1 / (1 - e^-epsilon): a sum of non-negative terms. It is attained at t = (w_p + (j+1) h) / 2, where w_p =
-epsilon + log(omega_p) depends on the cell only. Chords continued beyond their cell lie below f, so no cell overstates
-the supremum, and the cell where the supremum is attained states it exactly. That cell has t in [w_p, w_p + h], whatever
-x is. So each cell has to be tried for only two or three values of x, and one application costs a few passes over the
-grid. The result does not depend on a numerical search. (Proof: docs/optimal-composition.md, "One step".)
+response. The comment above `OperatorConfig` derives how certified bounds on S f are computed.
 """
 
 import math
@@ -48,9 +33,28 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+# How the operator S is computed.
+#
+# Lower bound: t is restricted to the grid, so every argument is a grid point. Upper bound: on the cell p between x_p
+# and x_{p+1} the chord of f is a_p - b_p u / u_p, with b_p = (f_p - f_{p+1}) / (e^h - 1) and a_p = f_p + b_p. Let
+# epsilon span N cells. Let x - t be in cell p, so that x + epsilon - t is in cell p + N, and let x = x_p + (j+1) h and
+# T = exp((j+1) h). Then the objective is concave in v = e^t, of the form A - B v - C / v, and its largest value over
+# *all* v is
+#
+#     f_{p+N} + (1 - T e^-epsilon) b_{p+N} + c (a_p - a_{p+N}) (1 - sqrt(T e^-epsilon omega_p))^2,
+#
+#     omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}),
+#
+# with c = 1 / (1 - e^-epsilon): a sum of non-negative terms. It is attained at t = (w_p + (j+1) h) / 2, where w_p =
+# epsilon + log(omega_p) depends on the cell only. Chords continued beyond their cell lie below f, so no cell overstates
+# the supremum, and the cell where the supremum is attained states it exactly. That cell has t in [w_p, w_p + h],
+# whatever x is. So each cell has to be tried for only two or three values of x, and one application costs a few passes
+# over the grid. The result does not depend on a numerical search. (Proof: docs/optimal-composition.md, "One step".)
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorConfig:
-    """Constants of the bounded-range operator: which grid cells it evaluates together in one array operation.
+    """Constants that decide which grid cells the bounded-range operator evaluates together in one array operation.
 
     They change the time of one application but not its result; the text below each constant says how.
     """
@@ -79,12 +83,13 @@ _FEW = np.arange(3)[:, None]
 def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, points: int = 4000) -> float:
     """Return the optimal delta at overall epsilon `x` of one epsilon-bounded-range mechanism followed by others.
 
-    Tests compare `BoundedRangeStep` with this slow definition: the maximum of q_t f(x - t) + (1 - q_t) f(x + epsilon -
-    t) over `points` + 1 values of t from 0 to epsilon. Here f is the privacy profile of the mechanisms that follow, and
-    q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t. `read` returns f at an array of
-    epsilons. If `read` returns the upper bounds of a `Profile`, the result is below the upper value of
-    `BoundedRangeStep` by a share of about (epsilon / points)^2; if it returns the lower bounds, the result is at least
-    the lower value.
+    This is the slow definition with which tests compare `BoundedRangeStep`: the maximum of q_t f(x - t) + (1 - q_t) f(x
+    + epsilon - t) over `points` + 1 values of t from 0 to epsilon. f is the privacy profile of the mechanisms that
+    follow, and q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t. `read` returns f at an
+    array of epsilons.
+
+    If `read` returns the upper bounds of a `Profile`, the result is below the upper value of `BoundedRangeStep` by a
+    share of about (epsilon / points)^2. If `read` returns the lower bounds, the result is at least the lower value.
     """
     t = np.linspace(0.0, epsilon, points + 1)
     keep = np.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -94,51 +99,52 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
 def step_rounding(epsilon: float, cells: int) -> float:
     """Return a bound on the relative rounding error of one application of the bounded-range operator to upper values.
 
+    The mechanism has `epsilon`-bounded range, and `cells` is the number of grid cells across epsilon.
+
     Theorem: if the stored values are convex in u, no computed maximum is below V = (S f)(x) by more than (430 + 16
-    epsilon) (1 + N c) units of V (2^-53 V), with N = `cells` grid cells across epsilon, h = epsilon / N, s = e^-epsilon
-    and c = 1 / (1 - s). In the notation of "One step" in docs/optimal-composition.md, a, b belong to a cell and a', b'
-    to its partner.
-
-    Proof, with errors in units. (i) Inputs. b errs by 12 units of itself (one difference, one product, 1 / (e^h - 1))
-    and a = f_p + b by 13. So A = a - a' errs by at most 27 a. With s T and the roots in which it is used, B = s T (b -
-    s b') errs by at most (70 + 4 epsilon) s T b: 12 and 21 + epsilon for the two terms, 1 for the difference, and 2
-    (17.5 + 1.5 epsilon) for the quotient, its root, sqrt(s T) and their product. Absolute values do not raise these
-    errors, because A and B are not negative.
-
-    (ii) The square. (A, B) -> (sqrt(A) - sqrt(B))^2 is convex, so it falls by no more than its gradient says: by the
-    error of A times |1 - sqrt(B / A)| plus the error of B times |1 - sqrt(A / B)|. Where the maximum is inside its
-    cell, sqrt(B / A) = sqrt(s T omega) = e^(t - epsilon). With q_t = c (1 - e^(t - epsilon)) the two terms times c are
-    at most 27 a q_t and (70 + 4 epsilon) e^h b q_t, because T e^-t <= e^h.
-
-    (iii) Compared with V. f_{p+1} >= 0, so b <= f_p / (e^h - 1) <= f_p N c, and e^h b <= (1 + N c) f_p. Together the
-    error is at most (97 + 4 epsilon) (1 + N c) q_t f_p. And V >= q_t f_p / 4: if (j+1) h <= epsilon - h, take t' =
-    (j+1) h, where x - t' = x_p and q_t' >= q_t / 2. If (j+1) h = epsilon, put z = epsilon - t <= h and take epsilon -
-    t' = z/2: q_t' >= q_t / 2, and f(x - t') = f_p - b (e^(z/2) - 1) >= f_p - b (e^z - 1) / 2 >= f_p / 2, because f(x -
-    t) >= 0.
-
-    (iv) All other operations are products and sums of non-negative terms: at most 3 N + 23 units, 3 N of them for 1 - s
-    T next to t = epsilon. The sum, 388 + 16 epsilon + 23 times 1 + N c, leaves 4 percent for products of errors.
-
-    Where slopes are smaller than their rounding errors, the computed w_p may be wrong by more than the margin. Let nu
-    bound the error of the computed derivative of the objective in t. Around the true maximiser take the largest
-    interval on which the true derivative is at most nu in size. At its left end the computed derivative is positive or
-    t = 0, at its right end it is negative or t = epsilon. So the computed derivative changes sign inside, or an end is
-    reached; the code tries this t, which loses at most nu epsilon. Cells in which a - a' is below 256 units of a count
-    as flat: such a cell exceeds f(x) by at most c (a - a') (1 - e^(t - epsilon))^2 <= (a - a') q_t, at most 4 * 256 (1
-    + N c) units of V.
+    epsilon) (1 + N c) units of V (2^-53 V), with N = `cells` and c = 1 / (1 - e^-epsilon).
     """
+    # Proof, with errors in units. (i) Inputs. b errs by 12 units of itself (one difference, one product, 1 / (e^h - 1))
+    # and a = f_p + b by 13. So A = a - a' errs by at most 27 a. With s T and the roots in which it is used, B = s T (b
+    # - s b') errs by at most (70 + 4 epsilon) s T b: 12 and 21 + epsilon for the two terms, 1 for the difference, and 2
+    # (17.5 + 1.5 epsilon) for the quotient, its root, sqrt(s T) and their product. Absolute values do not raise these
+    # errors, because A and B are not negative.
+    #
+    # (ii) The square. (A, B) -> (sqrt(A) - sqrt(B))^2 is convex, so it falls by no more than its gradient says: by the
+    # error of A times |1 - sqrt(B / A)| plus the error of B times |1 - sqrt(A / B)|. Where the maximum is inside its
+    # cell, sqrt(B / A) = sqrt(s T omega) = e^(t - epsilon). With q_t = c (1 - e^(t - epsilon)) the two terms times c
+    # are at most 27 a q_t and (70 + 4 epsilon) e^h b q_t, because T e^-t <= e^h.
+    #
+    # (iii) Compared with V. f_{p+1} >= 0, so b <= f_p / (e^h - 1) <= f_p N c, and e^h b <= (1 + N c) f_p. Together the
+    # error is at most (97 + 4 epsilon) (1 + N c) q_t f_p. And V >= q_t f_p / 4: if (j+1) h <= epsilon - h, take t' =
+    # (j+1) h, where x - t' = x_p and q_t' >= q_t / 2. If (j+1) h = epsilon, put z = epsilon - t <= h and take epsilon -
+    # t' = z/2: q_t' >= q_t / 2, and f(x - t') = f_p - b (e^(z/2) - 1) >= f_p - b (e^z - 1) / 2 >= f_p / 2, because f(x
+    # - t) >= 0.
+    #
+    # (iv) All other operations are products and sums of non-negative terms: at most 3 N + 23 units, 3 N of them for 1 -
+    # s T next to t = epsilon. The sum, 388 + 16 epsilon + 23 times 1 + N c, leaves 4 percent for products of errors.
+    #
+    # Where slopes are smaller than their rounding errors, the computed w_p may be wrong by more than the margin. Let nu
+    # bound the error of the computed derivative of the objective in t. Around the true maximiser take the largest
+    # interval on which the true derivative is at most nu in size. At its left end the computed derivative is positive
+    # or t = 0, at its right end it is negative or t = epsilon. So the computed derivative changes sign inside, or an
+    # end is reached; the code tries this t, which loses at most nu epsilon. Cells in which a - a' is below 256 units of
+    # a count as flat: such a cell exceeds f(x) by at most c (a - a') (1 - e^(t - epsilon))^2 <= (a - a') q_t, at most 4
+    # * 256 (1 + N c) units of V.
     return (430.0 + 16.0 * epsilon) * (1.0 - cells / math.expm1(-epsilon)) * UNIT
 
 
 class BoundedRangeStep:
     """The operator S that puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f.
 
-    S f is the profile of all of them: (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x +
-    epsilon - t), where x is the overall epsilon and q_t the probability that generalized randomized response has the
-    loss t. Profiles are on a grid of epsilons with this `step`, and `cells` is the number of grid cells that epsilon
-    spans, rounded up.  For the upper bound, the mechanism is taken to have the larger range cells * step. For the lower
-    bound, the mechanism keeps its own probabilities q_t, and f is read not at x + epsilon - t but at the grid point x +
-    cells * step - t to its right, where f is lower.
+    S f is the profile of the mechanism followed by the others: (S f)(x) is the supremum over t in [0, epsilon] of q_t
+    f(x - t) + (1 - q_t) f(x + epsilon - t). Here x is the overall epsilon, and q_t is the probability that generalized
+    randomized response has the loss t.
+
+    Profiles are on a grid of epsilons with this `step`, and `cells` is the number of grid cells that epsilon spans,
+    rounded up. For the upper bound, the mechanism is treated as if it had the larger range cells * step. For the lower
+    bound, it keeps its own q_t, and f is read not at x + epsilon - t but at the grid point x + cells * step - t to its
+    right, where f is lower.
 
     Requires: cells * step >= epsilon.
     """
@@ -168,9 +174,9 @@ class BoundedRangeStep:
     def _square(self) -> tuple[Floats, Floats]:
         """Working memory of `_maximise_tail`: a table, and a view of it in which row i is shifted right by i columns.
 
-        A row stands for a grid cell and a column of the table for a grid point. Cell i with the j-th value of t gives a
-        value at the grid point i + j, so a value written to (i, j) of the view stands in column i + j of the table. The
-        maximum of a column is then the maximum at its grid point.
+        A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
+        the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum of
+        a column is the maximum at its grid point.
         """
         table = np.full((self.cells + 1, 2 * self.cells + 1), -1.0)
         row, column = table.strides
@@ -190,8 +196,8 @@ class BoundedRangeStep:
     def apply_upper(self, profile: Profile, size: int) -> Profile:
         """Return an upper bound on the privacy profile of one bounded-range mechanism followed by those of `profile`.
 
-        The result has `size` grid points, from the first grid point of `profile` on. Its lower values are 0, because
-        they are not computed, to save time.
+        The result has `size` grid points, from the first grid point of `profile` on. To save time the lower values are
+        not computed; they are 0.
 
         Requires: the profile has this operator's step.
         """
@@ -218,12 +224,12 @@ class BoundedRangeStep:
         return f
 
     def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
-        """Return upper bounds on the new privacy profile at `size` grid points, and values of t for `_lower`.
+        """Return upper bounds on the new privacy profile at `size` grid points, and values of t for `_lower` to try.
 
         `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
-        that of one bounded-range mechanism followed by these; at each grid point it is a supremum over the mechanism's
-        parameter t in [0, epsilon]. The second result has the t near the supremum, which `_lower` tries. If `left_out`
-        grid points were left out on the left, the profile is continued there along the chord of `Profile.whole`.
+        that of one bounded-range mechanism followed by them. At each grid point it is a supremum over the mechanism's
+        parameter t in [0, epsilon]; the second result has the t near the supremum. If `left_out` grid points were left
+        out on the left, the profile is continued there along the chord of `Profile.whole`.
         """
         cells = self.cells
         f = self._extend(values, size, float(values[-1]))
@@ -283,20 +289,21 @@ class BoundedRangeStep:
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
-        """Return which grid cells to evaluate at which t: triples of smooth cells, rough cells, first cell of the tail.
+        """Return the grid cells to evaluate: (triples of smooth cells with t, rough cells, first cell of the tail).
 
-        The operator puts a bounded-range mechanism before the mechanisms of a privacy profile (delta as a function of
-        epsilon). The new profile is a supremum over the mechanism's parameter t. For the cell p, let w_p = epsilon +
-        log(omega_p), where `omega` has the omega_p (see the module's docstring), and let h be the grid step. The
-        supremum is attained in a cell p with t in [w_p, w_p + h], or at the edge between two cells where w rises by
-        more than h. Blocks of cells in which w varies little are smooth. A triple (j, first, last) says that the smooth
-        cells first to last - 1 are evaluated with t in [j h, (j+1) h]; all cells of a block get every j that one of
-        them needs. Cells of other blocks are rough: each is evaluated with three j, from floor(w_p / h) on, and each
-        edge where w rises by more than half a step at every t = j' h in between. The tail are the last cells, which
-        read the profile beyond the end of the grid; their edges are evaluated at every t on the grid. More evaluations
-        than needed overstate nothing, because a chord continued beyond its cell lies below the profile. The edge after
-        a smooth cell needs none of its own: the next cell covers it.
+        The operator is a supremum over the parameter t of the bounded-range mechanism, and `omega` has for each cell
+        the number that decides its best t (see the comment at the top of the module). Blocks of cells in which the best
+        t varies little are smooth. A triple (j, first, last) says that the smooth cells first to last - 1 are evaluated
+        with t from j to j + 1 grid steps. Cells of other blocks are rough, and are evaluated one by one. The tail are
+        the last cells, which read the profile beyond the end of the grid.
         """
+        # For the cell p let w_p = epsilon + log(omega_p), and let h be the grid step. The supremum is attained in a
+        # cell p with t in [w_p, w_p + h], or at the edge between two cells where w rises by more than h. All cells of a
+        # smooth block get every j that one of them needs. Each rough cell is evaluated with three j, from floor(w_p /
+        # h) on, and each edge where w rises by more than half a step at every t = j' h in between. The edges of the
+        # tail are evaluated at every t on the grid. More evaluations than needed overstate nothing, because a chord
+        # continued beyond its cell lies below the profile. The edge after a smooth cell needs none of its own: the next
+        # cell covers it.
         tail = omega.size - self.cells - 1
         block = CONFIG.block * self.cells
         if tail < 2 * block:
@@ -333,11 +340,13 @@ class BoundedRangeStep:
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
         """Raise the upper bounds `out` on the new privacy profile near the end of the grid.
 
-        The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. Cells
-        from the index `tail` on are evaluated: each cell at the t near the best t of the cell, and its left grid point
-        at every t. `terms` and `omega` are the constants of each cell. All values form one square table, so that the
-        work is a few array operations. A cell is not evaluated at other t, because continuing its chord that far would
-        magnify rounding errors where f is flat, as near the end of a grid.
+        The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. The
+        cells from the index `tail` on are evaluated: each cell near its best t, and its left grid point at every t.
+        `terms` and `omega` are the constants of each cell.
+
+        All values form one square table, so that the work is a few array operations. A cell is not evaluated at other
+        t, because continuing its chord that far would magnify rounding errors where f is flat, as near the end of a
+        grid.
         """
         cells = self.cells
         square = terms.root[tail:, None] * self._root
@@ -370,9 +379,9 @@ class BoundedRangeStep:
         """Raise the upper bounds `out` on the new privacy profile by evaluating the cells with indices `rough`.
 
         The new profile is that of one bounded-range mechanism followed by the mechanisms of the profile `f`. Each cell
-        is evaluated at the few parameters t of the mechanism that can be best in it, and so are edges between two cells
-        where the best t jumps. The pairs of t and grid point that were tried are added to `choices`. `terms` and
-        `omega` are the constants of each cell.
+        is evaluated at the few parameters t that can be best in it. An edge between two cells where the best t jumps is
+        evaluated too. The pairs of t and grid point that were tried are added to `choices`. `terms` and `omega` are the
+        constants of each cell.
         """
         cells, size = self.cells, out.size
         # w of the cell before each rough cell is needed to find the edges between two cells where w jumps up
@@ -401,10 +410,11 @@ class BoundedRangeStep:
     def _lower(self, values: Floats, size: int, choices: "Choices", left_out: int = 0) -> Floats:
         """Return lower bounds on the new privacy profile at the first `size` grid points.
 
-        `values` are lower bounds on the profile of the mechanisms that follow; the new profile is that of one
-        bounded-range mechanism followed by these. It is a supremum over the parameter t, so every t on the grid gives a
+        The new profile is that of one bounded-range mechanism followed by others; `values` are lower bounds on the
+        profile of these others. The new profile is a supremum over the parameter t, so every t on the grid gives a
         lower bound. Only the pairs of t and grid point in `choices` are tried, which came near the upper bound. If
-        `left_out` grid points were left out on the left, the profile counts as constant there, because it falls.
+        `left_out` grid points were left out on the left, the profile counts as constant there, which is a lower bound
+        because it falls.
         """
         cells = self.cells
         f = self._extend(values, size, 0.0)
@@ -425,11 +435,11 @@ class BoundedRangeStep:
 class RandomizedResponseStep:
     """The operator D that puts an epsilon-DP mechanism before the mechanisms of a privacy profile f.
 
-    D f is the profile of all of them: (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), where x is the overall
-    epsilon, epsilon = cells * step and q = e^epsilon / (1 + e^epsilon). It is for upper bounds. Both arguments are
-    points of the grid with this `step`, so nothing is interpolated. Privacy profiles fall, are convex in e^x, and
-    satisfy f(-x) = 1 - e^-x + e^-x f(x). An average keeps these properties, so D f can be read like a result of
-    `BoundedRangeStep`.
+    D f is the profile of the mechanism followed by the others: (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon),
+    where x is the overall epsilon and q = e^epsilon / (1 + e^epsilon). The operator is for upper bounds. Because
+    epsilon = cells * step, both arguments are points of the grid with this `step`, and nothing is interpolated. D f can
+    be read like a result of `BoundedRangeStep`, because an average of two profiles still falls, is convex in e^x, and
+    has the symmetry f(-x) = 1 - e^-x + e^-x f(x).
     """
 
     def __init__(self, cells: int, step: float) -> None:
@@ -445,7 +455,7 @@ class RandomizedResponseStep:
     def apply_upper(self, profile: Profile, size: int) -> Profile:
         """Return an upper bound on the privacy profile of one epsilon-DP mechanism followed by those of `profile`.
 
-        The result has the first `size` grid points. Its lower values are 0, because they are not computed.
+        The result has the first `size` grid points. Its lower values are not computed; they are 0.
 
         Requires: the profile has this operator's step.
         """
@@ -459,10 +469,10 @@ class RandomizedResponseStep:
 
 
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
-    """Return an array start_1, end_1, start_2, end_2, ... of grid-cell indices, as `np.ufunc.reduceat` takes them.
+    """Return the limits of blocks of grid cells as an array start_1, end_1, start_2, end_2, ... for `ufunc.reduceat`.
 
-    They delimit `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`.
-    Each block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
+    There are `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`. Each
+    block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
     """
     pairs = np.arange(0, 2 * blocks) // 2 * block
     pairs[1::2] += block
@@ -475,10 +485,10 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 class Choices:
     """The parameters t that the lower bound of the bounded-range operator tries at each grid point x.
 
-    The operator puts a bounded-range mechanism before the mechanisms of a privacy profile. It is a supremum over t, and
-    these t came near the supremum in the upper bound. Each t is j h, where h is the grid step and j a whole number.
-    `spans` holds triples (j, start, stop): t = j h is tried at the grid points with the indices start to stop - 1.
-    `singles` holds pairs of arrays: numbers j, and the index of a grid point for each.
+    The operator is a supremum over the parameter t of a bounded-range mechanism; the t here came near the supremum in
+    the upper bound. Each t is j h, where h is the grid step and j a whole number. `spans` holds triples (j, start,
+    stop): t = j h is tried at the grid points with the indices start to stop - 1. `singles` holds pairs of arrays:
+    numbers j, and for each the index of a grid point.
     """
 
     spans: list[tuple[int, int, int]]
@@ -489,11 +499,10 @@ class Choices:
 class CellTerms:
     """Constants of each grid cell p in the upper bound of the bounded-range operator.
 
-    The operator puts an epsilon-bounded-range mechanism before the mechanisms of a profile. If epsilon spans N cells,
-    the operator reads the privacy profile f (delta as a function of epsilon) in cell p and, far to the right, in cell p
-    + N. The chord of f over the cell p from x_p to x_{p+1} is a_p - b_p exp(x - x_p). `far` is the value f_{p+N} at the
-    left edge of the far cell, `slope` is b_{p+N}, `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon), and `root` is the
-    square root of omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
+    If epsilon spans N cells, the operator reads the privacy profile f (delta as a function of epsilon) in the cell p
+    and in the far cell p + N. The chord of f over the cell p, from x_p to x_{p+1}, is a_p - b_p exp(x - x_p). `far` is
+    the value f_{p+N} at the left edge of the far cell, and `slope` is b_{p+N}. `gain` is (a_p - a_{p+N}) / (1 -
+    e^-epsilon), and `root` is the square root of omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
     """
 
     far: Floats

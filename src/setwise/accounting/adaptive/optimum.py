@@ -1,10 +1,11 @@
-"""The set-wise and ordered optimum: the largest delta that an adaptive analyst can achieve, bracketed to any accuracy.
+"""The largest delta that an adaptive analyst can achieve, bracketed to any accuracy, in ordered or set-wise use.
 
-An interaction is a sequence of stages, and the privacy profile (delta as a function of epsilon) is computed from the
-last stage to the first. A linear stage (mechanisms with fixed dominating pairs) averages the profile of the stages that
-follow over its privacy loss; a bounded-range stage applies its operator (operator.py) to that profile. The set-wise
-optimum, the largest delta in any order of the mechanisms, has two stages: all linear mechanisms first, then all
-bounded-range mechanisms in their worst order (docs/optimal-composition.md).
+An interaction is a sequence of stages. The privacy profile (delta as a function of epsilon) is computed from the last
+stage to the first. A linear stage (mechanisms with fixed dominating pairs) averages the profile of the later stages
+over its privacy loss. A bounded-range stage applies its operator (operator.py) to that profile.
+
+The set-wise optimum, the largest delta over any order of the mechanisms, has two stages: all linear mechanisms first,
+then all bounded-range mechanisms in their worst order (docs/optimal-composition.md).
 """
 
 import math
@@ -58,10 +59,10 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class OptimumConfig:
-    """Constants that choose the first grid of epsilons, and when a quick lower bound on the optimal delta is used.
+    """Constants that choose the first grid of epsilons, and whether a quick lower bound on the optimal delta is used.
 
-    Privacy profiles (delta as a function of epsilon) are computed on such grids. No proof depends on these constants;
-    the text below each of them says what it decides.
+    Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. No proof depends on these
+    constants; the text below each of them says what it decides.
     """
 
     ahead: float = 1.04
@@ -105,12 +106,13 @@ _FAR = 1e9
 class Optimum:
     """The largest delta over all analysts who go through `stages` in order.
 
-    A stage is a set of mechanism uses, which the analyst may use in any order; all uses of a stage have fixed
-    dominating pairs, or all have bounded range. `failure` is a bracket for the probability that some mechanism fails
-    outright (reveals everything). `effort` holds the default relative width of brackets and the progress callback.
-    `floor` is a known lower bound on the epsilon that the method `epsilon` will return, or None. With a `floor`, the
-    first run computes only an upper bound. If the bracket from `floor` to this upper bound is too wide, further runs
-    compute lower bounds too.
+    A stage is a set of mechanism uses, in any order within the stage. All uses of a stage have fixed dominating pairs,
+    or all have bounded range. `failure` is a bracket for the probability that some mechanism fails outright (reveals
+    everything). `effort` holds the default relative width of brackets and the progress callback.
+
+    `floor` is a known lower bound on the result of the method `epsilon`, or None. With a `floor`, the first run
+    computes only an upper bound. If the bracket from `floor` to this upper bound is too wide, further runs compute
+    lower bounds too.
 
     Requires: at least one bounded-range stage.
     Theorem: docs/optimal-composition.md; the paper's recursion for adaptive composition of unequal parameters
@@ -125,8 +127,8 @@ class Optimum:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages in order.
 
-        A stage is a set of mechanism uses in any order. `width` is the wanted width of the bracket relative to its
-        upper end; None aims for the default of `effort` and accepts a wider bracket.
+        `width` is the wanted width of the bracket relative to its upper end. If it is None, the default width of
+        `effort` is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -152,9 +154,8 @@ class Optimum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
 
-        The analysts go through the stages (sets of mechanism uses in any order) one after the other. `width` is the
-        wanted width of the bracket relative to its upper end; None aims for the default of `effort` and accepts a wider
-        bracket.
+        The analysts go through the stages in order. `width` is the wanted width of the bracket relative to its upper
+        end. If it is None, the default width of `effort` is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), or if the bracket cannot be made as narrow as `width`.
@@ -180,9 +181,8 @@ class Optimum:
     def reached(self, target: Target) -> float:
         """Return a lower bound on the delta or epsilon of `target` from a single run on a coarse grid, quickly.
 
-        `target` asks for the delta at an epsilon or the epsilon at a delta. The optimum is the largest such number over
-        all analysts who go through the stages (sets of mechanism uses) in order; the result is a few parts in a
-        thousand below it.
+        `target` asks for the delta at an epsilon, or for the epsilon at a delta, of the worst analyst who goes through
+        the stages in order. The result is a few parts in a thousand below the optimum.
 
         Raises: `Unattainable` if the coarse grid takes too much work.
         """
@@ -201,13 +201,12 @@ class Optimum:
         return solution.epsilon(target.given, CONFIG.near * self.effort.width, about).lower
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
-        """Return an upper bound on the privacy profile of an analyst who goes through all stages.
+        """Return an upper bound on the privacy profile (delta as a function of epsilon) of all stages.
 
-        A stage is a set of mechanism uses in any order. The profile, delta as a function of epsilon, is accurate up to
-        about `epsilon`. `cells` is the number of grid cells across the smallest epsilon of a mechanism. Losses L are
-        weighted by exp(`tilt` L) in convolutions, so that probabilities of the losses that matter keep their digits.
-        Only upper values are computed; the lower values of the returned profile are 0. Outright failures (in which
-        everything may be revealed) are not included.
+        It is accurate up to about `epsilon`. `cells` is the number of grid cells across the smallest epsilon of a
+        mechanism. In convolutions each loss L is weighted by exp(`tilt` L), so that probabilities of the losses that
+        matter keep their digits. The lower values of the result are 0, because they are not computed. Outright failures
+        (in which everything may be revealed) are not included.
 
         Requires: a stage of bounded-range mechanisms comes first.
         """
@@ -225,9 +224,9 @@ class Optimum:
 
         `attempt` maps a `Trial`, the fineness and length of one grid, to a certified bracket for delta or epsilon. The
         relative width of that bracket is about `sharpness` divided by the squared number of grid cells across the
-        smallest epsilon. `width` is the relative width that the caller wants, or None for the default. `tilt`, the rate
-        at which privacy profiles are expected to fall with the overall epsilon, is needed to estimate the work. `floor`
-        is a known lower bound on the delta or epsilon, or None.
+        smallest epsilon. `width` is the relative width that the caller wants, or None for the default. `tilt` is the
+        rate at which privacy profiles are expected to fall with the overall epsilon; it serves to estimate the work.
+        `floor` is a known lower bound on the delta or epsilon, or None.
         """
         longer = max(1.0, math.sqrt(2.0 * sharpness) / CONFIG.usual_reach)
         return refine(
@@ -242,15 +241,16 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return the delta of an analyst who does not adapt, as a function of epsilon; None if not all can be computed.
+        """Return the delta of an analyst who does not adapt, as a function of epsilon; None if it cannot be computed.
 
         This delta is a lower bound on the optimal delta. The bound is good if there are many bounded-range uses,
         because adapting to earlier answers then gains little. The analyst uses randomized response with the same
-        parameter t for all bounded-range mechanisms. A few t are tried, and the t with the largest delta is taken. They
-        are near the t that would be worst if privacy profiles fell with the overall epsilon x like exp(-`tilt` x). A
-        stage is a set of mechanism uses. The delta is computed only if the last stage has at least `CONFIG.many_uses`
-        bounded-range uses, all of one epsilon. Before it there may be one stage of fixed dominating pairs, if the
-        losses of that stage can be enumerated. The result is None for other stages.
+        parameter t for all bounded-range mechanisms. A few t are tried, and the largest delta is taken. They are near
+        the t that is worst if privacy profiles fall with the overall epsilon x like exp(-`tilt` x).
+
+        The delta is computed only if the last stage has at least `CONFIG.many_uses` bounded-range uses, all of one
+        epsilon. Before it there may be one stage of fixed dominating pairs, if the losses of that stage can be
+        enumerated. For other stages the result is None.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
@@ -275,26 +275,25 @@ class Optimum:
     def _support(self) -> float:
         """Largest privacy loss of all mechanisms together, rounded up.
 
-        From this epsilon on, delta is only the probability of outright failure (in which everything may be revealed).
+        At larger epsilons, delta is only the probability of outright failure (in which everything may be revealed).
         """
         return math.fsum(stage.support for stage in self.stages) * (1 + 1e-14)
 
     @property
     def _needs_tilt(self) -> bool:
-        """Whether some mechanisms with fixed dominating pairs have too many privacy losses to enumerate.
+        """Whether some stage of fixed dominating pairs has too many privacy losses to enumerate.
 
-        Their losses are then rounded to a lattice (equally spaced losses) and summed with each loss L weighted by
-        exp(tilt L). The accuracy depends on the tilt, so several tilts are tried.
+        Its losses are then rounded to a lattice (equally spaced losses), and each loss L is weighted by exp(tilt L)
+        while they are summed. The accuracy depends on the tilt, so several tilts are tried.
         """
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
         return any(enumerate_losses(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
-        """The bounded-range mechanisms of each stage, as (epsilon, count), in order.
+        """The bounded-range mechanisms of each stage, as groups (epsilon, count), in order.
 
-        A stage is a set of mechanism uses; an analyst goes through the stages in order. Stages without bounded-range
-        mechanisms are left out.
+        Stages without bounded-range mechanisms are left out.
         """
         return [stage.groups for stage in self.stages if isinstance(stage, RangeStage)]
 
@@ -305,22 +304,21 @@ class Optimum:
 
     @property
     def _least(self) -> float:
-        """The smallest epsilon of a bounded-range mechanism that is used as it is, without rounding.
+        """The smallest epsilon of a bounded-range mechanism that the upper bound on delta uses without rounding it up.
 
-        It is the largest epsilon of all these mechanisms, divided by `DrawConfig.largest_ratio`. The cells of the grid
-        on which delta is computed are a fraction of the smallest epsilon, so a very small one would need too many.
-        For the upper bound on delta, smaller epsilons of mechanisms are therefore rounded up to this value.
+        Smaller epsilons are rounded up to this value. It is the largest epsilon of these mechanisms, divided by
+        `DrawConfig.largest_ratio`. Grid cells are a fraction of the smallest epsilon, so a very small epsilon would
+        need too many cells.
         """
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return the states of the dynamic program that maximises delta over every adaptive order of one stage.
 
-        A stage is a set of mechanisms that an analyst uses before the next set. `groups` are the bounded-range
-        mechanisms of the stage as (epsilon, count). The states serve the upper bound: epsilons below `_least` are
-        rounded up to it, and if there would be too many vectors of remaining counts, the states are sums of prices,
-        positive whole numbers for each use (see `DrawOrders`). Prices are chosen for privacy profiles that fall with
-        the overall epsilon x like exp(-`tilt` x).
+        `groups` are the bounded-range mechanisms of the stage as (epsilon, count). The states are for the upper bound:
+        epsilons below `_least` are rounded up to it. If there would be too many vectors of remaining counts, the states
+        are sums of prices, which are positive whole numbers for each use (see `DrawOrders`). Prices are chosen for
+        privacy profiles that fall with the overall epsilon x like exp(-`tilt` x).
         """
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
@@ -328,10 +326,9 @@ class Optimum:
     def _exactly_drawn(self, tilt: float) -> bool:
         """Return whether the upper bound is a maximum over the possible orders of the bounded-range uses only.
 
-        Otherwise the upper bound is looser. This happens if some epsilon is rounded up, or if the states of the dynamic
-        program are sums of prices, positive whole numbers for each use (see `DrawOrders`), instead of vectors of
-        remaining counts. `tilt` is the rate at which privacy profiles are expected to fall with the overall epsilon;
-        prices are chosen for this rate.
+        The upper bound is looser if some epsilon is rounded up, or if the states of the dynamic program are sums of
+        prices (see `DrawOrders`) instead of vectors of remaining counts. `tilt` is the rate at which privacy profiles
+        are expected to fall with the overall epsilon; prices are chosen for this rate.
         """
         return all(
             self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
@@ -340,9 +337,9 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of one run on a grid with `cells` cells across the smallest epsilon.
 
-        The unit of work is one grid point in one application of an operator. Infinite if the largest epsilon would span
-        more than `RefinementConfig.most_cells` cells. `tilt` is the rate at which privacy profiles are expected to fall
-        with the overall epsilon; prices of uses are chosen for this rate.
+        The unit of work is one grid point in one application of an operator. The result is infinite if the largest
+        epsilon would span more than `RefinementConfig.most_cells` cells. `tilt` is the rate at which privacy profiles
+        are expected to fall with the overall epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
@@ -352,10 +349,10 @@ class Optimum:
 
     @property
     def _has_kinks(self) -> bool:
-        """Whether pure-DP or Laplace mechanisms, whose losses have atoms, come after the first stage.
+        """Whether pure-DP or Laplace mechanisms come after the first stage.
 
-        A stage is a set of mechanism uses, and an atom a loss of positive probability. Privacy profiles then have
-        kinks, and applying a bounded-range operator to them takes more work.
+        Their losses have atoms (losses of positive probability), so privacy profiles have kinks, and applying a
+        bounded-range operator to them takes more work.
         """
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
         return any(
@@ -364,7 +361,7 @@ class Optimum:
 
     @property
     def _begins_with_atoms(self) -> bool:
-        """Whether the first stage has pure-DP or Laplace uses, and too many privacy losses to enumerate."""
+        """Whether the first stage has pure-DP or Laplace uses, and more privacy losses than can be enumerated."""
         match self.stages[0]:
             case LinearStage(uses=uses):
                 return (
@@ -377,9 +374,9 @@ class Optimum:
     def _saddle(self) -> Saddle:
         """Return the loss distribution of all uses on a coarse lattice, from which the exponential tilt is chosen.
 
-        A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), which makes the losses
-        that decide delta likely. The distribution is an approximation, because each bounded-range mechanism is replaced
-        by randomized response with half its epsilon.
+        A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), so that the losses that
+        decide delta become likely. The distribution is approximate: each bounded-range mechanism is replaced by
+        randomized response with half its epsilon.
         """
         linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
         return proxy_saddle(linear, self._groups)
@@ -387,10 +384,9 @@ class Optimum:
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
         """Return the result of the recursion over stages on one grid, accurate near the overall epsilon `about`.
 
-        A stage is a set of mechanism uses, and the recursion goes from the last stage to the first. The result is less
-        accurate left of the epsilon `begin`. `trial` gives the fineness and the length of the grid. Losses L are
-        weighted by exp(tilt L), with tilt = `full_tilt` times `trial.tilt_share`, wherever losses are summed on a
-        lattice (equally spaced losses).
+        The recursion goes from the last stage to the first. Its result is less accurate left of the epsilon `begin`.
+        `trial` has the fineness and the length of the grid. Wherever losses are summed on a lattice (equally spaced
+        losses), each loss L is weighted by exp(tilt L), with tilt = `full_tilt` times `trial.tilt_share`.
         """
         least, tilt = self._least, trial.tilt_share * full_tilt
         step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], trial.cells)
@@ -426,13 +422,14 @@ class Optimum:
     ) -> "_GridSolution":
         """Return the privacy profile of all stages, computed from the last stage to the first on a grid of this `step`.
 
-        `read` has the smallest and the largest epsilon at which the result will be read; the largest is infinite if it
-        may be read at all larger epsilons. `tilt` is the exponent of
-        the weight exp(tilt L) that losses L get in convolutions. `parts` maps the groups (epsilon, count) of a
+        `read` has the smallest and the largest epsilon at which the result will be read; the largest may be infinite.
+        In convolutions each loss L is weighted by exp(`tilt` L). `parts` maps the groups (epsilon, count) of a
         bounded-range stage to a list of `DrawOrders`; the analyst uses the last entry of the list first.
         `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
-        the mechanisms of `profile`. If the first stage has fixed dominating pairs, its loss distribution is kept beside
-        the profile of the later stages, because delta is then computed only at the epsilons at which it is read.
+        the mechanisms of `profile`.
+
+        If the first stage has fixed dominating pairs, its loss distribution is kept beside the profile of the later
+        stages. Delta is then computed only at the epsilons at which it is read.
         """
         variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
@@ -467,10 +464,10 @@ class Optimum:
 class _GridSolution:
     """The result of the recursion over stages on one grid, from which the optimal delta is read at any epsilon.
 
-    A stage is a set of mechanism uses; an analyst goes through the stages in order. `upper` and `lower` are loss
-    distributions of a first stage of fixed dominating pairs, for an upper and a lower bound on delta. If the first
-    stage has bounded range, they have only the loss 0. `rest` is the privacy profile of all other stages, and `failure`
-    is the bracket for the probability of outright failure (in which everything may be revealed).
+    `upper` and `lower` are loss distributions of a first stage of fixed dominating pairs, for an upper and a lower
+    bound on delta. If the first stage has bounded range, they have only the loss 0. `rest` is the privacy profile of
+    all other stages. `failure` is the bracket for the probability of outright failure (in which everything may be
+    revealed).
     """
 
     upper: Atoms
@@ -481,7 +478,7 @@ class _GridSolution:
     def delta(self, epsilon: float) -> Bracket:
         """Return the bracket for the optimal delta at `epsilon`, as read off this grid.
 
-        It includes outright failures (events in which everything may be revealed).
+        The probability of outright failure (in which everything may be revealed) is included.
         """
         above, below = self._above(epsilon), self._below(epsilon)
         return either_fails(self.failure, Bracket(min(above, below), above))
@@ -489,8 +486,8 @@ class _GridSolution:
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
         """Return the bracket for the smallest epsilon whose optimal delta is at most `delta`, as read off this grid.
 
-        The search starts at the epsilon `guess`, and the upper end is found to the relative accuracy `near`. The
-        bracket is [0, infinity] if the grid ends at an epsilon at which delta is still above `delta`.
+        The search starts at the epsilon `guess`, and finds the upper end to the relative accuracy `near`. If delta is
+        still above `delta` at the end of the grid, the bracket is [0, infinity].
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
@@ -503,7 +500,7 @@ class _GridSolution:
         )
 
     def _above(self, epsilon: float) -> float:
-        """Return an upper bound on the optimal delta at `epsilon`, given that no mechanism fails outright.
+        """Return an upper bound on the optimal delta at `epsilon`, without the probability of outright failure.
 
         In an outright failure, everything may be revealed.
         """
@@ -511,7 +508,7 @@ class _GridSolution:
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a lower bound on the optimal delta at `epsilon`, given that no mechanism fails outright.
+        """Return a lower bound on the optimal delta at `epsilon`, without the probability of outright failure.
 
         In an outright failure, everything may be revealed.
         """

@@ -1,8 +1,8 @@
 """Privacy profiles (delta as a function of epsilon) on a grid of epsilons, and how many grid points they need.
 
-The module has the stored values with their certified readings (`Profile`), the choice of grid points (`Band`), and the
-profile that the recursion from the last mechanism to the first carries along (`TailProfile`). The module `operator` has
-the operators that put one more mechanism before those of a profile.
+`Profile` has the stored values with their certified readings, and `Band` chooses the grid points. `TailProfile` is the
+profile that the recursion from the last mechanism to the first carries along. The module `operator` has the operators
+that put one more mechanism before those of a profile.
 """
 
 import math
@@ -38,9 +38,10 @@ _POSITION = 1e-11
 class Profile:
     """Certified lower and upper bounds on a privacy profile at the epsilons 0, h, 2h, ... with h = `step`.
 
-    `rounding` is the relative rounding error of the stored values `lower` and `upper`. It is not contained in them, but
-    is applied by `read_lower` and `read_upper`. `first` is the number of grid points that are left out on the left: the
-    stored values begin at the epsilon `first` h. Only profiles with `first` = 0 can be read; `whole` returns one.
+    A privacy profile is delta as a function of epsilon. `rounding` is the relative rounding error of the stored values
+    `lower` and `upper`; only `read_lower` and `read_upper` allow for it. `first` is the number of grid points that are
+    left out on the left, so the stored values begin at the epsilon `first` * h. Only profiles with `first` = 0 can be
+    read; `whole` returns one.
     """
 
     step: float
@@ -63,12 +64,13 @@ class Profile:
         return replace(self, lower=self.lower[left_out:], upper=self.upper[left_out:], first=first)
 
     def whole(self) -> "Profile":
-        """Return this privacy profile (delta f(x) at epsilon x) with bounds on the values left out on the left.
+        """Return this privacy profile f with bounds on the values that were left out on the left.
 
-        Let s be the first epsilon with a stored value. A profile falls, so its lower value at s is a lower bound to the
-        left of s. A profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from (1, 1)
-        to (e^s, f(s)): 1 - (1 - f(s)) (e^x - 1) / (e^s - 1). Up to a share e^-s of its size this is 1 - r + r f(s) with
-        r = e^(x - s). The share is below one unit of rounding, because s is at least `FARTHEST_LEFT`.
+        Let s be the first epsilon with a stored value. Lower bound: a profile falls, so f(s) is a lower bound left of
+        s. Upper bound: a profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from
+        (1, 1) to (e^s, f(s)), which is 1 - (1 - f(s)) (e^x - 1) / (e^s - 1). It is computed as 1 - r + r f(s) with r =
+        e^(x - s). The two differ by a share e^-s, which is below one unit of rounding because s is at least
+        `FARTHEST_LEFT`.
         """
         if self.first == 0:
             return self
@@ -84,7 +86,7 @@ class Profile:
     def read_upper(self, x: Floats) -> Floats:
         """Return upper bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
 
-        The bounds include the rounding errors of the stored values.
+        The bounds allow for the rounding errors of the stored values.
         """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.upper.size - 1.0)
@@ -99,7 +101,7 @@ class Profile:
     def read_lower(self, x: Floats) -> Floats:
         """Return lower bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
 
-        The rounding errors of the stored values are subtracted.
+        The bounds allow for the rounding errors of the stored values.
         """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.lower.size)  # beyond the grid, and within the range of integers
@@ -120,21 +122,21 @@ class Profile:
 def nothing_to_come(step: float) -> Profile:
     """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, on a grid of epsilons x with this `step`.
 
-    It is 0 for every x >= 0, so one stored value is enough. The recursion from the last mechanism to the first starts
-    here.
+    The recursion from the last mechanism to the first starts with it. It is 0 for every x >= 0, so one stored value is
+    enough.
     """
     return Profile(step, np.zeros(1), np.zeros(1))
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Decides how many grid points a privacy profile needs so that the final delta, at the epsilon `end`, is accurate.
+    """Decides how many grid points privacy profiles need so that the final delta is accurate at the epsilon `end`.
 
-    The final profile is that of all mechanisms. On the way to it, profiles of only the last mechanisms are computed, on
-    a grid of epsilons with this `step`. Beyond its last grid point a profile counts as constant, and this constant must
-    be well below the final delta. `depth` is about -log of that delta, and `variance` is the variance of the privacy
-    loss of all mechanisms. If `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0.
-    The final profile will not be read left of the epsilon `begin`.
+    The recursion computes profiles (delta as a function of epsilon) of the last mechanisms first, on a grid with this
+    `step`. Beyond its last grid point a profile counts as constant; this constant must be well below the final delta.
+    `depth` is about -log of the final delta, and `variance` is the variance of the privacy loss of all mechanisms. If
+    `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0. The final profile is not
+    read left of the epsilon `begin`.
     """
 
     step: float
@@ -146,8 +148,8 @@ class Band:
     def size(self, done: float, support: float) -> int:
         """Return the number of grid points that the privacy profile of the mechanisms used last needs.
 
-        `done` is the variance of the privacy loss of these mechanisms and `support` their largest privacy loss. If the
-        overall epsilon `end` is infinite, the grid covers epsilons up to `support`; otherwise it covers only the
+        `done` is the variance of the privacy loss of these mechanisms, and `support` their largest privacy loss. If the
+        overall epsilon `end` is infinite, the grid covers epsilons up to `support`. Otherwise it covers only the
         epsilons at which the profile can still matter for the final delta.
         """
         if self.end == math.inf:
@@ -156,12 +158,12 @@ class Band:
         return math.ceil(reach / self.step) + 2
 
     def first(self, done: float, epsilon: float) -> int:
-        """Return how many grid points the privacy profile of the mechanisms used last can do without on its left.
+        """Return how many grid points on the left the privacy profile of the mechanisms used last does not need.
 
         `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon of one of them. The
-        total loss still to come must bring an analyst from an epsilon of at least `begin`, with all mechanisms ahead,
-        to 0 with none ahead. So she passes epsilons near `begin` times `done` / `variance`; those that are several
-        standard deviations below hardly matter. One mechanism reads the profile up to `epsilon` further left.
+        final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon at
+        which the profile of the last ones is read, to about `begin` times `done` / `variance`. Epsilons several
+        standard deviations below that hardly matter. One mechanism reads the profile up to `epsilon` further left.
         """
         if self.end == math.inf:
             return 0
@@ -171,13 +173,13 @@ class Band:
 
     @property
     def _deviations(self) -> float:
-        """Number of standard deviations of the loss that a grid covers on either side of the epsilons of interest."""
+        """Number of standard deviations of the loss that a grid covers on each side of the epsilons of interest."""
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return the standard deviation of the loss of the mechanisms used last, conditional on the total loss.
+        """Return the standard deviation of the loss of the mechanisms used last, conditional on the loss of all.
 
-        `done` is the variance of the loss of these last mechanisms, and the total loss is the loss of all mechanisms.
+        `done` is the variance of the loss of the mechanisms used last.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 

@@ -1,9 +1,9 @@
-"""State machine that chooses ever finer grids until the bracket for an optimal delta or epsilon is narrow enough.
+"""Chooses ever finer grids until the bracket for an optimal delta or epsilon is narrow enough.
 
-A run computes a certified bracket on one grid of epsilons. No proof depends on the choice of grids, because the
-brackets of all runs are intersected. A tilt is a number by which each privacy loss L gets the weight exp(tilt L) in
-sums; a tilt that does not suit lets rounding errors spoil the losses of the first stage. A run has stalled if it hardly
-narrowed the bracket. The last run decides the next:
+A run computes a certified bracket on one grid of epsilons. The brackets of all runs are intersected, so no proof
+depends on the choice of grids. In sums, a run weights each privacy loss L by exp(tilt L); with an unsuitable tilt,
+rounding errors spoil the losses of the first stage. A run has stalled if it hardly narrowed the bracket. The last run
+decides the next:
 
     after a run                                       next run
     the bracket is as narrow as wanted                none: done
@@ -88,9 +88,9 @@ class Trial:
     """Parameters of one run, on one grid of epsilons, of the recursion that computes the optimal delta.
 
     `cells` is the number of grid cells across the smallest epsilon of a mechanism, and `stretch` the length of the grid
-    relative to the default. The run gives each loss L the weight exp(tilt L), which keeps rare large losses precise.
-    The tilt is `tilt_share` times the number that fits the epsilon in question best. With `upper_only` the run computes
-    only an upper bound on delta, because a lower bound is already known.
+    relative to the default. The run weights each loss L by exp(tilt L), which keeps the probabilities of rare large
+    losses precise. The tilt is `tilt_share` times the tilt that fits the epsilon in question best. With `upper_only`
+    the run computes only an upper bound on delta, because a lower bound is already known.
     """
 
     cells: int
@@ -101,14 +101,15 @@ class Trial:
 
 @dataclass(slots=True)
 class Refinement:
-    """State of the search for a narrow bracket between two runs on grids: the best bracket, and the tilts tried.
+    """State of the search for a narrow bracket, between two runs on grids.
 
     `best` is the intersection of all brackets so far. `wanted` is the width aimed for, relative to the upper end;
     `asked` is True if the caller asked for it, and False if it is a default. `exact` says that the upper bound is a
-    maximum over the possible orders of the uses only, so that a finer grid always helps. A tilt weights each privacy
-    loss L by exp(tilt L), and a run uses a share of the full tilt: `shares_left` are the shares not tried yet, and
-    `share_widths` maps the shares tried on the present grid to the relative widths of their brackets. `stalled_runs` is
-    the number of latest runs in a row that hardly narrowed the bracket.
+    maximum over the possible orders of the uses only, so that a finer grid always helps. `stalled_runs` is the number
+    of latest runs in a row that hardly narrowed the bracket.
+
+    A run weights each privacy loss L by exp(tilt L), with a share of the full tilt. `shares_left` are the shares not
+    tried yet. `share_widths` maps the shares tried on the present grid to the relative widths of their brackets.
     """
 
     wanted: float
@@ -121,14 +122,13 @@ class Refinement:
 
     @property
     def done(self) -> bool:
-        """Whether to stop refining: the best bracket is as narrow as wanted, or its upper end too small to matter."""
+        """Whether to stop: the best bracket is as narrow as wanted, or its upper end is too small to matter."""
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:
         """Intersect the best bracket with `bracket`, the result of `trial`, and return the parameters of the next run.
 
-        A trial has the parameters of one run on a grid. Returns None when the best bracket is narrow enough or no
-        further run would help.
+        Returns None if the best bracket is narrow enough, or if no further run would help.
         """
         width = self.best.width
         self.best = Bracket(max(self.best.lower, bracket.lower), min(self.best.upper, bracket.upper))
@@ -177,12 +177,14 @@ def refine(
 ) -> Bracket:
     """Call `attempt` with the parameters of ever finer grids and return the intersection of its certified brackets.
 
-    `width` is the width, relative to the upper end, that the caller asked for; None aims for the width `aim` and
-    accepts a wider bracket. `work` maps a number of grid cells across the smallest epsilon to the estimated work of a
-    run. `exact` says that the upper bound is a maximum over the possible orders of the uses only, so that a finer grid
-    always helps. `tilted` says that the accuracy depends on the tilt (the weight exp(tilt L) on losses L), so that
-    smaller tilts are tried too. The relative width of the bracket of one run is about `sharpness` divided by its
-    squared number of cells. `floor` is a known lower bound on the result, or None.
+    `width` is the width, relative to the upper end, that the caller asked for. If it is None, the width `aim` is aimed
+    for, and a wider bracket is accepted. `work` maps a number of grid cells across the smallest epsilon to the
+    estimated work of a run. The relative width of the bracket of one run is about `sharpness` divided by its squared
+    number of cells. `floor` is a known lower bound on the result, or None.
+
+    `exact` says that the upper bound is a maximum over the possible orders of the uses only, so that a finer grid
+    always helps. `tilted` says that the accuracy depends on the tilt (losses L are weighted by exp(tilt L)), so that
+    smaller tilts are tried too.
 
     Raises: `Unattainable` if `width` cannot be reached within the allowed work, or no run has a finite upper end.
     """
@@ -221,7 +223,7 @@ def refine(
 def _even(cells: float) -> int:
     """Return `cells`, a number of grid cells across epsilon, rounded up to an even whole number.
 
-    The worst randomized response has a parameter t near epsilon/2, and a grid that contains epsilon/2 gives a tighter
+    The worst randomized response has a parameter near epsilon/2, so a grid that contains epsilon/2 gives a tighter
     bound.
     """
     return 2 * math.ceil(cells / 2)

@@ -1,9 +1,9 @@
 """Stages of an interaction, and how a linear stage changes a privacy profile (delta as a function of epsilon).
 
-An interaction is a sequence of stages. A linear stage is a set of mechanisms with fixed dominating pairs. Let f be the
-profile of all later stages, and L the privacy loss of the linear stage. The profile of the linear stage followed by the
-later ones is then E[f(x - L)] at the epsilon x. A bounded-range stage is a set of bounded-range mechanisms in any
-adaptive order; dynamic_program.py computes the profile of such a stage followed by later ones.
+An analyst goes through the stages in order. A linear stage is a set of mechanisms with fixed dominating pairs. Let f be
+the profile of all later stages, and L the privacy loss of the linear stage. Then the linear stage followed by the later
+ones has the profile E[f(x - L)] at the epsilon x. A bounded-range stage is a set of bounded-range mechanisms in any
+adaptive order; dynamic_program.py computes its profile.
 """
 
 import math
@@ -32,7 +32,7 @@ class StageConfig:
     """Constants that decide how finely the privacy loss of a linear stage is tabulated.
 
     A linear stage is a set of mechanisms with fixed dominating pairs. If its losses are rounded to a lattice (equally
-    spaced losses), a tolerance is the variance that the rounding may add, as a share of the variance of the stage's
+    spaced losses), a tolerance limits the variance that the rounding adds, as a share of the variance of the stage's
     loss. The text below each constant says what it decides.
     """
 
@@ -66,9 +66,8 @@ _BENT = 1e-10
 class LinearStage:
     """A stage (one step of an analyst's interaction) whose mechanisms have fixed dominating pairs.
 
-    An analyst goes through stages in order; within a stage, mechanisms are used in any order. `uses` are pairs (noise,
-    count). The stage is called linear because it averages the privacy profile of later stages over its loss, which is a
-    linear operation. So the order of its uses does not change delta.
+    `uses` are pairs (noise, count), in any order within the stage. The stage averages the privacy profile of later
+    stages over its loss. This is a linear operation, so the order of its uses does not change delta.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]
@@ -110,11 +109,10 @@ Stage = LinearStage | RangeStage
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
     """Return the mechanisms of a batch as stages, in one fixed order in which adapting to answers gains little.
 
-    A batch is a set of mechanisms chosen up front, and a stage a set of mechanisms that is used before the next stage.
-    The mechanisms of a batch may be used in any order without changing its delta. So the largest delta of an adaptive
-    analyst who uses them in the returned order is an upper bound on the delta of the batch. Bounded-range mechanisms,
-    `groups` of (epsilon, count), come first, with falling epsilons; `linear`, mechanisms with fixed dominating pairs
-    and their counts, come last.
+    A batch is a set of mechanisms chosen up front; their order does not change its delta. So the largest delta of an
+    adaptive analyst who uses the stages in the returned order is an upper bound on the delta of the batch. The
+    bounded-range mechanisms `groups`, pairs (epsilon, count), come first, largest epsilon first. `linear`, mechanisms
+    with fixed dominating pairs and their counts, come last.
     """
     ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
     return (*ranges, LinearStage(tuple(linear))) if linear else ranges
@@ -123,10 +121,10 @@ def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
 
-    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), which makes the losses that
-    decide delta likely. `linear` are the uses with fixed dominating pairs. Each bounded-range use in `groups`, pairs
-    (epsilon, count), is replaced by randomized response with half its epsilon, so the result is an approximation and
-    not a bound.
+    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), so that the losses that
+    decide delta become likely. `linear` are the uses with fixed dominating pairs. Each bounded-range use in `groups`,
+    pairs (epsilon, count), is replaced by randomized response with half its epsilon. So the result is an approximation
+    and not a bound.
     """
     halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
     return coarse_saddle((*linear, *halves))
@@ -135,10 +133,10 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
 
-    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), which makes the losses that
-    decide delta likely. `linear` are the uses with fixed dominating pairs. A bounded-range use in `groups`, pairs
-    (epsilon, count), is replaced by the randomized response that is worst under the tilt being tried; in `proxy_saddle`
-    it is the same response for all tilts.
+    A lattice is a set of equally spaced losses. A tilt weights each loss L by exp(tilt L), so that the losses that
+    decide delta become likely. `linear` are the uses with fixed dominating pairs. Each bounded-range use in `groups`,
+    pairs (epsilon, count), is replaced by the randomized response that is worst under the tilt being tried;
+    `proxy_saddle` takes the same response for all tilts.
     """
     return Saddle(coarse_saddle(linear).parts, tuple(groups))
 
@@ -149,11 +147,13 @@ def losses(
     """Return two distributions of the privacy loss of a linear stage, for an upper and for a lower bound on delta.
 
     A linear stage consists of mechanisms with fixed dominating pairs. If it has at most `most` different losses, both
-    distributions are the exact one. Otherwise losses are rounded to a lattice (equally spaced losses); the rounding
-    adds to the variance of the stage's loss at most the share `tolerance` of this variance. Losses L are weighted by
-    exp(`tilt` L) while they are convolved, so that probabilities of losses that are likely under this weight are the
-    most accurate. `grid` is the step of the grid on which privacy profiles are stored, or None; if possible the lattice
-    step divides it or is a multiple of it, so that profiles need not be read between grid points.
+    distributions are the exact one. Otherwise losses are rounded to a lattice (equally spaced losses). The rounding
+    raises the variance of the stage's loss by at most the share `tolerance`.
+
+    While losses L are convolved they are weighted by exp(`tilt` L), so that probabilities of losses that are likely
+    under this weight are the most accurate. `grid` is the step of the grid on which privacy profiles are stored, or
+    None. If possible the lattice step divides it or is a multiple of it, so that profiles need not be read between grid
+    points.
     """
     exact = enumerate_losses(stage.uses, most)
     if exact is not None:
@@ -167,9 +167,8 @@ def losses(
 def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
     """Return the privacy profile of `stage`: mechanisms with fixed dominating pairs that an analyst uses last.
 
-    No mechanism is used after them, so the profile is their own delta, at every epsilon of the grid that `band`
-    describes. If losses are rounded to a lattice (equally spaced losses), they are convolved with the weight exp(`tilt`
-    L) on each loss L.
+    The profile is their own delta, at every epsilon of the grid that `band` describes. If losses L are rounded to a
+    lattice (equally spaced losses), they are convolved with the weight exp(`tilt` L).
     """
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
@@ -193,12 +192,11 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 
 
 def _few(band: Band, variance: float, support: float) -> int:
-    """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
+    """Return the most different losses over which a privacy profile can be averaged in acceptable time.
 
-    If a stage (the mechanisms of one step of the analyst) has more losses, they are rounded to a lattice. An average
-    reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid
-    points. `band` decides the number of grid points from the `variance` and the largest value `support` of the total
-    loss of the mechanisms.
+    If the mechanisms of a stage have more losses, these are rounded to a lattice. An average reads the profile once per
+    loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid points. `band` decides this
+    number from the `variance` and the largest value `support` of the total loss of the mechanisms.
     """
     return int(CONFIG.most_reads / band.size(variance, support))
 
@@ -206,9 +204,9 @@ def _few(band: Band, variance: float, support: float) -> int:
 def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the privacy profile of the mechanisms of `stage` followed by others: E[f(x - L)] at every grid point x.
 
-    f is the profile of the others, given in `after`. L is the privacy loss of the mechanisms of `stage`, which have
-    fixed dominating pairs. If the losses are rounded to a lattice (equally spaced losses), they are convolved with the
-    weight exp(`tilt` L) on each loss. `band` says how many grid points the result needs.
+    `after` has f, the profile of the others. L is the privacy loss of the mechanisms of `stage`, which have fixed
+    dominating pairs. If the losses are rounded to a lattice (equally spaced losses), they are convolved with the weight
+    exp(`tilt` L). `band` says how many grid points the result needs.
 
     Raises: `Unattainable` if even the coarsest lattice of losses takes more than `CONFIG.most_reads` reads of f.
     """
@@ -239,7 +237,7 @@ def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt
 def _trim(atoms: Atoms) -> Atoms:
     """Return the loss distribution `atoms` without the losses at both ends that are less likely than `CONFIG.rare`.
 
-    Their probability is added to `dropped`, the probability that the distribution leaves out.
+    Their probability is added to the field `dropped`, the probability that the distribution leaves out.
     """
     common = np.flatnonzero(atoms.mass >= CONFIG.rare)
     inside = slice(int(common[0]), int(common[-1]) + 1)
@@ -272,8 +270,8 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
 def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
     """Return the distance between neighbouring losses in units of the grid step `grid`, or None if there is no lattice.
 
-    The distance is a whole number or one over a whole number. `loss` is ascending. The result is None if its values are
-    not equally spaced at such a distance, or if it has fewer than two different values.
+    `loss` is ascending. The distance must be a whole number, or one over a whole number. The result is None if the
+    losses are not equally spaced at such a distance, or if there are fewer than two different losses.
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None
