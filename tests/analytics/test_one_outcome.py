@@ -105,10 +105,10 @@ def quick_prices(monkeypatch):
     plans, prices = {}, {}
     plan_statistics, certified_price = planning.plan_statistics, planning.certified_price
 
-    def planned(bounds, total, releases):
-        key = (bounds, total, tuple(releases))
+    def planned(bounds, total, releases, *, certified):
+        key = (bounds, total, tuple(releases), certified)
         if key not in plans:
-            plans[key] = plan_statistics(bounds, total, releases)
+            plans[key] = plan_statistics(bounds, total, releases, certified=certified)
         return plans[key]
 
     def priced(uses, delta, interaction):

@@ -71,3 +71,12 @@ def _noise(guarantee):
     if isinstance(guarantee, BoundedRange):
         return 1 / guarantee.epsilon
     return guarantee.scale if hasattr(guarantee, "scale") else guarantee.sigma
+
+
+def test_a_search_for_bounds_certifies_only_the_charge_and_the_example_but_not_the_costliest_bounds():
+    query = parse_sql(f"SELECT g, {USERS}, {MEAN} {TOP} 1000", user="u", contributions=None).filled().query
+    cost._search_price.cache_clear()
+    executable = plan_query(query, Total(epsilon=1, delta=Fraction("1e-6")), "u", SCHEMA, None)
+    assert executable.search is not None
+    assert cost._search_price.cache_info().misses <= 2
+    assert executable.plan.epsilon.upper <= 1.0

@@ -245,3 +245,16 @@ def test_the_interval_of_a_variance_holds_both_quotients(noise):
             found = release.estimate(round(total + first), round(squares + other), number, ratio)
             assert found.interval[0] <= variance <= found.interval[1]
             assert found.interval[0] <= found.value <= found.interval[1]
+
+
+@pytest.mark.parametrize("bounds", [Bounds(contributions=3), Bounds(k=5), Bounds(contributions=256, k=1000)])
+@pytest.mark.parametrize("wanted", [[MEAN], [MEAN, MEDIAN], [UsersFound(), MEAN, NoisyTotal(reach=7, noise=UNIT)]])
+def test_a_plan_that_is_only_estimated_has_more_noise_than_the_certified_one_and_the_same_mechanisms(bounds, wanted):
+    total = Total(epsilon=Fraction(1, 2), delta=Fraction("1e-6"))
+    certified = plan_statistics(bounds, total, wanted)
+    cost._search_price.cache_clear()
+    estimated = plan_statistics(bounds, total, wanted, certified=False)
+    assert cost._search_price.cache_info().misses == 0
+    assert estimated.name == certified.name
+    spent = [compose(choice.mechanism.guarantees()).epsilon(1e-6).upper for choice in (estimated, certified)]
+    assert 0.45 < spent[0] < spent[1] <= 0.5

@@ -21,7 +21,7 @@ from setwise.accounting.guarantees import (
 )
 from setwise.accounting.notation import format_use
 from setwise.analytics.budget import Draws
-from setwise.errors import InvalidParameter
+from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning.request import Bounds, MechanismName
@@ -272,3 +272,43 @@ def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
 
 def _in_notation(guarantee: Guarantee) -> str:
     return format_use(Use(guarantee))
+
+
+def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
+    """Raise unless the account of `status` can pay for `uses`, which the planner chose for a question with an epsilon.
+
+    An account with a budget can pay for any uses here; its balance is checked when it is charged. An account that
+    registered its uses in advance must have registered these guarantees often enough. The account that `setwise run`
+    opens for a report has done so, because the report is planned before the account is opened.
+    Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
+    """
+    registered = {use.guarantee for use in status.terms.uses}
+    if status.terms.totals is None and not all(use.guarantee in registered for use in uses):
+        raise InvalidParameter(
+            f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
+            "instead of an epsilon"
+        )
+    check_registered(uses, status)
+
+
+def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
+    """Raise unless the account of `status` registered at least as many uses of each guarantee as `uses` needs.
+
+    A guarantee that was not registered is allowed only if the account has a wallet, a budget for uses that are not
+    known in advance. This check comes before the cost of `uses` is computed, which is fast for registered uses but may
+    be slow for arbitrary uses in a request.
+    Raises: `InvalidParameter` for a guarantee that was not registered, `BudgetExhausted` for too many uses.
+    """
+    registered = status.terms.uses
+    counts = {use.guarantee: use.count for use in registered}
+    for use in uses:
+        if use.guarantee not in counts:
+            if status.terms.totals is not None:
+                continue
+            raise InvalidParameter(
+                f"{format_use(use)} is not registered with the account {status.name!r}, "
+                f"which has {', '.join(format_use(each) for each in registered)}"
+            )
+        if use.count > counts[use.guarantee]:
+            has = format_use(Use(use.guarantee, counts[use.guarantee]))
+            raise BudgetExhausted(f"the account {status.name!r} cannot pay for {format_use(use)}: it has only {has}")

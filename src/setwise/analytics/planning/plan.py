@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction, float_below
 from setwise.accounting.guarantees import Guarantee, Use, merged
@@ -17,7 +17,12 @@ from setwise.analytics.budget import Budget, Draws
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read, with_filter
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.planning.account_mechanism import mechanism_from_draws, statistics_from_draws
+from setwise.analytics.planning.account_mechanism import (
+    check_planned,
+    check_registered,
+    mechanism_from_draws,
+    statistics_from_draws,
+)
 from setwise.analytics.planning.bounds_search import (
     COARSE_STEPS,
     FINE_STEPS,
@@ -33,7 +38,7 @@ from setwise.analytics.present.order import Axis, axis_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
 from setwise.analytics.tables.domain import fitted, fitted_null_item
-from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
+from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.ledger.records import canonical, check_text
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
@@ -275,6 +280,10 @@ def groups_read(mechanism: Mechanism) -> int | None:
             assert_never(mechanism)
 
 
+Charge: TypeAlias = tuple[CertifiedBound, float, tuple[float, float] | None]
+"""What `_promise` returns for mechanism uses: (certified epsilon, delta, (epsilon, delta) of the uses alone)."""
+
+
 def plan_query(
     query: Query,
     budget: Budget,
@@ -282,12 +291,15 @@ def plan_query(
     schema: Schema,
     status: AccountStatus | None,
     where: Filter | None = None,
+    charge: Charge | None = None,
 ) -> ExecutablePlan:
     """Return the executable plan of `query` within `budget`; no row of the table is read.
 
     `user` is the user column and `schema` describes the table's columns. `status` is the status of the account that
     pays; None if the question brings its own budget. `where` is the query's filter, already parsed; if it is None, the
-    filter is parsed here. Raises an error that says what is wrong with the query or its budget.
+    filter is parsed here. `charge` is the cost of uses that are charged instead of the mechanism's own uses; the noise
+    of a `GroupStatistics` is then only estimated, and the plan must not be executed before it is planned again with its
+    own cost. Raises an error that says what is wrong with the query or its budget.
     """
     _check_encodable(query)
     if where is None and query.where is not None:
@@ -302,7 +314,7 @@ def plan_query(
     match budget:
         case Total():
             bounds = replace(fit.bounds, weighable=_is_weighable(fit, schema))
-            executable = _from_total(fit, bounds, aggregation, budget, status)
+            executable = _from_total(fit, bounds, aggregation, budget, status, charge)
         case Draws():
             if status is None:
                 raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
@@ -338,8 +350,8 @@ def _with_search(
     remaining budget is charged as one use, no matter which bounds are found.
     Raises: the planner's error, if the query cannot be planned with the costliest bounds that the search may find.
     """
-    costliest, steps = _plan_costliest(search, user, schema, where)
-    overall, delta, alone = _promise(search.uses(), total, status)
+    overall, delta, alone = charge = _promise(search.uses(), total, status)
+    costliest, steps = _plan_costliest(search, user, schema, where, charge)
     words = f"bounds are found first, within a tenth of epsilon; then {costliest.plan.mechanism}"
     words += _example_error(search, user, schema, where)
     unknown = ErrorEstimate(
@@ -366,25 +378,28 @@ def _example_error(search: Search, user: str, schema: Schema, where: Filter | No
     return f"; {assumed}: {planned.plan.why}"
 
 
-def _plan_costliest(search: Search, user: str, schema: Schema, where: Filter | None) -> tuple[ExecutablePlan, int]:
+def _plan_costliest(
+    search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
+) -> tuple[ExecutablePlan, int]:
     """Return (plan, steps) of the costliest query to which `search` can lead.
 
     `steps` is the most rounding steps that the larger bound of a sum may have. It is `FINE_STEPS`, or `COARSE_STEPS` if
     a plan with `FINE_STEPS` fails because noise of that many steps cannot be sampled. `user` is the user column,
-    `schema` has the table's columns, and `where` is the parsed filter or None.
+    `schema` has the table's columns, and `where` is the parsed filter or None. `charge` is the cost of the search and
+    of the whole remaining budget, which is charged whatever bounds are found; so the plan only checks that such a query
+    can be planned, and its own cost is not certified.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:
-            return plan_query(budgeted_query(search.query, steps), search.remaining, user, schema, None, where), steps
+            query = budgeted_query(search.query, steps)
+            return plan_query(query, search.remaining, user, schema, None, where, charge), steps
         except InvalidParameter:
             if steps == COARSE_STEPS:
                 raise
     raise AssertionError("the loop returns or raises")
 
 
-def _promise(
-    uses: tuple[Use, ...], total: Total, status: AccountStatus | None
-) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
+def _promise(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
     """Return (cost, delta, alone) of the mechanism uses `uses` of a question with the budget `total`.
 
     The cost is a certified epsilon at `delta`. `delta` is that of the account that pays, or that of `total` if no
@@ -399,14 +414,12 @@ def _promise(
     interaction = Interaction.ADAPTIVE
     if status.kind == "setwise":
         interaction = Interaction.SETWISE
-        _check_planned(uses, status)
+        check_planned(uses, status)
     alone = (certified_price(uses, question_delta, Interaction.SETWISE).upper, question_delta)
     return certified_price(uses, status.delta, interaction), status.delta, alone
 
 
-def promise_of(
-    uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None
-) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
+def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None) -> Charge:
     """Return (cost, delta, alone) of `uses`, the mechanism uses of several queries together.
 
     The cost is a certified epsilon at `delta`. `delta` is that of the account that pays, or that of `budget` if no
@@ -420,7 +433,7 @@ def promise_of(
         raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
     interaction = Interaction.SETWISE if status.kind == "setwise" else Interaction.ADAPTIVE
     if interaction is Interaction.SETWISE:
-        _check_registered(uses, status)
+        check_registered(uses, status)
     return certified_price(uses, status.delta, interaction), status.delta, None
 
 
@@ -484,11 +497,16 @@ def _is_weighable(query: Query, schema: Schema) -> bool:
 
 
 def _from_total(
-    query: Query, bounds: Bounds, aggregation: Aggregation, total: Total, status: AccountStatus | None
+    query: Query,
+    bounds: Bounds,
+    aggregation: Aggregation,
+    total: Total,
+    status: AccountStatus | None,
+    charge: Charge | None,
 ) -> ExecutablePlan:
     mechanism: Mechanism | GroupStatistics
     if query.counted is None:
-        choice = plan_statistics(bounds, total, releases_of(query.statistics))
+        choice = plan_statistics(bounds, total, releases_of(query.statistics), certified=charge is None)
         mechanism, name, shows_counts = choice.mechanism, choice.name, True
         error, why = statistics_error(choice), f"{choice.name}: {statistics_in_words(query, choice)}"
     else:
@@ -497,7 +515,7 @@ def _from_total(
         shows_counts = total.counts is not CountNoise.NONE
         error = best.preview if shows_counts else replace(best.preview, expected_error=None, radius=None)
     uses = merged(mechanism.guarantees())
-    overall, delta, alone = _promise(uses, total, status)
+    overall, delta, alone = charge or _promise(uses, total, status)
     return ExecutablePlan(
         query=query,
         plan=_plan(name, uses, overall, delta, error, why, alone),
@@ -524,7 +542,7 @@ def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: Ac
     interaction = Interaction.ADAPTIVE
     if status.kind == "setwise":
         interaction = Interaction.SETWISE
-        _check_registered(uses, status)
+        check_registered(uses, status)
     overall = certified_price(uses, status.delta, interaction)
     return ExecutablePlan(
         query=query,
@@ -557,43 +575,3 @@ def _plan(
         why=why,
         alone=alone,
     )
-
-
-def _check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` can pay for `uses`, which the planner chose for a question with an epsilon.
-
-    An account with a budget can pay for any uses here; its balance is checked when it is charged. An account that
-    registered its uses in advance must have registered these guarantees often enough. The account that `setwise run`
-    opens for a report has done so, because the report is planned before the account is opened.
-    Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
-    """
-    registered = {use.guarantee for use in status.terms.uses}
-    if status.terms.totals is None and not all(use.guarantee in registered for use in uses):
-        raise InvalidParameter(
-            f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
-            "instead of an epsilon"
-        )
-    _check_registered(uses, status)
-
-
-def _check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account of `status` registered at least as many uses of each guarantee as `uses` needs.
-
-    A guarantee that was not registered is allowed only if the account has a wallet, a budget for uses that are not
-    known in advance. This check comes before the cost of `uses` is computed, which is fast for registered uses but may
-    be slow for arbitrary uses in a request.
-    Raises: `InvalidParameter` for a guarantee that was not registered, `BudgetExhausted` for too many uses.
-    """
-    registered = status.terms.uses
-    counts = {use.guarantee: use.count for use in registered}
-    for use in uses:
-        if use.guarantee not in counts:
-            if status.terms.totals is not None:
-                continue
-            raise InvalidParameter(
-                f"{format_use(use)} is not registered with the account {status.name!r}, "
-                f"which has {', '.join(format_use(each) for each in registered)}"
-            )
-        if use.count > counts[use.guarantee]:
-            has = format_use(Use(use.guarantee, counts[use.guarantee]))
-            raise BudgetExhausted(f"the account {status.name!r} cannot pay for {format_use(use)}: it has only {has}")
