@@ -270,7 +270,7 @@ class PrivateAnswer(Exportable):
         return self._only().interval
 
     def _only(self) -> Estimate:
-        """Return the answer's only estimate (value, interval); raise `InvalidParameter` if it has several or none."""
+        """Return the answer's only estimate (value, interval); raise `InvalidParameter` if it has not exactly one."""
         rows = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
         if len(rows) != 1 or len(rows[0]) != 1:
             several = f"{len(rows)} items" if len(rows) != 1 else f"{len(rows[0])} statistics"
@@ -444,7 +444,7 @@ class PrivateAnswer(Exportable):
 
     @property
     def guarantee(self) -> str:
-        """The privacy promise with its (epsilon, delta) and the theorem that it rests on, in one or two sentences."""
+        """The privacy promise as an (epsilon, delta), with the theorem that it rests on, in one or two sentences."""
         protected = "everything one user has" if self.unit == "user" else f"each unit {self.unit!r} of a user"
         private = f"The answer is {promised_pair(*self.cost)}-differentially private for {protected} in the table"
         proof = (
@@ -571,7 +571,9 @@ def in_words(label: Label) -> str:
 
 
 def number(value: float) -> str:
-    """Return `value` as text: a whole number in full, others with four digits, or with one decimal from 1,000 on.
+    """Return `value` as text for people.
+
+    A whole number is written in full, and any other with four digits, or with one decimal from 1,000 on.
 
     >>> number(1234567), number(12.0), number(1234.25), number(3.14159), number(2**60 + 1)
     ('1,234,567', '12', '1,234.2', '3.142', '1,152,921,504,606,846,977')

@@ -128,10 +128,10 @@ class Askable(ABC):
         """Return the `k` items with the highest counts of users, rows or units, with their noisy counts, highest first.
 
         `item` is the column, or the columns, whose values are the items. By default an item's count is its number of
-        users. With `per_item` it is the number of rows, of which at most `per_item` of each user count. With `value`, a
-        column of integers, it is the sum of the column, to which each user adds 0 to `per_item` (if left out, the
-        dataset's bound or 1). `epsilon` and `delta` are the budget of this question, and `contributions` is the most
-        items that one user counts towards. `words` state the groups (see `Grouping`) and the budget (see
+        users. With `per_item` it is the number of rows, where at most `per_item` rows of each user are counted. With
+        `value`, a column of integers, it is the sum of the column, to which each user adds 0 to `per_item` (if left
+        out, the dataset's bound or 1). `epsilon` and `delta` are the budget of this question, and `contributions` is
+        the most items that one user counts towards. `words` state the groups (see `Grouping`) and the budget (see
         `BudgetWords`). Asking again under the same `key` returns the same answer at no cost; without a key every call
         is a new question.
         """
@@ -185,7 +185,7 @@ class Askable(ABC):
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the sum of the column `value`, where each user adds their own sum, clipped to `low` .. `high`.
+        """Return the sum over users of each user's own sum of the column `value`, clipped to `low` .. `high`.
 
         `clip` is short for the bounds 0 .. `clip`. With `item` the answer has one sum for each item, and a user's own
         sum is taken and clipped in each item by itself. `bounds="auto"` finds the bounds privately with a tenth of
@@ -329,11 +329,11 @@ class Askable(ABC):
         key: str | None,
         **parameters: Any,  # noqa: ANN401 - checked by the query
     ) -> PrivateAnswer:
-        """Build a query from `parameters` and `words` and a budget from `words`, ask the query, and return its answer.
+        """Build a query from `parameters` and `words`, ask it within the budget in `words`, and return its answer.
 
-        `kind` is the name of the query's shape, such as "top-k" or "mean". `parameters` has the arguments that this
-        shape has of its own, and `words` those about groups and budget. Asking again under the same `key` returns the
-        same answer at no cost; None makes a new key.
+        `kind` is the name of the query's shape, such as "top-k" or "mean". `parameters` are the arguments that only
+        this shape has, and `words` those about groups and budget. Asking again under the same `key` returns the same
+        answer at no cost; None makes a new key.
         Raises: `InvalidParameter` for a keyword argument that the query does not have.
         """
         parameters, spent = self.with_defaults(kind, *split_budget(parameters | words))

@@ -98,10 +98,10 @@ class Within:
     """A budget stated as an accuracy: the largest half-width `within` of the planned 95% intervals.
 
     The question spends the least epsilon whose planned intervals have at most this half-width. The half-width is in the
-    unit of the statistic. For a mean it is the half-width in a group of 1,000 users; for a quantile it is the number of
-    users by which the rank of the released value may be off. `epsilon` is the most that may be spent, 1 if it is None.
-    `delta` is the question's delta, `counts` the noise of released counts, and `mechanism` the mechanism to take; None
-    lets the planner choose.
+    unit of the statistic; for a mean, in a group of 1,000 users. For a quantile it is the number of users by which the
+    rank of the released value may be off. `epsilon` is the most that may be spent, 1 if it is None. `delta` is the
+    question's delta, and `counts` the noise of released counts. `mechanism` names the mechanism to use; None lets the
+    planner choose.
     """
 
     within: Fraction
@@ -144,11 +144,12 @@ AskedBudget: TypeAlias = Budget | Within
 class BudgetWords(TypedDict, total=False):
     """Keyword arguments that state what a question may spend; None is the same as leaving the argument out.
 
-    `epsilon` and `delta` are the budget of this question; beside them, `counts` is the noise of released counts
-    ("none", "laplace", "gaussian" or "best"), and `mechanism` names a mechanism that replaces the planner's choice.
-    `within` asks for an accuracy (see `Within`). If an account pays with registered uses, `discover` is the guarantee
-    that each pick by the exponential mechanism draws ("bounded-range:0.1"), `counts` the one that each noisy count
-    draws ("pure:0.1"), and `delta` the delta of the threshold that hides groups with few users.
+    - `epsilon` and `delta` are the budget of this question. Beside them, `counts` is the noise of released counts
+      ("none", "laplace", "gaussian" or "best"), and `mechanism` names a mechanism that replaces the planner's choice.
+    - `within` asks for an accuracy (see `Within`).
+    - If an account pays with registered uses, `discover` is the guarantee that each pick by the exponential mechanism
+      draws ("bounded-range:0.1"), `counts` the guarantee that each noisy count draws ("pure:0.1"), and `delta` the
+      delta of the threshold that hides groups with few users.
     """
 
     epsilon: float | None

@@ -412,7 +412,7 @@ def _measure_groups(
 
 
 def _rounds_in_words(discovery: Discovery) -> str:
-    """Return a text that says how many groups each round of the search recorded in `discovery` found."""
+    """Return a text that says how many groups were found in each round of the search `discovery`."""
     numbers = [f"{groups:,}" for groups in discovery.found]
     if len(numbers) == 1:
         return f"{numbers[0]} groups were found in one round"
@@ -420,7 +420,7 @@ def _rounds_in_words(discovery: Discovery) -> str:
 
 
 def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
-    """Read the groups that the mechanism of `planned` needs through `reader`, add noise, and return the answer.
+    """Read groups through `reader`, as many as the mechanism of `planned` needs, add noise, and return the answer.
 
     `randomness` is the source of the noise. The plan must have neither a search for bounds nor rounds that find groups:
     these have been run before.

@@ -65,7 +65,7 @@ class FileSession(Session):
         return self._with_needed_types(planned)[1]
 
     def for_question(self, query: Query, budget: AskedBudget) -> Session:
-        """Return a session on this table with the column types that `query` needs; `budget` may be spent on it."""
+        """Return a session on this table that reads columns as the types that `query`, asked within `budget`, needs."""
         return self._with_needed_types(lambda session: session.plan(query, budget))[0]
 
     def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:

@@ -114,7 +114,7 @@ class OneOff:
             return replace(charge.receipt, answer=self._answers.get(key))
 
     def settle(self, receipt: Receipt, *, answer: str) -> str:
-        """Store `answer` for the charge `receipt`, unless its key has an answer; return the stored answer."""
+        """Store `answer` for the charge `receipt`, unless an answer is stored already; return the stored answer."""
         return self._answers.setdefault(receipt.key, answer)
 
     @property
@@ -233,8 +233,8 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 def _with_less_loss(use: Use, share: float) -> Use:
     """Return `use` (a guarantee with a count) with a smaller privacy loss, which costs less.
 
-    `share`, at most 1, says how much smaller. The epsilon of the guarantee is multiplied by `share`; if the guarantee
-    has a noise scale instead, the noise scale is divided by `share`.
+    `share` is a factor of at most 1. The epsilon of the guarantee is multiplied by `share`. If the guarantee has a
+    noise scale instead, the noise scale is divided by `share`.
     """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}

@@ -160,9 +160,9 @@ class Query:
         """Return the query for the `k` items with the most users, the most rows, or the highest sum.
 
         `item` is the column whose values are the items, or several columns. If `per_item` and `value` are None, items
-        are ranked by users. With `per_item` alone they are ranked by rows, of which at most `per_item` of each user
-        count. With `value` they are ranked by the sum of that integer column, to which one user adds 0 to `per_item`
-        (if that is None, the dataset's bound or 1). `grouping` are the keyword arguments of `Grouping`.
+        are ranked by users. With `per_item` alone they are ranked by rows, where at most `per_item` rows of each user
+        are counted. With `value` they are ranked by the sum of that integer column, to which one user adds 0 to
+        `per_item` (if that is None, the dataset's bound or 1). `grouping` are the keyword arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, k=k, statistics=statistics, **_check_grouping("top-k", grouping))  # type: ignore[arg-type]
@@ -174,18 +174,18 @@ class Query:
         """Return the query for the number of users of each value of `item`, or its number of rows, or its sum.
 
         `item` is a column or several columns. If `per_item` and `value` are None, the query counts users. With
-        `per_item` alone it counts rows, of which at most `per_item` of each user count. With `value` it sums that
-        integer column, to which one user adds 0 to `per_item` (if that is None, the dataset's bound or 1). `grouping`
-        are the keyword arguments of `Grouping`.
+        `per_item` alone it counts rows, at most `per_item` of each user. With `value` it sums that integer column, to
+        which one user adds 0 to `per_item` (if that is None, the dataset's bound or 1). `grouping` are the keyword
+        arguments of `Grouping`.
         """
         statistics = (_ranking_statistic(value, per_item),)
         return cls(item=item, statistics=statistics, **_check_grouping("histogram", grouping))  # type: ignore[arg-type]
 
     @classmethod
     def count(cls, *, per_user: int | None = None, where: str | None = None) -> "Query":
-        """Return the query for the number of users, or of rows if `per_user` bounds the rows of each user.
+        """Return the query for the number of users or, with `per_user`, of rows: at most `per_user` of each user.
 
-        `where` is a condition on the rows that count; None counts all rows.
+        `where` is a condition on the rows that are counted; None counts all rows.
         """
         if per_user is not None:
             positive_integer("per_user", per_user)
@@ -297,8 +297,8 @@ class Query:
     def per_item(self) -> int:
         """The most that one user adds to the number by which the query's groups are ranked.
 
-        If groups are ranked by the statistic `counted`, the result is that statistic's bound. Otherwise groups are
-        ranked by their numbers of users, to which a user adds 1.
+        It is the bound of the statistic `counted`, if groups are ranked by that. Otherwise it is 1, because groups are
+        ranked by their numbers of users.
         """
         return 1 if self.counted is None else self.counted.per_item or 1
 
@@ -306,7 +306,7 @@ class Query:
     def bounds(self) -> Bounds:
         """The query's contribution bounds, for the planner: to how many groups one user adds, and how much.
 
-        A query without groups becomes a histogram of the one label `EVERYTHING`.
+        For a query without groups these are the bounds of a histogram with one label, `EVERYTHING`.
         """
         if self.item is None:
             return Bounds(contributions=1, per_item=self.per_item, domain=(EVERYTHING,))
@@ -430,7 +430,7 @@ def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
     ]
 
     def make(**words: Any) -> Query:  # noqa: ANN401 - checked by the statistic and the query
-        """Return the query for one statistic, of the class `statistic` of the enclosing call, from keyword arguments.
+        """Return the query for one statistic, of the class `statistic` of the enclosing call.
 
         `words` has the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
         `Grouping`.

@@ -46,10 +46,10 @@ def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
 
 
 def with_chosen_rows(answer: PrivateAnswer) -> PrivateAnswer:
-    """Return `answer` for a result that shows only rows chosen by their noisy numbers, as HAVING and LIMIT do.
+    """Return `answer` with texts for a result that shows only rows chosen by their noisy numbers, as LIMIT does.
 
-    High noise favours a row, so the intervals of chosen rows hold less often than those of all rows. The sentences that
-    state how often they hold are replaced by one that says so.
+    Rows with high noise are chosen more often, so the intervals of chosen rows hold less often than those of all rows.
+    The sentences that state how often intervals hold are replaced by one that says so.
     """
     parts = tuple(with_chosen_rows(part) for part in answer.parts)
     if not _CONFIDENCE_SENTENCES.match(answer.interval_note):

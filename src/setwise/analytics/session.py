@@ -245,9 +245,9 @@ class Session(Askable):
         return planned
 
     def for_question(self, query: Query, budget: AskedBudget) -> "Session":  # noqa: ARG002 - `FileSession` uses them
-        """Return the session that plans and answers `query` within `budget`: this one.
+        """Return the session that plans and answers `query` within `budget`: here this session itself.
 
-        For a CSV file it can be another, which reads columns of the file as the types that `query` needs.
+        For a CSV file it can be another session, which reads columns of the file as the types that `query` needs.
         """
         return self
 

@@ -1,7 +1,7 @@
 """Units of privacy: whole users, or parts of users such as each of their days, which protects far less.
 
-A composite unit is a column that is derived from the user column and another column before contributions are bounded.
-Every query then bounds and protects the derived units as it otherwise does users.
+Parts of users are the values of a column that is derived from the user column and another column, before contributions
+are bounded. Queries then bound and protect these units in the same way as users.
 """
 
 from setwise.accounting.promises import USER, check_unit
@@ -16,7 +16,7 @@ _STARTS = {TimeUnit.DAY: Start.DAY, TimeUnit.WEEK: Start.WEEK, TimeUnit.MONTH: S
 
 
 def unit_column(user: str, unit: str) -> str:
-    """Return the name of the derived column whose values tell units of privacy apart, such as "who and at by day".
+    """Return the name of the derived column whose values identify units of privacy, such as "who and at by day".
 
     A unit of privacy is what the promise protects: a user, or a part of a user. `user` is the user column, and `unit`
     the unit of privacy, such as "user,at by day".

@@ -151,7 +151,7 @@ class Account:
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
-        An account that was opened for a dataset pays for questions about that dataset only, or another name of the same
+        An account that was opened for a dataset pays for questions about that dataset only, under any name of the same
         data.
         """
         with self._store.reading() as connection:
@@ -161,12 +161,12 @@ class Account:
         """Charge the account for `uses` and return the receipt; when this returns, the charge is on disk.
 
         `uses` are mechanism uses (guarantees with counts). Repeating a call with the same `key` and the same `request`
-        charges nothing more. The receipt then has the stored answer, or None if the earlier run stopped before it
-        stored one; the request may then be run again under that charge.
+        charges nothing more. The receipt then has the stored answer. The answer is None if the earlier run stopped
+        before it stored one; the request may then be run again under that charge.
 
         Requires: `request` names the whole question: what is run, and on which data. The price of a use assumes that
         its question is fixed now, before later answers are seen (docs/optimal-composition.md, Theorem 7). A use that is
-        charged first but chosen last can cost more: pay for it with `reserve`. Gaussian uses cost the same either way,
+        charged now but chosen later can cost more: pay for it with `reserve`. Gaussian uses cost the same either way,
         so a series of Gaussian releases may be charged when it opens and answered later.
 
         Raises `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
@@ -494,8 +494,8 @@ class Account:
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
-        A cap is the joint budget of a dataset's accounts. Charges nothing. Raises `InvalidParameter` for a use that is
-        not registered, if the account pays for registered uses only.
+        Nothing is charged. A cap is the joint budget of a dataset's accounts. Raises `InvalidParameter` for a use that
+        is not registered, if the account pays for registered uses only.
         """
         wanted = merged(as_uses(uses))
         period = self.status().period

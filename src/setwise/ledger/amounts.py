@@ -382,11 +382,12 @@ class WalletTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the spent units `amounts` as two mechanism uses: a Gaussian use of the spent mu^2, and a failure use.
+        """Return two mechanism uses that together reveal at least as much as everything paid so far.
 
-        The failure use reveals nothing unless it fails outright (which may reveal everything), with the failure
-        probability that was spent. If the wallet is empty while the balance "sum" (of largest losses) still pays, the
-        first use is not Gaussian but of pure DP, and its epsilon is the sum of losses so far.
+        They are a Gaussian use of the spent mu^2, and a failure use, which reveals nothing unless it fails outright
+        (and may then reveal everything), with the failure probability that was spent. If the wallet is empty while the
+        balance "sum" (of largest losses) still pays, the first is instead a pure DP use, whose epsilon is the sum of
+        losses. `amounts` has the units spent so far, per balance name.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -421,20 +422,22 @@ class WalletTotals:
 
 
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
-    """Return two mechanism uses that stand for a Gaussian wallet: a Gaussian use of mu^2 = `wallet`, and a failure use.
+    """Return a Gaussian wallet as two mechanism uses: a Gaussian use of mu^2 = `wallet`, and a failure use.
 
-    A Gaussian wallet is a budget in mu squared. The failure use reveals nothing unless it fails outright (which may
-    reveal everything), with probability `failure`; it is left out if that probability is 0.
+    The two reveal at least as much as any uses that the wallet can pay for. The failure use reveals nothing unless it
+    fails outright (and may then reveal everything), with probability `failure`; it is left out if that probability is
+    0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
     return (Use(gaussian_of(wallet)), *failing)
 
 
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
-    """Return two mechanism uses that stand for spent amounts: a Gaussian use of mu^2 = `wallet`, and a failure use.
+    """Return the amounts spent of a Gaussian wallet as two mechanism uses: a Gaussian use, and a failure use.
 
-    The failure use reveals nothing unless it fails outright (which may reveal everything), with probability `failed`. A
-    use is left out if its amount is 0, and the Gaussian use also if `wallet` is too small for a Gaussian.
+    The Gaussian use has mu^2 = `wallet`. The failure use reveals nothing unless it fails outright (and may then reveal
+    everything), with probability `failed`. A use is left out if its amount is 0, and the Gaussian use also if `wallet`
+    is too small for a Gaussian.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -443,20 +446,20 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
 
 
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
-    """Return two mechanism uses that stand for spent amounts: pure DP of epsilon = `summed`, and a failure use.
+    """Return the amounts spent by the sum of epsilons as two mechanism uses: a pure DP use, and a failure use.
 
-    The failure use reveals nothing unless it fails outright (which may reveal everything), with probability `failed`;
-    it is left out if that probability is 0.
+    The pure DP use has epsilon = `summed`. The failure use reveals nothing unless it fails outright (and may then
+    reveal everything), with probability `failed`; it is left out if that probability is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)
 
 
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
-    """Return mechanism uses that these remaining balances pay for: a Gaussian use, and a failure use.
+    """Return the largest mechanism uses that these remaining balances pay for: a Gaussian use, and a failure use.
 
     `wallet` is in mu^2, `summed` is the epsilon that remains of the sum of losses, and `failure` is the probability
-    with which the failure use fails outright (which may reveal everything). If `wallet` is too small for any Gaussian,
+    with which the failure use fails outright (and may reveal everything). If `wallet` is too small for any Gaussian,
     the first use is instead one of pure DP with epsilon `summed`. A balance of 0 adds no use.
     """
     guarantees: list[Guarantee] = []
@@ -486,9 +489,9 @@ def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
 
 
 def failure_shortage(uses: Sequence[Use], balance: float) -> str:
-    """Return a sentence for a refused charge: mechanism uses `uses` need more failure probability than `balance`.
+    """Return a sentence for a refused charge: `uses` need more failure probability than the remaining `balance`.
 
-    The sentence also says what to do, such as asking with a smaller delta.
+    `uses` are mechanism uses. The sentence also says what to do, such as asking with a smaller delta.
     """
     needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
     available = rounded_down(balance, _DIGITS)
@@ -528,8 +531,7 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
     """Return the budget of a zCDP filter that keeps all answers together (epsilon, delta)-DP.
 
     A zCDP filter admits uses while their rhos add up to at most a limit. The share `failure_share` of `delta` is set
-    aside for outright failures (events in which everything may be revealed); the other part of `delta` is used to
-    convert the limit on rho to `epsilon`.
+    aside for outright failures (which may reveal everything); the other part converts the limit on rho to `epsilon`.
 
     Raises `Unattainable` if no positive limit keeps that promise.
     """

@@ -208,10 +208,10 @@ class Ledger:
         charge draws on the cap itself.
 
         A cap under the rule "wallet" can be paid in two ways: from a Gaussian wallet (mu squared), which pays for any
-        noise, or by the sum of epsilons, which pays for pure noise and can be larger. All uses so far must have been
-        paid in the same way. With `keep` "either", both ways are open until a use fits only one of them; one large pure
-        use can end Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the
-        start. `unit` is the unit of privacy that the cap protects; only accounts that protect the same unit draw on it.
+        noise, or by the sum of epsilons, which pays for pure noise and can be larger. One of the two ways must pay for
+        all uses. With `keep` "either", both ways are open until a use fits only one of them; one large pure use can end
+        Gaussian noise for everybody. With `keep` "wallet" or "sum", the cap has only that way from the start. `unit` is
+        the unit of privacy that the cap protects; only accounts that protect the same unit draw on it.
 
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
 
@@ -522,7 +522,7 @@ class Ledger:
         self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
-        """Return idle slices (accounts' reserved parts of a dataset's cap) to the cap, and return their number.
+        """Move idle slices (accounts' reserved parts of a dataset's cap) back to the cap; return their number.
 
         A slice is idle if its account has no entry in the time `idle` before now. A cap that runs short collects slices
         by itself; this is for a steward who wants to see the unallocated balance.
@@ -547,8 +547,8 @@ class Ledger:
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
         """Return the joint (epsilon, delta) promise of all accounts on a dataset, which holds even if analysts collude.
 
-        `delta` is the sum of the accounts' deltas if None. An account with budget periods counts for `periods` of its
-        periods.
+        If `delta` is None, it is the sum of the accounts' deltas. An account whose budget starts afresh in each period
+        counts for `periods` periods.
         """
         return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
 

@@ -110,9 +110,9 @@ class MenuTotals:
     def lines(self) -> dict[str, int]:
         """Return the units of the balances "failure", "menu", "rho" and "sum" before anything is spent.
 
-        A menu is the fixed list of mechanism uses that an account accepts. The balance "menu" has `budget` units, and
-        each of the others has 2^60 units; "failure" has 0 units if the budget allows no outright failure (an event in
-        which everything may be revealed).
+        The balance "menu", from which uses of the account's fixed list are paid, has `budget` units. Each of the others
+        has 2^60 units; but "failure" has 0 if the budget allows no outright failure (an event in which everything may
+        be revealed).
         """
         return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
 
@@ -149,7 +149,7 @@ class MenuTotals:
         return cost
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence why the menu account cannot pay for `uses`; None if it can.
+        """Return a sentence that says why the menu account cannot pay for `uses`; None if it can.
 
         `uses` are mechanism uses (guarantees with counts). `spent` has the units spent before, per balance name (such
         as "rho", of 2^60 units). A menu account pays only for uses from a list that is fixed at its opening.

@@ -111,8 +111,8 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
 def read_amounts(text: str) -> dict[str, int]:
     """Return the units that a slice entry moves, keyed by balance name, from `text`, the JSON of `write_amounts`.
 
-    A slice entry moves units between a dataset's cap (the joint budget of its accounts) and the slice of it that is
-    reserved for one account. Most full balances have 2^60 units.
+    A slice entry moves units between a dataset's cap (the joint budget of its accounts) and an account's slice (the
+    part of the cap that is reserved for the account). Most full balances have 2^60 units.
 
     Raises `ValueError` for JSON of another form, or for an amount of 0.
     """
@@ -132,7 +132,7 @@ def record_hash(previous: str, holder: int, at: int, body: str) -> str:
 
 
 def link(previous: str, position: int, at: int, contents: str) -> str:
-    """Return the hash of an entry, which covers the hash of the entry before it, and all that the entry says.
+    """Return the hash of an entry, which covers its contents and the hash of the entry before it.
 
     `previous` is the hash of the entry before, `position` the entry's place in the account's chain of entries, `at` its
     timestamp in microseconds since 1970, and `contents` the digest of its contents. A trigger in PostgreSQL computes

@@ -130,10 +130,10 @@ class AccountStatus:
         """The epsilon of everything paid for so far, valid as a stopping rule.
 
         That is: for every epsilon fixed in advance, all answers given before the odometer exceeds it are together
-        (epsilon, delta)-DP. Let f be the part of delta for outright failures (events in which everything may be
-        revealed). As long as the deltas of the single charges add up to at most (delta - f) / 2, the odometer is at
-        most the sum of their epsilons. It is computed on access, which takes up to some tenths of a second, and cached
-        for the same draws.
+        (epsilon, delta)-DP. The odometer is at most the sum of the epsilons of single charges, as long as their deltas
+        add up to at most (delta - f) / 2; here f is the part of delta for outright failures (events in which everything
+        may be revealed). It is computed on access, which takes up to some tenths of a second, and cached for the same
+        draws.
 
         Theorem: docs/optimal-composition.md, "Odometers".
         """

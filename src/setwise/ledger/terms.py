@@ -359,12 +359,15 @@ def setwise_terms(
 ) -> Terms:
     """Return the terms of an account that draws from registered `uses`, with the overall epsilon at `delta` certified.
 
-    `name` is the account's name; `analyst` and `dataset` say whose account it is and which data it may pay for, and may
-    be empty. With `period`, every calendar period starts with all the mechanism uses again. A positive `wallet` is the
-    mu of a Gaussian wallet, a budget for uses that are not registered; these may fail outright (which may reveal
-    everything) with probability `failure` altogether. `unit` is the unit of privacy (a user, or a part such as a day of
-    a user) that the promise protects. Certifying many different uses can take seconds and hundreds of megabytes, so the
-    service does it in a worker process.
+    - `name` is the account's name. `analyst` and `dataset` say whose account it is and which data it may pay for;
+      either may be empty.
+    - With `period`, every calendar period starts with all the mechanism uses again.
+    - A positive `wallet` is the mu of a Gaussian wallet, a budget for uses that are not registered. These may fail
+      outright (which may reveal everything) with probability `failure` altogether.
+    - `unit` is the unit of privacy (a user, or a part such as a day of a user) that the promise protects.
+
+    Certifying many different uses can take seconds and hundreds of megabytes, so the service does it in a worker
+    process.
     """
     registered = merged(as_uses(uses))
     wallet_totals_beside = _wallet_beside(wallet, failure)
@@ -417,13 +420,15 @@ def filter_terms(
 ) -> Terms:
     """Return the terms of a filter: an account that takes uses of any parameters, up to a budget (epsilon, delta).
 
-    `name` is the account's name; `analyst` and `dataset` say whose account it is and which data it may pay for, and may
-    be empty. With `period`, the budget starts afresh in each calendar period. `failure_share` is the share of delta for
-    outright failures (events in which everything may be revealed); None takes the default of the rule. `rule` says how
-    charges add up: "wallet" (uses are paid from a Gaussian wallet, a budget in mu squared), "zcdp" (their zCDP
-    parameters add up) or "menu" (each use costs units as fixed for the list `menu` of uses). `unit` is the unit of
-    privacy (a user, or a part such as a day of a user) that the promise protects. Certifying the budget of a menu may
-    take seconds.
+    - `name` is the account's name. `analyst` and `dataset` say whose account it is and which data it may pay for;
+      either may be empty.
+    - With `period`, the budget starts afresh in each calendar period.
+    - `failure_share` is the share of delta for outright failures (events in which everything may be revealed); None
+      takes the default of the rule.
+    - `rule` says how charges add up: "wallet" (uses are paid from a Gaussian wallet, a budget in mu squared), "zcdp"
+      (their zCDP parameters add up) or "menu" (each use costs units as fixed for the list `menu` of uses). Certifying
+      the budget of a menu may take seconds.
+    - `unit` is the unit of privacy (a user, or a part such as a day of a user) that the promise protects.
     """
     share = failure_share_of(rule, failure_share)
     if bool(menu) != (rule == "menu"):

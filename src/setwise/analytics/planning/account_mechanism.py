@@ -248,11 +248,11 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 
 
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
-    """Return the delta of the threshold that hides groups with few users; an account pays for it as approx:0,DELTA.
+    """Return the delta of the threshold that hides groups with few users.
 
-    approx:0,DELTA is a guarantee that reveals nothing except with probability DELTA. The result is
-    `draws.threshold_delta` if given, and otherwise the delta of the only approx:0,DELTA that the account with the
-    status `status` registered.
+    An account pays for it as approx:0,DELTA, a guarantee that reveals nothing except with probability DELTA. The result
+    is `draws.threshold_delta` if given. Otherwise it is the delta of the only approx:0,DELTA that the account
+    registered; `status` is the status of the account.
     Raises: `InvalidParameter` if no delta is given and the account registered no such guarantee, or several.
     """
     if draws.threshold_delta is not None:

@@ -132,9 +132,9 @@ class Search:
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
         """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
 
-        `table` has, for each number whose bounds are open, how many users are in each bin of that number, as
-        `aggregation` requests them. A bound on a user's rows in a group is at most `steps` rows. `randomness` is the
-        source of the noise.
+        `table` has the counts that `aggregation` requests: for each number whose bounds are open, how many users are in
+        each bin of that number. A bound on a user's rows in a group is at most `steps` rows. `randomness` is the source
+        of the noise.
         """
         groups = None
         if self.groups is not None:
@@ -185,8 +185,9 @@ class Search:
     def _groups_asked(self) -> int:
         """The number of groups that the query asks for.
 
-        It is `k` for a top k, else the number of public groups, `READ_GROUPS` if groups are private, or 1 without
-        groups.
+        - `k` for a top k.
+        - The number of public groups, or `READ_GROUPS` if groups are private.
+        - 1 for a query without groups.
         """
         query = self.query
         return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))
@@ -195,8 +196,8 @@ class Search:
         """Estimate the answer's total noise, in (user, group) pairs, if a user counts towards at most `bound` groups.
 
         The total is the noise of one group's count times the number of groups that the query asks for. The noise of a
-        count is proportional to `bound` with Laplace noise, and to its square root with Gaussian noise; the smaller
-        noise is taken.
+        count is proportional to `bound` with Laplace noise, and to its square root with Gaussian noise; the estimate
+        takes the smaller of the two.
         """
         epsilon, delta = float(self.remaining.epsilon), float(self.remaining.delta)
         gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf

@@ -211,7 +211,7 @@ class ExecutablePlan:
 
     @property
     def most(self) -> int | None:
-        """How many groups, highest numbers first, the mechanism reads from the engine; None if it reads all groups."""
+        """How many groups the mechanism reads from the engine, highest exact numbers first; None if it reads all."""
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:

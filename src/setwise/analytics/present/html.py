@@ -82,7 +82,7 @@ def columns_html(
 
 
 def _cell_html(cell: object, *, is_key: bool = False) -> str:
-    """Return the HTML text of a cell: a number with separators unless it is a group key (`is_key`), else as it is."""
+    """Return the HTML text of a cell: a number with thousands separators, unless it is a group key (`is_key`)."""
     if cell is None:
         return ""
     return number(cell) if isinstance(cell, int | float) and not is_key else escape(str(cell))

@@ -91,8 +91,8 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
     """Return the numbers by which `cells`, labels of the text column `name`, are sorted as months; {} if they are none.
 
     Labels are months if all of them, except null, are written as 2026-1, as an English name (Jan or January), or as 1
-    to 12. Labels such as 1 to 12 count only if the column's name says month, or if all twelve are there, because they
-    may also be names. The labels were released, so that their order reveals nothing more.
+    to 12. The numbers 1 to 12 count as months only if the column's name says month, or if all twelve are there, because
+    they may also be names. The labels were released, so that their order reveals nothing more.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}

@@ -50,9 +50,9 @@ def counted_number(query: Query) -> str:
 def left_out_note(query: Query, user: str) -> str:
     """Return sentences that say why the numbers of the query's answer may differ from those of the whole table.
 
-    The reasons are: rows and groups beyond a contribution bound (the largest number of rows or groups of one user that
-    count) are left out, values outside their bounds are clipped, and in means and quantiles every user counts once.
-    Returns "" if none of these applies. `user` is the name of the column that tells users apart.
+    There are three reasons: rows and groups beyond a contribution bound (the largest number of rows or groups of one
+    user that count) are left out; values outside their bounds are clipped; in means and quantiles every user has the
+    same weight. Returns "" if none of these applies. `user` is the name of the user column.
     """
     bounds = []
     if query.item is not None and query.contributions is not None:
@@ -177,7 +177,7 @@ def _difference(statistics: Sequence[Statistic]) -> str:
 def hidden_groups_note(query: Query, detectable: int | None, complete: bool) -> str:
     """Return a sentence that says which private groups an answer to `query` may hide; "" if it hides no group.
 
-    `detectable` is the count from which a group is found with the confidence of the plan; None if the plan has no such
+    A group whose count is at least `detectable` is found with the confidence of the plan; None if the plan has no such
     number. `complete` is True if the answer has all groups that were asked for; a top k then needs no sentence.
     """
     if query.item is None or query.domain is not None or detectable is None or (query.k is not None and complete):
@@ -280,8 +280,8 @@ def interval_note(
     Intervals are wider if items were listed because of their noisy counts: the highest counts, or counts above a
     threshold, tend to have been raised by noise. `number` is the phrase for the number that the intervals contain.
     `intervals` are the release's intervals at `confidence`, one for each item; if it is None, they are computed here.
-    `detectable` is the exact count from which an item is listed with that confidence; None if it is not known.
-    Returns "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
+    An item whose exact count is at least `detectable` is listed with that confidence; None if it is not known. Returns
+    "" if the release has no counts. The sentences depend only on released values, so they reveal nothing more.
     """
     computed = release.intervals(confidence) if intervals is None else intervals
     present_intervals = [interval for interval in computed if interval is not None]
@@ -317,10 +317,10 @@ def interval_note(
 
 
 def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
-    """Return a sentence for an answer of which only the `displayed_count` highest items are displayed.
+    """Return a sentence about the intervals of an answer of which only `displayed_count` items are displayed.
 
-    The sentence says that the confidence of the intervals holds on average over all items, displayed or not. Returns ""
-    if all items are displayed, if they have no intervals, or if the answer has statistics.
+    The sentence says that the confidence of the intervals is an average over all items, displayed or not. Returns "" if
+    all items are displayed, if they have no intervals, or if the answer has statistics.
     """
     total = len(answer.items)
     if answer.statistics or total <= displayed_count or answer.items[0].interval is None:
@@ -329,11 +329,12 @@ def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
 
 
 def measure_text(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
-    """Return a text that says what the query's answer measures: users, rows or a sum, with one user's bounds.
+    """Return a text that says what the query's answer measures: users, rows or a sum, with the bounds on one user.
 
     The intervals of the answer refer to this bounded number, not to an unbounded count. `from_text` are text columns
-    whose cells are parsed as another kind. The text says for each that unparsable cells are skipped, whether or not
-    there are any, because that fact is private. `version` is the version of a lake table that was read, or "".
+    whose cells are parsed as another kind. For each of them the text says that cells that cannot be parsed are skipped.
+    It does not say whether there are any, because that is private. `version` is the version of a lake table that was
+    read, or "".
     """
     words = "; ".join(_statistics(query.statistics, " per item" if query.item is not None else ""))
     match query.contributions:

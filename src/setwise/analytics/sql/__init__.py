@@ -1,1 +1,1 @@
-"""SQL: parse a statement into private queries, run the public rest over released rows, and return columns and rows."""
+"""SQL: parse a statement into private queries, run its free part over their noisy answers, and return the rows."""

@@ -106,9 +106,10 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Return whether a syntax node is or contains an aggregate over rows.
+    """Return whether a syntax node is, or contains, a call of an aggregate function over rows.
 
-    A window function itself does not count, but an aggregate in its arguments does. Subqueries are not searched.
+    A window function such as SUM(x) OVER () is not such a call, but an aggregate in its arguments is. Subqueries are
+    not searched.
     """
     if isinstance(node, exp.Subquery | exp.Select):
         return False
@@ -468,11 +469,11 @@ def _counted_condition(expression: RowExpression) -> RowExpression | None:
 
 
 def _constant_bounds(function: str, expression: RowExpression) -> dict[str, Any] | None:
-    """Return the bounds of `expression` if it is a CASE whose values are all constant numbers, such as 0 and 1.
+    """Return clipping bounds for `expression` if it is a CASE whose values are all constant numbers, such as 0 and 1.
 
     All values lie within these bounds, so that nothing is clipped and no budget is spent on a search for bounds.
-    Returns None for other expressions, and if `function`, the aggregate of the CASE, is SUM, because the bounds of SUM
-    limit a user's own sum and not a single value.
+    `function` is the aggregate over the CASE. Returns None if it is SUM, whose bounds limit a user's own sum and not a
+    single value, and for other expressions.
     """
     if function == "SUM" or not isinstance(expression, Case):
         return None

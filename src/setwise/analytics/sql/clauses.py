@@ -167,10 +167,10 @@ def _negate(node: exp.Expr) -> str:
 
 
 def _comparison(node: exp.Expr, *, negated: bool) -> str:
-    """Return the condition `node`, which compares a column with constants, as text of the filter language.
+    """Return the condition `node`, a column compared with constants, as text of the language of `Query.where`.
 
-    With `negated` the text states the opposite condition. A node may itself be negated, as NOT LIKE is; then the two
-    negations cancel.
+    If `negated` is True, the text states the opposite condition. A node such as NOT LIKE is itself negated; then the
+    two negations cancel.
     """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""
@@ -276,7 +276,7 @@ def read_group(node: exp.Expr) -> SelectedGroup | None:
 
 
 def _null_item(node: exp.Expr) -> Cell | None:
-    """Return the label of nulls that `node`, the argument c of IFNULL(x, c), states.
+    """Return the constant c of IFNULL(x, c), the label for rows in which x is null; `node` is this argument.
 
     None if c is neither a text constant nor a whole number.
     """
@@ -347,7 +347,8 @@ def _width(node: exp.Expr) -> Group | None:
 def _period(node: exp.Expr) -> Group | None:
     """Return the group key, periods of time, that the call `node`, such as DATE_TRUNC(x, MONTH), stands for.
 
-    None for weeks that begin on Sunday, because bins have only weeks that begin on Monday, and if x is not a column.
+    None if x is not a column. None also for weeks that begin on Sunday, because group keys have only weeks that begin
+    on Monday.
     Raises: `InvalidParameter` for an unknown unit.
     """
     check_parts(node, "this", "expressions")

@@ -196,10 +196,11 @@ def with_null_groups(query: Query) -> Query:
 
 
 def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
-    """Return the bounds with which `core`, a SELECT over private rows, was answered: of statistics and contributions.
+    """Return the bounds with which `core`, a SELECT over private rows, was answered.
 
-    Each entry says where its bounds came from: the statement, the catalog (the data holder's file of declared bounds),
-    or a private search. `found_bounds` maps names to the bounds that a search found.
+    These are the clipping bounds of its statistics and its contribution bound (the most groups in which one user
+    counts). Each entry says where its bounds came from: the statement, the catalog (the data holder's file of declared
+    bounds), or a private search. `found_bounds` maps names to the bounds that a search found.
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:

@@ -166,7 +166,7 @@ class CoreBuilder:
         return 1 if self._unique_by == frozenset() else self._settings.contributions
 
     def _check_columns(self, query: Query) -> None:
-        """Record a problem for every column of the query that the table lacks; does nothing if columns are unknown."""
+        """Record a problem for every column of the query that the table lacks, if the table's columns are known."""
         schema = self._source.schema
         if schema is None:
             return
@@ -428,9 +428,9 @@ class CoreBuilder:
     ) -> exp.Expr:
         """Return the expression `node` with groups and aggregates replaced by columns (g0, s0, ..) of released rows.
 
-        Released rows are the noisy results of the query. A new aggregate is added to the statistics of the query. If
-        its argument has to be computed as a column of the private rows, that column is called `alias`, or after the
-        argument's SQL text if `alias` is None. With `aliases`, names of result columns in `node` are resolved too.
+        Released rows are the noisy results of the query. A new aggregate is added to the query's statistics. If the
+        argument of the aggregate is an expression, it becomes a column of the private rows, called `alias`, or after
+        its SQL text if `alias` is None. If `aliases` is True, names of result columns in `node` are resolved too.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:

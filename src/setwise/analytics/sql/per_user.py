@@ -492,9 +492,10 @@ def _sort_key(node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> Sort
 
 
 def _preceding(node: exp.Expr) -> int | None:
-    """Return how many rows before the current row belong to the frame of the window `node`; None for the default frame.
+    """Return n if the frame of the window `node` is the current row and the n rows before it.
 
-    Raises: `InvalidParameter` for a frame other than n rows PRECEDING up to the current row.
+    None for the default frame.
+    Raises: `InvalidParameter` for any other frame.
     """
     frame = node.args.get("spec")
     if frame is None:

@@ -114,7 +114,7 @@ def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
 
 
 def _aggregate_within(node: exp.Expr) -> exp.Expr | None:
-    """Return the aggregate call inside the parentheses, casts, NULLIF(.., 0) and constant factors of `node`.
+    """Return the aggregate call in `node`; around it may be parentheses, casts, NULLIF(.., 0) and constant factors.
 
     None if `node` contains anything else.
     """

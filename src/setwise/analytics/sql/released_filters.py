@@ -97,7 +97,7 @@ def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names:
 
 
 def _from_joins(select: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> list[exp.Expr]:
-    """Remove the inner joins of group columns with released rows, in place, and return each as a condition x IN (..).
+    """Remove the inner joins that compare group columns with released rows, in place; return each as x IN (..).
 
     `groups` are the group columns of `select`. Released rows are noisy results of a private query. `released_names`
     takes a syntax node and returns its columns if it stands for released rows, or else None. A join stays if a private
@@ -137,10 +137,9 @@ def _is_column(node: exp.Expr, column: exp.Expr) -> bool:
 
 
 def _join_keys(join: exp.Expr, names: Sequence[str]) -> list[tuple[exp.Expr, str]]:
-    """Return the pairs of columns that a join compares: a column of private rows, and the name of a released column.
+    """Return the pairs (column of private rows, name of a released column) that a join compares for equality.
 
-    `names` are the columns of the released (noisy) rows. The list is empty if the join has another condition than
-    equalities, each between a column of private rows and a column of released rows.
+    `names` are the columns of the released (noisy) rows. The list is empty if the join has any other condition.
     """
     known = {name.lower(): name for name in names}
     using = join.args.get("using")

@@ -144,7 +144,7 @@ class SqlAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers in the rows, and what the mark "unreliable" means if a cell has it."""
+        """A few sentences about the numbers in the rows; the last explains the mark "unreliable" if a cell has it."""
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         return " ".join(filter(None, (self.answer.number_sentences(), "" if explained else UNRELIABLE, *self.notes)))
 

@@ -1,7 +1,7 @@
-"""Rewriting of spellings of other SQL dialects into the plain forms that the other modules of this package read.
+"""Rewriting of constructs of other SQL dialects into equal forms that the other modules of this package read.
 
-Each rewriting keeps the meaning, and happens right after the text is parsed, before anything is decided about privacy.
-So a spelling is refused whenever its plain form is refused.
+The rewriting happens right after the text is parsed, before anything is decided about privacy. So a construct is
+refused whenever its rewritten form is refused.
 """
 
 import re
@@ -131,7 +131,7 @@ def _div(node: exp.Expr) -> exp.Expr:
 
 
 def _width_bucket(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of `node`, WIDTH_BUCKET(x, low, high, n): a CASE expression for the number of the bucket.
+    """Return a CASE expression that equals `node`, WIDTH_BUCKET(x, low, high, n), the number of the bucket of x.
 
     The number is 0 for x below low, n + 1 from high on, and 1 to n in between.
     """
@@ -150,11 +150,11 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of `node`, TIME_BUCKET(width, x) or DATE_BIN(width, x, start): the start of the bin of x.
+    """Return an equal form of `node`, TIME_BUCKET(width, x) or DATE_BIN(width, x, start): the start of the bin of x.
 
     Bins of one hour, day, week, month, quarter or year become DATE_TRUNC. Bins of any other number of seconds, such as
-    6 hours, become TO_TIMESTAMP of the rounded number of seconds since 1970. Other calls are returned unchanged.
-    TIMESTAMP_BUCKET(x, width) and TIME_SLICE(x, 6, 'HOUR') are the same in BigQuery and Snowflake.
+    6 hours, become TO_TIMESTAMP of the rounded number of seconds since 1970. TIMESTAMP_BUCKET(x, width) of BigQuery and
+    TIME_SLICE(x, 6, 'HOUR') of Snowflake mean the same. Other calls are returned unchanged.
     """
     name, arguments = _name(node), list(node.expressions)
     start = _BUCKET_START
@@ -252,10 +252,10 @@ _CALLS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _bins(node: exp.Expr) -> exp.Expr:
-    """Return the plain form of `node`, a sum or product by which a BI tool computes bins: FLOOR(x / w) * w.
+    """Return FLOOR(x / w) * w, bins of width w, for `node`, a sum or product by which a BI tool computes such bins.
 
-    If the bins begin at another number a than 0, the plain form is FLOOR((x - a) / w) * w + a; w and a are whole
-    numbers. Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. Other sums and products are
+    For example, Metabase writes (CAST(FLOOR((x - 0.0) / 250.0) AS INTEGER) * 250.0) + 0.0. If the bins begin at another
+    number a than 0, the result is FLOOR((x - a) / w) * w + a; w and a are whole numbers. Other sums and products are
     returned unchanged.
     """
     product, start = (node.this.unnest(), _integer(node.args["expression"])) if type(node) is exp.Add else (node, 0)
@@ -350,7 +350,10 @@ def rewrite_user_sets(tree: exp.Expr, user: str) -> exp.Expr:
 
 
 def _user_set(node: exp.Expr, user: str) -> exp.Expr:
-    """Return the SELECT that replaces the set operation `node`; `node` itself if it stays, or is no set operation."""
+    """Return the SELECT that replaces `node`, a set operation between lists of users; any other node itself.
+
+    `user` is the user column.
+    """
     if not isinstance(node, exp.SetOperation):
         return node
     sides = [_user_set(node.args[side].unnest(), user) for side in ("this", "expression")]

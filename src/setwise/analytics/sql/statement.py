@@ -188,7 +188,7 @@ class Statement:
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _null_notes(self) -> list[str]:
-        """Return a list of one sentence, which names the group columns whose nulls are in no group; [] if none are."""
+        """Return a list of one sentence, which names the group columns whose nulls form no group; [] if none do."""
         columns = list(dict.fromkeys(column for core in self.cores for column in core.nulls_left_out))
         if not columns:
             return []

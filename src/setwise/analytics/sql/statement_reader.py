@@ -279,9 +279,10 @@ class StatementReader:
         return ReleasedColumns(tuple(each.alias_or_name for each in inner.expressions))
 
     def _grouping_sets(self, select: exp.Expr, known: Mapping[str, _Result]) -> _Free | None:
-        """Return the SQL over released (noisy) rows of a SELECT with grouping sets, each of which is charged.
+        """Return a SELECT over the released (noisy) rows of `select`, which has ROLLUP, CUBE or GROUPING SETS.
 
-        `known` are common table expressions by name. Returns None if an error was recorded.
+        Each grouping set is a private query, which is charged. `known` are common table expressions by name. Returns
+        None if an error was recorded.
         """
         clause = select.args.get("with_")
         grouped = split_grouping_sets(select)
@@ -445,7 +446,7 @@ class StatementReader:
         return isinstance(node, exp.Table) and len(node.parts) == 1 and node.name.lower() in known
 
     def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
-        """Return whether every row of a SELECT over private rows is about one user, so that its result stays private.
+        """Return whether every row of the SELECT over private rows is about one user, so that its result is private.
 
         Every row is about one user if the SELECT is grouped by the user column or has no aggregates. Returns False for
         the outermost SELECT (`top`), because its rows would be shown.

@@ -149,7 +149,7 @@ def check_same_source(rows: SelectSource, source: SelectSource) -> None:
 def _join_conditions(
     join: exp.Expr, alias: str, scope: Scope, columns: Sequence[str] | None, user: str
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """Return the pairs (earlier, joined) of nodes that a join compares for equality, and its other conditions.
+    """Return (pairs, other conditions) of a join; the pairs (earlier, joined) are nodes that it compares for equality.
 
     `alias` is the alias of the joined rows, `columns` are their columns, or None, and `scope` has the names of earlier
     tables. The pair of user columns is left out, because rows are always joined by the user column `user`.
@@ -344,7 +344,7 @@ def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
 
 
 def _own_aliases(select: exp.Expr) -> set[str]:
-    """Return the names, in lower case, of a SELECT's own tables, as they may stand before a column."""
+    """Return the names, in lower case, that may stand before a column of a SELECT's own tables: aliases, or names."""
     tables = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
     return {(table.alias or table.name).lower() for table in tables}
 
@@ -387,11 +387,11 @@ def _key_name(place: int) -> str:
 
 
 def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> UserSubquery:
-    """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and keys.
+    """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and key values.
 
-    `inner` is the SELECT of the subquery, without its correlated conditions. These conditions were the equality of the
-    column `user`, and `keys`, pairs (expression over the outer rows, expression over the subquery's rows) that must be
-    equal.
+    `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row. These were the
+    equality of the column `user`, and `keys`: pairs (expression over the outer rows, expression over the subquery's
+    rows) that must be equal.
     Raises: `InvalidParameter` if the subquery may have several rows for one user.
     """
     if len(inner.expressions) != 1:

@@ -247,9 +247,9 @@ def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
     """Return the interval of `node`, a sum, difference, product or quotient of two numbers that have intervals.
 
     The interval contains every result that numbers from the two intervals can have (interval arithmetic). `ends_of`
-    maps a column to its hidden columns, which have the ends of its interval. Returns None if one of the
-    numbers has no interval, or if the SQL of a product or quotient would be too long. The ends are null in a row in
-    which an end of the two intervals is null, or in which the interval of a divisor contains 0.
+    maps a column to its hidden columns, which have the ends of its interval. Returns None if one of the numbers has no
+    interval, or if the SQL of a product or quotient would be too long. In a row, the ends are null if an end of the two
+    intervals is null, or if the interval of a divisor contains 0.
     """
     first, second = (_ends_or_constant(side, ends_of) for side in (node.this, node.args["expression"]))
     if first is None or second is None:

@@ -192,9 +192,9 @@ class _ColumnPrecision:
 def _with_ends(selects: Sequence[exp.Expr], tree: exp.Expr) -> tuple[ShellColumn, ...]:
     """Add hidden columns to SELECTs that are united with UNION ALL, in place; return the visible columns.
 
-    The hidden columns hold the ends of intervals, and whether noise may dominate a value; they are null in a SELECT
+    The hidden columns hold the ends of intervals, and whether noise may dominate a value. They are null in a SELECT
     whose column has no interval, or depends on no statistic. `selects` have equal numbers of columns, and the first
-    SELECT names them. `tree` is the whole statement, whose common table expressions the SELECTs may read.
+    SELECT names the columns. `tree` is the whole statement, whose common table expressions the SELECTs may read.
     """
     precisions = [_precisions(select, tree) for select in selects]
     columns = []
@@ -279,10 +279,10 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 
 
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
-    """Return a function that maps a column that `select` reads to its hidden columns (`HiddenColumns`).
+    """Return a function that maps a column that `select` reads to its hidden columns; None for other columns.
 
-    Hidden columns have the ends of a value's interval, and whether noise may dominate it. The function returns None for
-    a column that depends on no statistic. `tree` is the whole statement. If `select` passes on the rows of an inner
+    Hidden columns (`HiddenColumns`) hold the ends of a value's interval, and whether noise may dominate it. A column
+    that depends on no statistic has none. `tree` is the whole statement. If `select` passes on the rows of an inner
     SELECT, hidden columns are added to that SELECT, in place.
     """
     source = select.args.get("from_")

@@ -1,4 +1,4 @@
-"""Names of tables and columns in a SELECT over private rows: aliases, qualifiers, and keys that LEFT JOIN nulls."""
+"""Names of tables and columns in a SELECT over private rows: aliases, qualifiers, and key columns of LEFT JOINs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,8 +91,9 @@ class Scope:
 def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
     """Replace the column `node` by an expression that is null in rows for which the LEFT JOIN of `key` has no match.
 
-    Where only nulls matter, as in `node` IS NULL and COUNT(node), the expression is the column `key.found`. It does not
-    read the key, so that a service which refuses to compute with the user column can answer these.
+    In `node` IS NULL and COUNT(node) it only matters whether there is a match. There the expression is the column
+    `key.found`, which does not read the key. So a service that refuses to compute with the user column can answer
+    these.
     """
     parent = node.parent
     is_counted = isinstance(parent, exp.Anonymous) and str(parent.this).upper() == "COUNT"
@@ -145,11 +146,11 @@ def matching_name(written: str, names: Iterable[str]) -> str | None:
 
 
 def use_known_names(tree: exp.Expr, names: Sequence[str]) -> None:
-    """Replace the names of tables in the statement `tree` by those of `names` that they mean, in place.
+    """Replace each table name in the statement `tree` by the one of `names` that it means, in place.
 
     So "db"."public"."films" becomes films if the data holder declared films. Names of common table expressions, and
     names that mean none of `names`, stay.
-    Raises: `InvalidParameter` if a name means several of `names`.
+    Raises: `InvalidParameter` if a table name means several of `names`.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):

@@ -1,7 +1,7 @@
 """Conditions on membership in a public table: x IN (SELECT y FROM p ..), and EXISTS (SELECT .. FROM p WHERE p.y = t.x).
 
-Each becomes a join with the public table that matches every row at most once. It adds one column, which says whether
-there is a match, so it neither drops nor repeats rows.
+Each condition becomes a join with the public table, which matches every row at most once. The join adds one column,
+which says whether there is a match, so it neither drops nor repeats rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -65,8 +65,8 @@ def _public_list(
     """Return (join, condition) for `node`, an IN or EXISTS whose SELECT reads the public table `table`.
 
     The condition is a syntax node over the columns of the joined rows, and replaces `node`. `tables` maps the aliases
-    of the SELECT around `node` to names of tables. `number` tells the public lists of that SELECT apart, and `read`
-    converts a condition over the public table.
+    of the SELECT around `node` to names of tables. `number` makes the name of the joined list unique in that SELECT.
+    `read` converts a condition over the public table into a row expression (a value computed from each row).
     Raises: `InvalidParameter` for a subquery that is not supported.
     """
     inner = _inner_select(node)
@@ -122,7 +122,7 @@ def _in_keys(node: exp.Expr, inner: exp.Expr, tables: Mapping[str, str]) -> list
 
 
 def _read_correlation(node: exp.Expr, alias: str, tables: Mapping[str, str]) -> Key | None:
-    """Return the pair of columns that the equality `node` compares, one of the public table `alias`, one outer.
+    """Return the pair of columns that the equality `node` compares: one of the public table `alias`, and an outer one.
 
     `tables` maps the aliases of the outer SELECT to names of tables. Returns None for any other condition.
     """
@@ -139,9 +139,10 @@ def _read_correlation(node: exp.Expr, alias: str, tables: Mapping[str, str]) -> 
 
 
 def _is_inner(column: exp.Expr, alias: str, tables: Mapping[str, str]) -> bool:
-    """Return whether `column` belongs to the public table `alias`.
+    """Return whether `column`, in a subquery, belongs to the public table `alias` and not to the outer SELECT.
 
-    A column without a qualifier belongs to it. `tables` maps the aliases of the outer SELECT to names of tables.
+    A column without a qualifier belongs to the public table. `tables` maps the aliases of the outer SELECT to names of
+    tables.
     """
     if column.args.get("table") is None:
         return True

@@ -140,7 +140,8 @@ def _join(
     """Return the join that the syntax node `join` states, of the table `name` with the alias `alias`.
 
     `earlier` maps the aliases of the tables before it to their names. Conditions of an inner join that are not
-    equalities of two columns are added to `moved`; in a LEFT JOIN, `read` converts them.
+    equalities of two columns are added to `moved`. In a LEFT JOIN, `read` converts such conditions into row expressions
+    (values computed from each row).
     Raises: `InvalidParameter` if the join is of another kind, or its condition is not supported.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -202,11 +203,11 @@ def without_qualifiers(node: exp.Expr) -> exp.Expr:
 
 
 def _equal(node: exp.Expr, alias: str, earlier: dict[str, str]) -> Key | None:
-    """Return the pair of columns (a `Key`) that `node`, a condition in ON, compares; either column may come first.
+    """Return the pair of columns (a `Key`) that `node`, an equality in ON, compares; None for another condition.
 
-    One column belongs to the joined table with the alias `alias`, the other to a table before it in FROM; `earlier`
-    maps the aliases of these earlier tables to their names. Returns None for any other condition.
-    Raises: `InvalidParameter` if a column of an equality of two columns has no qualifier, or that of an unknown table.
+    One column belongs to the joined table with the alias `alias`, the other to an earlier table; either may come first.
+    `earlier` maps the aliases of earlier tables to their names.
+    Raises: `InvalidParameter` if one of the two columns has no qualifier, or that of an unknown table.
     """
     if type(node) is not exp.EQ:
         return None

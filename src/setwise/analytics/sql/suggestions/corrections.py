@@ -248,12 +248,10 @@ def _without_clauses(text: str, user: str) -> Iterator[str]:
 def _compare_users(select: exp.Expr, user: str) -> None:
     """Change `select` in place so that it combines only rows of the same user; `user` is the user column.
 
-    - A join of the first table in FROM with itself, or with a subquery, gets the equality of the user columns of both
-      sides in its ON.
-    - If `select` is a subquery, the user column is added to PARTITION BY of the window functions in its SELECT list and
-      QUALIFY.
-    - If `select` is a subquery whose WHERE names the first table of the SELECT around it, this WHERE gets the equality
-      of the user columns of the two SELECTs.
+    - A join of the first table in FROM with itself, or with a subquery, also compares the user columns in its ON.
+    - If `select` is a subquery, its window functions are also partitioned by the user column.
+    - If `select` is a subquery whose WHERE names the first table of the SELECT around it, the WHERE also compares the
+      user columns of the two SELECTs.
     """
     source = select.args.get("from_")
     if source is None:
@@ -398,7 +396,7 @@ def _count_users(select: exp.Expr, user: str) -> None:
 
 
 def _keep_countable(select: exp.Expr) -> None:
-    """Keep in a SELECT only columns of GROUP BY and plain calls such as COUNT and SUM, in place.
+    """Remove all columns of a SELECT but those of GROUP BY and plain calls such as COUNT and SUM, in place.
 
     HAVING, ORDER BY, LIMIT and OFFSET are removed too, because they may refer to removed columns.
     """
