@@ -1,7 +1,7 @@
 """One proven bound on delta and epsilon: how it is evaluated, inverted, cached and intersected with others.
 
-A `Bound` answers one `Target`: the delta at an epsilon, or the epsilon at a delta. `linear_bound` is the bound on uses
-with fixed dominating pairs, from which most other bounds are made.
+A `Bound` answers one `Target`: the delta at an epsilon, or the epsilon at a delta. `linear_bound` covers uses with
+fixed dominating pairs; most other bounds are made from it.
 """
 
 import math
@@ -28,14 +28,15 @@ AnswerTarget = Callable[[Target, float | None], Bracket]
 class Bound:
     """One proven bound on the delta or epsilon of a composition of mechanisms; the function `answer` evaluates it.
 
-    `method` and `statement` name the computation and its proof in results. If `tight` is True, some analyst attains the
-    lower ends of the bound's brackets; the lower ends of other bounds carry no information.
+    Results name the computation (`method`) and its proof (`statement`). If `tight` is True, some analyst attains the
+    lower ends of the bound's brackets. Otherwise the lower ends carry no information.
 
     Bounds are evaluated one after another until a bracket is narrow enough. The width at which to stop, relative to the
-    bracket's upper end, is `enough`. If `enough` is None, the width is `Effort.width` for a `preliminary` bound (a
-    quick bound that a better bound follows), and `Effort.enough` for any other bound. `registered`, which only some
-    bounds of privacy filters have, is the pair (method, statement) that results name in place of `method` and
-    `statement` if all parameters of the uses are fixed in advance.
+    bracket's upper end, is `enough`. If `enough` is None, it is `Effort.width` for a `preliminary` bound (a quick bound
+    that a better bound follows), and `Effort.enough` for any other bound.
+
+    Some bounds of privacy filters have `registered`, a pair (method, statement). Results name it instead of `method`
+    and `statement` if all parameters of the uses are fixed in advance.
     """
 
     method: str
@@ -83,7 +84,7 @@ class Solver(Hashable, Protocol):
 
 
 def solved_by(solver: Solver) -> AnswerTarget:
-    """Return the function (target, width) -> bracket that calls `solver`, as a `Bound` needs it for its `answer`.
+    """Return `solver` as the function (target, width) -> bracket that a `Bound` needs for its `answer`.
 
     A target asks for the delta at an epsilon or for the epsilon at a delta. The width is the wanted width of the
     bracket, relative to its upper end, or None for the default. Results are cached.
@@ -93,11 +94,10 @@ def solved_by(solver: Solver) -> AnswerTarget:
 
 @lru_cache(maxsize=128)
 def _solve(solver: Solver, target: Target, width: float | None) -> Bracket:
-    """Return the bracket that `solver` computes for the delta at an epsilon or the epsilon at a delta.
+    """Return the bracket that `solver` computes for `target`: the delta at an epsilon, or the epsilon at a delta.
 
-    `target` says whether the delta or the epsilon is wanted, and holds the given epsilon or delta. `width` is the
-    wanted width of the bracket, relative to its upper end, or None for the default. Brackets are cached, because the
-    bounds for different interactions (what an analyst may choose on the fly) often need the same bracket.
+    `width` is the wanted width of the bracket, relative to its upper end, or None for the default. Brackets are cached,
+    because the bounds for different interactions (what an analyst may choose on the fly) often need the same bracket.
     """
     return solver.delta(target.given, width) if target.wanted == "delta" else solver.epsilon(target.given, width)
 
@@ -114,11 +114,13 @@ def from_curve(
 ) -> Bound:
     """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
 
-    Its bracket for the epsilon at a delta is found by inverting `curve`, and is at most `largest`, the largest privacy
-    loss given no outright failure (in which everything may be revealed). `failure` is a bracket for the probability of
-    outright failure. The bound raises `Unattainable` if it is asked for the epsilon at a delta below this probability.
-    If `tight` is True, some analyst attains the lower ends of the brackets. `guess` maps a delta to an estimate of its
-    epsilon, where the inversion starts, which saves evaluations of a slow curve; None starts at epsilon = 1.
+    The bracket for the epsilon at a delta is found by inverting `curve`. It is at most `largest`, the largest privacy
+    loss without an outright failure (in which everything may be revealed). `failure` is a bracket for the probability
+    of outright failure; the bound raises `Unattainable` for a delta below it. `tight` says that some analyst attains
+    the lower ends of the brackets.
+
+    `guess` maps a delta to an estimate of its epsilon, where the inversion starts. A good guess saves evaluations of a
+    slow curve; None starts at epsilon = 1.
     """
 
     def answer(target: Target, _: float | None) -> Bracket:
@@ -140,9 +142,8 @@ def evaluate_bounds(
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
     `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated in turn until the
-    intersection is narrow enough, relative to its upper end. Narrow enough means a relative width of at most `width`.
-    If `width` is None, the bound evaluated last decides the limit: its own `enough` if it has one, otherwise
-    `effort.width` if it is preliminary, and otherwise `effort.enough`.
+    intersection is no wider than `width`, relative to its upper end. If `width` is None, the bound evaluated last
+    decides: its own `enough` if it has one, else `effort.width` if it is preliminary, else `effort.enough`.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """
@@ -166,14 +167,15 @@ def evaluate_bounds(
 def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
     """Return the intersection of the brackets in `results`, pairs of a bracket and the bound that gave it.
 
-    The lower end of a bound counts only if the bound is `tight`, because no analyst is known to attain the others.
+    A lower end counts only if its bound is `tight`, because no analyst is known to attain the lower ends of other
+    bounds.
     """
     upper = min(bracket.upper for bracket, _ in results)
     return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in results if bound.tight)])), upper)
 
 
 def either(first: Bound, second: Bound) -> Bound:
-    """Return the bound that evaluates `first`, and if that raises `Unattainable`, evaluates `second` instead.
+    """Return a bound that evaluates `first`, or `second` if `first` raises `Unattainable`.
 
     Both must cover the same uses. The method and statement named in results are those of `first`.
     """
@@ -200,12 +202,12 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return a bound that brackets the optimal delta and epsilon of the uses of `kinds` with fixed dominating pairs.
 
-    `kinds` are mechanism uses, sorted by how they compose. The bound holds whatever the analyst may choose on the fly
-    (the mechanisms, their order, their parameters), because such uses act on privacy profiles as linear operators that
-    commute. So their order does not matter. At most `most_atoms` different privacy losses are enumerated; None allows
-    as many as take about a second. If there are more, losses are rounded to a lattice (equally spaced losses); the
-    rounding adds to the variance of the total loss at most the share `tolerance` of this variance. A `tolerance` of
-    None takes the default.
+    `kinds` are mechanism uses, sorted by how they compose. The bound holds whatever the analyst may choose on the fly,
+    because these uses act on privacy profiles as linear operators that commute, so their order does not matter.
+
+    At most `most_atoms` different privacy losses are enumerated; None allows as many as take about a second. If there
+    are more, losses are rounded to a lattice (equally spaced losses). The rounding raises the variance of the total
+    loss by at most the share `tolerance`; None takes the default.
     """
     from setwise.accounting.methods.exact import MOST_ATOMS, exact_linear, nearly_no_noise
 

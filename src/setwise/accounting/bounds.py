@@ -129,11 +129,11 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 
 
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield numerical bounds that bracket the optimal delta or epsilon under `interaction`: batch, ordered or set-wise.
+    """Yield numerical bounds that bracket the optimal delta or epsilon of bounded-range uses and linear uses.
 
-    In a batch, the analyst chooses everything up front; if ordered, the order of the uses is fixed; if set-wise, it is
-    not. The bounds cover bounded-range uses next to uses with fixed dominating pairs, all in `kinds`. Ordered and
-    set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a recursion and by
+    Linear uses have fixed dominating pairs; all uses are in `kinds`. `interaction` is batch (the analyst chooses
+    everything up front), ordered (the order of the uses is fixed) or set-wise (the analyst chooses the order). Ordered
+    and set-wise optima are computed by recursion on a grid of epsilons. Batches are bounded by such a recursion and by
     branch and bound. `effort` says how narrow a bracket must be.
     """
     match interaction:
@@ -151,9 +151,10 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     For the upper end, one Gaussian replaces all of them. Its mu squared, (sensitivity / sigma)^2, is large enough for
     it to dominate the integer mechanisms in any order. For the lower end, each integer mechanism is replaced by a
     Gaussian with a little more noise. The other uses in `kinds` stay as they are. `interaction` says what the analyst
-    may choose on the fly, and `effort` how narrow a bracket must be. Returns None if `kinds` has at most
-    `CONFIG.most_integer_gaussians` different integer Gaussians, or if the mu squared of the one Gaussian exceeds
-    `LARGEST_WALLET`.
+    may choose on the fly, and `effort` how narrow a bracket must be.
+
+    Returns None if `kinds` has at most `CONFIG.most_integer_gaussians` different integer Gaussians, or if the mu
+    squared of the one Gaussian exceeds `LARGEST_WALLET`.
     """
     merged = [(noise, count) for noise, count in kinds.linear if isinstance(noise, DiscreteGaussian)]
     if len(merged) <= CONFIG.most_integer_gaussians:
@@ -195,12 +196,13 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
     """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the losses that are left out.
 
-    s adds up the largest loss of each use that is left out. A privacy profile (delta as a function of epsilon) falls
-    with epsilon, so these uses together raise a profile f(x) to at most f(x - s), in any order
-    (docs/optimal-composition.md, "Losses that hardly count"). The kinds of use with the smallest losses are left out,
-    as long as s is at most the share `CONFIG.small_losses` of the standard deviation of the loss of the other uses.
-    Returns None if no use is left out, if no use has bounded range, or if some use has neither a dominating pair nor
-    bounded range, or may fail outright (reveal everything).
+    s adds up the largest loss of each use that is left out. In any order, these uses raise a privacy profile f (delta
+    as a function of epsilon) at epsilon x to at most f(x - s) (docs/optimal-composition.md, "Losses that hardly
+    count"). Uses with the smallest losses are left out, as long as s is at most the share `CONFIG.small_losses` of the
+    standard deviation of the loss of the other uses.
+
+    Returns None if no use can be left out, or if no use has bounded range. It also returns None if some use has neither
+    a dominating pair nor bounded range, or may fail outright (reveal everything).
     """
     if kinds.classes or kinds.failed or not kinds.ranges:
         return None
@@ -225,11 +227,12 @@ def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] |
 
 
 def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target: Target) -> float:
-    """Return a lower bound on the delta or epsilon of `target` under the interaction ordered or set-wise, quickly.
+    """Return a lower bound on the delta or epsilon of `target` under ordered or set-wise interaction, quickly.
 
-    Ordered means that the order of the uses is fixed, set-wise that the analyst chooses it. For the set-wise
-    interaction the result is the delta or epsilon of one good order: uses with fixed dominating pairs first, then
-    bounded-range uses with rising epsilons. `kinds` are the uses sorted by how they compose.
+    `target` asks for the delta at an epsilon, or for the epsilon at a delta. `interaction` is ordered (the order of the
+    uses is fixed) or set-wise (the analyst chooses it). For set-wise interaction the result is the delta or epsilon of
+    one good order: uses with fixed dominating pairs first, then bounded-range uses with rising epsilons. `kinds` are
+    the uses sorted by how they compose.
 
     Raises: `Unattainable` if the computation would take long.
     """
@@ -248,7 +251,7 @@ def _first_narrow(
 
     `kinds` has the uses sorted by how they compose, and `interaction` says what the analyst may choose on the fly.
     `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated one by one and their
-    brackets intersected, until the result is as narrow as `width` relative to its upper end. If `width` is None, the
+    brackets intersected, until the result is no wider than `width`, relative to its upper end. If `width` is None, the
     widths of `effort` apply.
     """
     return evaluate_bounds(_optimal(kinds, interaction, effort), target, width, effort)[0]
@@ -257,8 +260,8 @@ def _first_narrow(
 def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     """Return the upper bound in which one Gaussian mechanism replaces all bounded-range uses of `kinds`.
 
-    The Gaussian dominates these uses in any adaptive order. The bound is quick to compute, and close to the optimal
-    delta or epsilon if there are many such uses.
+    The Gaussian dominates these uses in any adaptive order. The bound is quick to compute. It is close to the optimal
+    delta or epsilon if there are many bounded-range uses.
     """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
@@ -287,13 +290,14 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield a quick and then a tighter bound for hundreds of bounded-range uses of one epsilon.
 
-    `kinds` are the uses sorted by how they compose. The bounds are for a search that evaluates them many times, for
-    example for the noise that meets a budget. The upper end of the first bound takes milliseconds: one Gaussian
-    replaces all bounded-range uses. The upper end of the second is computed on a grid. The second bound is evaluated
-    only if the bracket of the first is wider than `effort.one_gaussian`, relative to its upper end. The lower end of
-    both bounds is attained by an analyst who does not adapt to earlier answers and uses the worst randomized responses.
-    If an epsilon is wanted and this lower end makes the bracket narrow enough, the grid computes no lower values, which
-    halves the work.
+    The bounds are for a search that evaluates them many times, for example for the noise that meets a budget. `kinds`
+    are the uses sorted by how they compose. In the first bound one Gaussian replaces all bounded-range uses, which
+    takes milliseconds. The second bound is computed on a grid. It is evaluated only if the bracket of the first is
+    wider than `effort.one_gaussian`, relative to its upper end.
+
+    The lower end of both bounds is attained by an analyst who does not adapt to earlier answers and uses the worst
+    randomized responses. If an epsilon is wanted and this lower end makes the bracket narrow enough, the grid computes
+    no lower values, which halves the work.
     """
     above = _all_in_one_gaussian(kinds)
 
@@ -333,9 +337,9 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarantee, int]]:
-    """Return the uses in `linear` without two-point laws, as (guarantee, count).
+    """Return the uses in `linear` as (guarantee, count), without those of two-point laws.
 
-    A `TwoPointLaw` is an example of a loss distribution, not a guarantee, and serves lower bounds only.
+    A `TwoPointLaw` is an example of a loss distribution, not a guarantee; it is used only in lower bounds.
     """
     return [(noise, count) for noise, count in linear if not isinstance(noise, TwoPointLaw)]
 
@@ -343,14 +347,13 @@ def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarante
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
     """Return the bound in which one Gaussian replaces the bounded-range uses of small epsilon in `kinds`.
 
-    The Gaussian dominates these uses in any order. So the upper end of the bracket is the delta or epsilon, whichever
-    the target asks for, of the composition with this Gaussian. The lower end is the delta or epsilon of known
-    mechanisms that satisfy the same guarantees and are chosen up front (a batch).
+    The Gaussian dominates these uses in any order. So the delta or epsilon of the composition with this Gaussian is the
+    upper end of the bracket. The lower end is the delta or epsilon of known mechanisms that satisfy the same guarantees
+    and are chosen up front (a batch).
 
-    If `interaction` is set-wise (the analyst chooses the order), there may be a second lower bound, and the larger
-    lower bound is taken. The second lower bound is the delta or epsilon of an analyst who first uses randomized
-    responses in place of the bounded-range uses of small epsilon, and then the bounded-range uses of large epsilon, in
-    ascending order of epsilon. `effort` says how narrow a bracket must be.
+    If `interaction` is set-wise (the analyst chooses the order), a second lower end may be larger. It comes from an
+    analyst who first uses randomized responses in place of the bounded-range uses of small epsilon, and then the
+    bounded-range uses of large epsilon, smallest epsilon first. `effort` says how narrow a bracket must be.
     """
     from setwise.accounting.methods import gaussian_majorant
     from setwise.accounting.wallet import gaussian_of
@@ -360,8 +363,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
         """Return the bound on linear uses followed by the bounded-range uses in `stages`.
 
-        Linear uses are uses with fixed dominating pairs: all linear uses of the composition, and the uses in `others`.
-        Each stage is a tuple of (epsilon, count) groups, which are used in any order within the stage.
+        Linear uses have fixed dominating pairs. They are the linear uses of the composition and the uses in `others`.
+        Each stage is a tuple of (epsilon, count) groups; the uses of a stage may come in any order.
         """
         merged = replace(classify([*linear, *others]), failed=kinds.failed)
         if not (ranges := [RangeStage(groups) for groups in stages if groups]):
@@ -376,8 +379,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def above(split: gaussian_majorant.RangeSplit) -> Bound:
         """Return an upper bound on delta and epsilon, in which one Gaussian replaces the small epsilons of `split`.
 
-        `split` divides the bounded-range uses into small and large epsilons; the uses with large epsilons come after
-        the Gaussian and are computed on a grid.
+        `split` divides the bounded-range uses into small and large epsilons. The uses of large epsilon come after the
+        Gaussian and are computed on a grid.
         """
         return bound([Use(gaussian_of(split.wallet))] if split.small else [], split.large)
 
@@ -385,8 +388,8 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     def below(split: gaussian_majorant.RangeSplit) -> Bound:
         """Return a lower bound on delta and epsilon, in which randomized responses replace the small epsilons.
 
-        `split` divides the bounded-range uses into small and large epsilons; the uses with large epsilons come after
-        the responses, in ascending order, and are computed on a grid.
+        `split` divides the bounded-range uses into small and large epsilons. The uses of large epsilon come after the
+        responses, smallest epsilon first, and are computed on a grid.
         """
         attained = [
             Use(noise, count)
@@ -399,9 +402,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         """Return the bracket for `target`: the lowest upper end and the highest lower end over all splits of the uses.
 
         `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
-        bounded-range uses into small epsilons (replaced by one Gaussian) and large ones (on a grid). If the bracket is
-        wide, one more split with more uses on the grid is tried. This is not done for a batch (chosen up front), which
-        has a tighter bound of its own, nor if `effort.pricing` is False.
+        bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which are computed on a
+        grid. If the bracket is wide, one more split with more uses on the grid is tried. It is not tried for a batch
+        (chosen up front), which has a tighter bound of its own, nor if `effort.pricing` is False.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -416,7 +419,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
             return Bracket(0.0, math.inf)
 
         def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.RangeSplit]) -> Bracket:
-            """Return `bracket` narrowed by the bounds that the splits in `tried` give for the target of `answer`.
+            """Return `bracket` narrowed by the bounds of the splits in `tried` for the target of `answer`.
 
             A split divides the bounded-range uses into small epsilons, which one Gaussian replaces, and large ones.
             """
@@ -441,10 +444,10 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
 
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the closed form, as a bound, of the optimal delta of bounded-range and linear uses under `interaction`.
+    """Return a bound with the closed form of the optimal delta of bounded-range and linear uses under `interaction`.
 
     `interaction` says what the analyst may choose on the fly. `kinds` are the uses sorted by how they compose; linear
-    uses are uses with fixed dominating pairs. Returns None if no closed form is known for them, or if it has too many
+    uses have fixed dominating pairs. Returns None if no closed form is known for these uses, or if it has too many
     terms.
     """
     uses = kinds.uses
@@ -478,8 +481,8 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
     """Return a bound with the optimal delta of one bounded-range use among linear uses, in any adaptive order.
 
-    `kinds` are the uses sorted by how they compose; linear uses are uses with fixed dominating pairs. The result is
-    None if the privacy losses of the linear uses cannot be enumerated.
+    `kinds` are the uses sorted by how they compose; linear uses have fixed dominating pairs. Returns None if the
+    privacy losses of the linear uses are too many to enumerate.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
@@ -492,21 +495,21 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
 
 
 def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the closed form, as a bound, of the optimal delta of the uses in `kinds` under `interaction`.
+    """Return a bound with the closed form of the optimal delta of the uses in `kinds` under `interaction`.
 
-    `kinds` has the uses sorted by how they compose, and `interaction` says what the analyst may choose on the fly. The
-    result is None if no closed form is known. There is one only if some uses have bounded range and all others have
-    fixed dominating pairs.
+    `kinds` has the uses sorted by how they compose, and `interaction` says what the analyst may choose on the fly.
+    Returns None if no closed form is known. There is a closed form only if some uses have bounded range and all others
+    have fixed dominating pairs.
     """
     return _closed_form(kinds, interaction) if kinds.ranges and not kinds.classes else None
 
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
-    """Return the optimal delta, as a function of epsilon, of all uses of `kinds` chosen as a batch up front.
+    """Return the optimal delta, as a function of epsilon, of all uses of `kinds` chosen up front as a batch.
 
-    The closed form needs bounded-range uses of a single epsilon; all other uses must be pure DP, and their epsilons
-    must be multiples of half that epsilon. The result is None if these conditions do not hold, or if the closed form
-    has too many terms.
+    It is a closed form. It needs bounded-range uses of a single epsilon; all other uses must be pure DP, with epsilons
+    that are multiples of half that epsilon. Returns None if these conditions do not hold, or if the closed form has too
+    many terms.
     """
     from setwise.accounting.methods.closed_forms import BatchBoundedRange, shared_offset
 
@@ -521,11 +524,10 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 
 
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs, all in `kinds`.
+    """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs that has no closed form.
 
-    A batch is chosen up front. The bounds are for batches without a closed form. Such a batch has several bounded-range
-    epsilons, or its other uses have losses that are not multiples of one unit. `effort` says how narrow a bracket must
-    be.
+    A batch is chosen up front. It has no closed form if there are several bounded-range epsilons, or if the losses of
+    the other uses are not multiples of one unit. `kinds` are the uses, and `effort` says how narrow a bracket must be.
     """
     from setwise.accounting.methods import batch_mixture
 
@@ -545,11 +547,11 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
-    """Return, as a bound, the largest delta over all analysts who go through `stages` in order, computed on a grid.
+    """Return a bound with the largest delta over all analysts who go through `stages` in order, computed on a grid.
 
-    A stage is a set of uses that are used in any order. `failure` is a bracket for the probability of outright failure
-    (in which everything may be revealed), and `effort` says how narrow a bracket must be. `statement` names the proof,
-    and `tight` says whether some analyst reaches the lower ends of the brackets.
+    A stage is a set of uses in any order. `failure` is a bracket for the probability of outright failure (in which
+    everything may be revealed), and `effort` says how narrow a bracket must be. `statement` names the proof, and
+    `tight` says whether some analyst attains the lower ends of the brackets.
     """
     return Bound("certified-optimum", statement, tight, solved_by(Optimum(stages, failure, effort)))
 
@@ -557,8 +559,8 @@ def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statem
 def _only_for_width(bound: Bound) -> Bound:
     """Return `bound` changed so that it raises `Unattainable` unless the caller asks for a width of the bracket.
 
-    `bound` is slow, and its brackets are usually wider than the brackets of the bounds evaluated before it. So it is
-    worth its time only if the caller asks for a narrower bracket.
+    `bound` is slow, and its brackets are usually wider than those of the bounds evaluated before it. So it is worth its
+    time only if the caller asks for a narrower bracket.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -577,17 +579,17 @@ def _only_for_width(bound: Bound) -> Bound:
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
-    """Return the uses in `kinds` as two stages, the worst order for an analyst who may choose the order of the uses.
+    """Return the uses in `kinds` as two stages, in the worst order for an analyst who may choose the order of the uses.
 
-    A stage is a set of uses that comes before the next stage. The first stage has all uses with fixed dominating pairs,
-    and the second all bounded-range uses.
+    The first stage has all uses with fixed dominating pairs, and the second all bounded-range uses. Within a stage the
+    order is free.
     """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
 
 
 def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
-    """Return `uses` in their given order, as stages: sets of uses that an analyst goes through one after the other."""
+    """Return `uses` in their given order, as stages that an analyst goes through one after the other."""
     stages: list[Stage] = []
     waiting: list[Use] = []
     for use in uses:
@@ -608,7 +610,7 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
     """Return a lower bound on the delta or epsilon that any proof can promise for the guarantees in `kinds`.
 
     It is the delta or epsilon of known mechanisms that satisfy the guarantees, chosen up front (as a batch) and
-    composed exactly. The brackets of the returned bound are [lower bound, infinity].
+    composed exactly. No proof can promise less. The brackets of the returned bound are [lower bound, infinity].
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -631,17 +633,17 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
 def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
     """Return a lower bound on the epsilon that any proof can promise for `uses` at `delta`.
 
-    There are known mechanisms that satisfy the guarantees of `uses` and have a delta above `delta` at every epsilon
-    below the result. The result is 0 if no such mechanisms are known.
+    Known mechanisms satisfy the guarantees of `uses` and have a delta above `delta` at every epsilon below the result.
+    The result is 0 if no such mechanisms are known.
     """
     return lower_bound(classify(uses)).epsilon(delta).lower
 
 
 def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
-    """Yield lower bounds: the composition of one known example per guarantee in `kinds`, and each example on its own.
+    """Yield lower bounds from known examples of noise, one example for each guarantee in `kinds` that has one.
 
-    An example is known noise that satisfies the guarantee of a use. Leaving uses out reveals less, so the composition
-    of a single example is a lower bound too.
+    The first bound is the composition of all examples. The others are single examples: leaving uses out reveals less,
+    so each is a lower bound too. The second argument, a target, is ignored.
     """
     witnesses = [
         Use(noise, use.count) for use in kinds.uses if (noise := use.guarantee.worst_known_example()) is not None
@@ -656,11 +658,13 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield at most one lower bound on the delta or epsilon of the uses `kinds`, whichever `target` asks for.
 
-    Each epsilon-bounded-range use is replaced by one mechanism that has this guarantee: a randomized response, whose
-    privacy loss is t or t - epsilon. What such an example costs, the guarantee can cost too, so the result is a lower
-    bound. Any t in (0, epsilon) is valid; `worst_t` chooses the one that costs most if the overall delta falls with the
-    overall epsilon x like exp(-tilt x). The tilt is estimated near `target`. Yields nothing if no use has bounded
-    range, if some use has neither bounded range nor a dominating pair, or if the tilt is not positive.
+    Each epsilon-bounded-range use is replaced by a randomized response, whose privacy loss is t or t - epsilon. It has
+    the same guarantee, so its cost is a lower bound on the cost of the guarantee. Any t in (0, epsilon) is valid.
+    `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x); the
+    tilt is estimated near `target`.
+
+    Nothing is yielded if no use has bounded range, if some use has neither bounded range nor a dominating pair, or if
+    the tilt is not positive.
     """
     if not kinds.ranges or kinds.classes:
         return
@@ -680,13 +684,16 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield lower bounds in which the uses of one zCDP guarantee have the worst privacy loss with two values.
 
-    This guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
-    dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at some overall
-    epsilon x is largest. If `target` asks for the delta at an epsilon, x is this epsilon. If `target` asks for the
-    epsilon at a delta, there are several rounds, with one bound each. In the first round x is the epsilon that zCDP
-    promises at this delta; in each later round x is the epsilon at this delta of the loss found in the round before.
-    Nothing is yielded if `kinds` has no zCDP guarantee, if some use in `kinds` has bounded range, if the parameters of
-    the guarantee are out of range, or if the search would take too long.
+    The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
+    dominating pair are replaced by known examples. The two values of the loss are chosen so that delta at an overall
+    epsilon x is largest.
+
+    If `target` asks for the delta at an epsilon, x is this epsilon. If `target` asks for the epsilon at a delta, there
+    are several rounds, with one bound each. In the first round x is the epsilon that zCDP promises at this delta. In
+    each later round x is the epsilon, at this delta, of the loss from the round before.
+
+    Nothing is yielded if `kinds` has no zCDP guarantee, if some use has bounded range, if the parameters of the
+    guarantee are out of range, or if the search would take too long.
     """
     from setwise.accounting.methods.concentrated_laws import best_high
 
@@ -711,7 +718,7 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     def composed(law: TwoPointLaw) -> Bound:
         """Return the bound on all uses if the uses of the chosen zCDP guarantee have the two-valued privacy loss `law`.
 
-        The chosen guarantee is the zCDP guarantee with the largest count times rho; the other uses are unchanged.
+        The chosen guarantee is the zCDP guarantee with the largest count times rho. The other uses are unchanged.
         """
         linear = (*beside.linear, (law, worst.count))
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))
@@ -734,9 +741,9 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
-    """Return a function from epsilon to [0, upper bound on delta], which follows from the zCDP of all uses in `kinds`.
+    """Return a function from epsilon to [0, upper bound on delta], computed from the sum of the zCDP of all uses.
 
-    The zCDP parameters of the uses are added up.
+    `kinds` are the uses.
     """
     from setwise.accounting.methods.moments import zero_concentrated_sum
 

@@ -1,8 +1,8 @@
 """Certified brackets around numbers that cannot be computed exactly, and the result of a composition.
 
-The module has directed rounding, the inverse of delta as a function of epsilon, the kinds of interaction with an
-analyst, the question that a composition answers (`Target`), the work to spend on the answer (`Effort`), and the answer
-(`CertifiedBound`).
+The question that a composition answers is a `Target`, the work to spend on the answer an `Effort`, and the answer a
+`CertifiedBound`. The module also has directed rounding, the inverse of delta as a function of epsilon, and the kinds of
+interaction with an analyst.
 """
 
 import math
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Bracket:
     """A certified interval [lower, upper] that contains the true value.
 
-    The upper end is what is promised; the lower end shows how much a better proof could still gain.
+    The upper end is promised; the lower end shows how much a better proof could still gain.
 
     >>> Bracket(0.25, 0.5).width
     0.25
@@ -97,8 +97,8 @@ def float_above(exact: Fraction) -> float:
 def cover_rounding(value: float) -> float:
     """Return `value`, which is not negative, raised by 32 units of rounding (32 times 2^-53 of itself).
 
-    If the value was computed by a few operations and elementary functions, the result is an upper bound on the exact
-    value.
+    The result is an upper bound on the exact value if `value` was computed by a few operations and elementary
+    functions.
     """
     return value * (1.0 + 4 * ELEMENTARY * UNIT)
 
@@ -127,8 +127,8 @@ def probability(value: float, error: float) -> Bracket:
 def either_fails(first: Bracket, second: Bracket) -> Bracket:
     """Return a bracket for 1 - (1 - a)(1 - b), the probability that at least one of two independent failures happens.
 
-    `first` is a bracket for the probability a of one failure, `second` for the probability b of the other. No digits
-    cancel in the computation.
+    `first` is a bracket for the probability a of one failure, `second` for the probability b of the other. The
+    computation loses no digits to cancellation.
 
     >>> either_fails(Bracket(0.0, 0.0), Bracket(0.25, 0.25))
     Bracket(lower=0.25, upper=0.25)
@@ -211,9 +211,9 @@ def epsilon_between(
 ) -> Bracket:
     """Return a bracket for the smallest epsilon >= 0 whose delta is at most `delta`, from two bounds on delta.
 
-    `upper` and `lower` map an epsilon to an upper and a lower bound on delta. The search starts at the epsilon `guess`.
-    The upper end of the result, which is promised, is found to the relative accuracy `near`, and the lower end, on
-    which no promise depends, to `CONFIG.lower_near` times `near`.
+    `upper` and `lower` map an epsilon to an upper and a lower bound on its delta. The search starts at the epsilon
+    `guess`. The upper end of the result, which is promised, is found to the relative accuracy `near`. The lower end, on
+    which no promise depends, is found to `CONFIG.lower_near` times `near`.
 
     Raises: `Unattainable` if no epsilon up to 1e30 brings `upper` down to `delta`.
     """
@@ -254,8 +254,8 @@ def _enclose_root(height: Callable[[float], float], start: float, delta: float) 
     """Return (left, right), two epsilons between which the falling function `height` crosses 0.
 
     `height` is not positive at right, and positive at left unless left is 0. The search walks away from `start`. Its
-    first step is the share `CONFIG.first_step` of `start`, so that a good guess is enclosed closely, and steps grow
-    fourfold. `delta` is the wanted delta, for the error message.
+    first step is the share `CONFIG.first_step` of `start`, so that a good guess is enclosed closely. Each step is four
+    times the one before. `delta` is the wanted delta, for the error message.
 
     Raises: `Unattainable` if `height` is still positive at `CONFIG.largest`.
     """
@@ -281,10 +281,11 @@ def crossing(
 ) -> float:
     """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
 
-    With `keep_left` the point is just left of the crossing (height > 0), otherwise just right (height <= 0). The search
-    narrows an interval that contains the crossing. It ends when the length of the interval is at most `near` times its
-    right end, or a few units in the last place of the right end, or when the height at the point is within
-    `CONFIG.close` of 0. If `keep_left` and the height is still positive at `right`, `right` is returned.
+    With `keep_left` the point is just left of the crossing (height > 0), otherwise just right of it (height <= 0). If
+    `keep_left` and the height is still positive at `right`, the result is `right`.
+
+    The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near` times
+    its right end, or than a few units in the last place, or when the height at the point is within `CONFIG.close` of 0.
     """
     f_left, f_right = height(left), height(right)
     if keep_left and f_right > 0.0:
@@ -326,10 +327,12 @@ def quiet(_: float) -> None:
 class Interaction(StrEnum):
     """What an analyst may decide after seeing earlier answers.
 
-    In a batch, the analyst chooses everything up front. If ordered, the analyst chooses each mechanism on the fly, but
-    the parameters (such as epsilons) come in a fixed order. If set-wise, also their order is chosen on the fly, and if
-    adaptive, also the parameters themselves. Each kind allows everything that the kind before it allows, so a bound for
-    a later kind also holds for earlier ones.
+    - batch: nothing; the analyst chooses everything up front.
+    - ordered: each mechanism; the parameters (such as epsilons) come in a fixed order.
+    - set-wise: also the order of the parameters.
+    - adaptive: also the parameters themselves.
+
+    Each kind allows everything that the kind before it allows, so a bound for a later kind also holds for earlier ones.
     """
 
     BATCH = "batch"
@@ -345,9 +348,7 @@ class Interaction(StrEnum):
     def parse(cls, value: "str | Interaction") -> "Interaction":
         """Return the interaction named `value`: "batch", "ordered", "setwise" or "adaptive".
 
-        An interaction says what an analyst may choose after seeing earlier answers, from nothing ("batch") to the
-        mechanisms, their order and their parameters ("adaptive"). A value that is an `Interaction` already is returned
-        unchanged.
+        A value that is an `Interaction` already is returned unchanged.
 
         Raises: `InvalidParameter` for any other name.
         """
@@ -365,7 +366,7 @@ class Target:
     given: float
 
     def point(self, answer: float) -> tuple[float, float]:
-        """Return the pair (epsilon, delta) in which the wanted number is `answer` and the other one is `given`."""
+        """Return (epsilon, delta): the number that this target asks for is `answer`, and the other one is `given`."""
         return (self.given, answer) if self.wanted == "delta" else (answer, self.given)
 
 
@@ -373,13 +374,17 @@ class Target:
 class Effort:
     """How narrow a certified bracket should be, and how much work may be spent on it.
 
-    Widths are relative to the upper end. `width` is the width that computations on a grid aim for if the caller asks
-    for no width. Bounds for one interaction (what the analyst may choose on the fly) are computed until the bracket is
-    no wider than `enough`. `progress` is called with the share of work done. If `pricing` is False, an upper bound for
-    bounded-range uses of many different epsilons, which takes seconds, is left out. `one_gaussian` is a width for many
-    bounded-range uses of one epsilon: if the quick bound by one Gaussian has a bracket no wider than `one_gaussian`, no
-    bound is computed on a grid; with 0 the grid is always used. `tolerance` is the variance that rounding losses to a
-    lattice (equally spaced losses) may add, as a share of the variance of the total loss; None takes the default.
+    Widths are relative to the upper end of the bracket.
+
+    - `width`: the width that computations on a grid aim for if the caller asks for no width.
+    - `enough`: bounds for one interaction (what the analyst may choose on the fly) are computed until the bracket is no
+      wider than this.
+    - `progress`: called with the share of work done.
+    - `pricing`: False leaves out an upper bound that takes seconds, for bounded-range uses of many different epsilons.
+    - `one_gaussian`: for many bounded-range uses of one epsilon, the grid is not used if the quick bound by one
+      Gaussian has a bracket no wider than this. 0 always uses the grid.
+    - `tolerance`: the variance that rounding losses to a lattice (equally spaced losses) may add, as a share of the
+      variance of the total loss. None takes the default.
     """
 
     width: float = 1e-3
@@ -398,8 +403,8 @@ USUAL = Effort()
 class CertifiedBound:
     """The result of a composition: a certified bracket [`lower`, `upper`] for an epsilon or a delta, and its proof.
 
-    `upper` is promised. `lower` is reached by some analyst, so a better proof could lower `upper` at most to `lower`.
-    `interaction` says what the analyst may decide on the fly, `method` names the computation, and `statement` names the
+    `upper` is promised. Some analyst reaches `lower`, so a better proof could lower `upper` at most to `lower`.
+    `interaction` says what the analyst may decide on the fly. `method` names the computation, and `statement` names the
     theorem, or the section of the documentation, that proves it.
     """
 
@@ -422,8 +427,8 @@ class CertifiedBound:
     def to_dict(self, *, epsilon: float | None = None, delta: float | None = None) -> "CompositionRecord":
         """Return the composition as a JSON object with brackets of epsilon and delta, the method and its proof.
 
-        Give exactly one of `epsilon` and `delta`: the number that the caller fixed. In the JSON object, both ends of
-        its bracket are this number. The bracket of the other number is [`lower`, `upper`] of this bound.
+        Give exactly one of `epsilon` and `delta`: the number that the caller fixed. Both ends of its bracket are this
+        number. The bracket of the other number is [`lower`, `upper`] of this bound.
         """
         bracket: BracketRecord = {"lower": self.lower, "upper": self.upper}
         return {

@@ -73,8 +73,8 @@ CONFIG = CalibrationConfig()
 class Calibrated:
     """Result of a calibration: the `value` of the one free parameter (noise, epsilon or count) of a plan.
 
-    `uses` are the planned mechanism uses (guarantees with counts) if the parameter has that value, `composition` their
-    composition, and `answer` their certified delta at the target epsilon.
+    `uses` are the planned mechanism uses (guarantees with counts) at this value, and `composition` is their
+    composition. `answer` is their certified delta at the target epsilon.
     """
 
     value: float
@@ -93,8 +93,7 @@ class _Target:
 
     `interaction` says what the analyst may choose on the fly. `plan` maps the value of its one free parameter (noise,
     epsilon or count) to uses. The excess of a value is log(d / `delta`), where d is the delta of these uses at
-    `epsilon`; a value is good if its excess is not positive. `certified` stores the bound that was computed for each
-    value.
+    `epsilon`; a value is good if its excess is not positive. `certified` caches the bound computed for each value.
     """
 
     plan: UsesForParameter
@@ -104,12 +103,11 @@ class _Target:
     certified: dict[float, CertifiedBound] = field(default_factory=dict)
 
     def excess(self, value: float) -> tuple[float, float]:
-        """Return log(d / wanted delta) at `value` of the free parameter, and how uncertain this number is.
+        """Return (log(d / wanted delta), log(d / c)) at `value` of the free parameter.
 
         [c, d] is the certified bracket for the delta of the planned uses. The first number is at most 0 if `value`
-        meets the target. The second number is log(d / c), the width of the bracket on the logarithmic scale. If no
-        bound on delta can be computed, the result is (`CONFIG.out_of_reach`, 0), so that `value` counts as violating
-        the target.
+        meets the target; the second is the uncertainty of the first. If no bound on delta can be computed, the result
+        is (`CONFIG.out_of_reach`, 0), so that `value` counts as violating the target.
         """
         try:
             bound = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
@@ -129,7 +127,7 @@ class _Target:
     def calibrated(self, value: float) -> Calibrated:
         """Return the result of the calibration for the parameter value `value`, whose certified delta is already known.
 
-        The delta is tightened by bounds for analysts who may choose more, or less, on the fly (see
+        The delta is tightened by bounds for other interactions (analysts who may choose more, or less, on the fly; see
         `Composition.compared`).
         """
         uses = tuple(self.plan(value))
@@ -161,9 +159,10 @@ def _crossing(height: Callable[[float], float], bad: float, good: float) -> floa
 def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     """Return the value of a plan's free parameter (noise or epsilon) that just meets the target delta.
 
-    The value lies between `worst`, which has the largest delta, and `best`, which has the smallest. The search starts
-    where a quick estimate of delta has the wanted value and goes on by secants, all in the logarithm of the parameter.
-    Only values whose delta was certified are returned. `name` names the parameter in the error message.
+    The value lies between `worst`, which has the largest delta, and `best`, which has the smallest. The search is in
+    the logarithm of the parameter. It starts where a quick estimate of delta has the wanted value, and goes on by
+    secants. Only values whose delta was certified are returned. `name` is the name of the parameter for the error
+    message.
 
     Raises: `Unattainable` if even `best` does not meet the target.
     """
@@ -204,13 +203,13 @@ def _search(
     """Return a point between `worst` and `best` whose delta just meets the wanted delta; None if even `best` does not.
 
     A point is the logarithm of a plan's free parameter or, if `spacing` is 1, a number of uses. `excess` maps a point
-    to two numbers: log(delta / wanted delta), which is at most 0 at a good point, and the width of the bracket of this
+    to two numbers: log(delta / wanted delta), which is at most 0 at a good point, and the uncertainty of this
     logarithm. The search starts at `start`, near which the excess changes by about `rate` per unit.
 
-    The search returns a good point p if a bad point is at most `spacing` away. It also ends at p if further steps could
-    not show that a better point exists. For logarithms this is so if the excess of p is no further below 0 than the
-    width of its bracket. For numbers of uses it is so if the bracket is narrow enough to show that one more use would
-    be too much.
+    The result is a good point p. The search ends if a bad point is at most `spacing` away from p, or if further steps
+    could not show that a better point exists. For logarithms, they could not if the excess of p is no further below 0
+    than its uncertainty. For numbers of uses, they could not if the bracket already shows that one more use would be
+    too much.
     """
     counts_uses = spacing == 1.0
     left, right = min(worst, best), max(worst, best)

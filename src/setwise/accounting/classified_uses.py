@@ -1,6 +1,6 @@
 """`ClassifiedUses`: mechanism uses sorted by how they compose.
 
-A use has a fixed dominating pair, or bounded range, or is known only by moments of its privacy loss.
+A use has a fixed dominating pair, has bounded range, or is known only by moments of its privacy loss.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,14 @@ from setwise.accounting.losses.dominating_pairs import KnownNoise
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedUses:
-    """A multiset of mechanism uses (guarantees with counts), classified by how they compose.
+    """Mechanism uses (guarantees with counts), classified by how they compose.
 
     `uses` are the uses in their original order. Outright failures (events in which everything may be revealed) are
-    split off: `failed` lists their (delta, count). Given no such failure, `linear` are the uses with fixed dominating
-    pairs, `ranges` the bounded-range uses as (epsilon, count), and `classes` all others. Failures are composed
-    separately, because a failure of probability d turns a privacy profile f into d + (1 - d) f, and every operator on
-    profiles keeps that form.
+    split off: `failed` lists them as (delta, count). Without these failures, `linear` are the uses with fixed
+    dominating pairs, `ranges` the bounded-range uses as (epsilon, count), and `classes` all others.
+
+    Failures can be composed separately: a failure of probability d turns a privacy profile f into d + (1 - d) f, and
+    every operator on profiles keeps that form.
     """
 
     uses: tuple[Use, ...]
@@ -35,17 +36,17 @@ class ClassifiedUses:
         return any_fails(self.failed)
 
     def pure_epsilons(self) -> list[float] | None:
-        """Return the distinct epsilons of the uses in `linear` if all of these uses are pure DP, and None otherwise."""
+        """Return the distinct epsilons of the uses in `linear` if all of them are pure DP; otherwise None."""
         epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
         return epsilons if len(epsilons) == len(self.linear) else None
 
 
 def classify(uses: Sequence[Use]) -> ClassifiedUses:
-    """Return `uses` sorted into linear, bounded-range and other uses.
+    """Return `uses` sorted into linear uses (with a fixed dominating pair), bounded-range uses and others.
 
-    Linear uses are uses with a fixed dominating pair. Equal linear uses, and bounded-range uses of equal epsilon, have
-    their counts added up, and all Gaussian uses become one equivalent Gaussian. Probabilities of outright failure (in
-    which everything may be revealed) are listed separately, in `failed`.
+    The counts of equal linear uses, and of bounded-range uses of equal epsilon, are added up. All Gaussian uses become
+    one equivalent Gaussian. Probabilities of outright failure (in which everything may be revealed) are listed
+    separately, in `failed`.
     """
     linear: dict[KnownNoise, int] = {}
     ranges: dict[float, int] = {}

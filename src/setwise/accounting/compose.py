@@ -73,8 +73,8 @@ compositions."""
 class Composition:
     """The composition of `uses` (guarantees with counts) by an analyst who may decide some things on the fly.
 
-    `interaction` says which things: none (batch), the mechanisms (ordered), also their order (set-wise) or also their
-    parameters (adaptive). `progress` is called with the share of work done during long computations.
+    `interaction` says which things: nothing (batch), the mechanisms (ordered), also their order (set-wise) or also
+    their parameters (adaptive). `progress` is called with the share of work done during long computations.
     """
 
     uses: tuple[Use, ...]
@@ -122,17 +122,17 @@ class Composition:
     def quick_delta(self, epsilon: float) -> CertifiedBound:
         """Return a certified bracket for the delta of the composition at `epsilon`, quickly but about ten percent wide.
 
-        It is for searches, for example for the noise that meets a budget. To save time it is not compared with bounds
-        for analysts who may choose more, or less, on the fly; `compared` does that.
+        It is for searches, for example for the noise that meets a budget. To save time, the bracket is not tightened by
+        bounds for other interactions (analysts who may choose more, or less, on the fly); `compared` does that.
         """
         return self._best(Target("delta", check_total_epsilon(epsilon)), None, _QUICK)
 
     def quick_epsilon(self, delta: float) -> CertifiedBound:
         """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
 
-        To save time, the bracket is not tightened by bounds for other interactions; `compared_epsilon` does that. An
-        interaction is what the analyst may decide on the fly. With hundreds of equal bounded-range uses, the upper end
-        may exceed the upper end of `epsilon(delta)` by up to the share `_ONE_GAUSSIAN`.
+        To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose more, or
+        less, on the fly); `compared_epsilon` does that. With hundreds of equal bounded-range uses, the upper end may
+        exceed that of `epsilon(delta)` by up to the share `_ONE_GAUSSIAN`.
         """
         effort = Effort(progress=self.progress, one_gaussian=_ONE_GAUSSIAN, tolerance=_SEARCH_TOLERANCE)
         return self._best(Target("epsilon", check_delta(delta)), None, effort)
@@ -141,7 +141,7 @@ class Composition:
         """Return the bound `quick`, a result of `quick_delta(epsilon)`, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide on the fly; from weakest to strongest they are batch, ordered,
-        set-wise and adaptive. The upper end for a stronger interaction, and the lower end for a weaker one, hold for
+        set-wise and adaptive. The upper end of a stronger interaction, and the lower end of a weaker one, are valid for
         this composition too.
         """
         return self._tighten(quick, Target("delta", epsilon), _QUICK)
@@ -149,10 +149,10 @@ class Composition:
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
         """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
 
-        An interaction is what the analyst may decide on the fly. The upper end for a stronger interaction, and the
-        lower end for a weaker one, hold for this composition too. The upper end of the result exceeds the upper end of
-        `epsilon(delta)` only a little: by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one
-        Gaussian, and by at most 0.005% otherwise.
+        An interaction is what the analyst may decide on the fly. The upper end of a stronger interaction, and the lower
+        end of a weaker one, are valid for this composition too. The upper end of the result exceeds that of
+        `epsilon(delta)` by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one Gaussian, and by at
+        most 0.005% otherwise.
         """
         return self._tighten(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
@@ -160,8 +160,8 @@ class Composition:
         """Return the certified bound for the delta or epsilon of `target`, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide on the fly. `width` is the wanted width of the bracket, relative
-        to its upper end. None accepts the bound at the default effort; otherwise more work is done if the default bound
-        is wider than `width`.
+        to its upper end. If it is None, the bound at the default effort is accepted. Otherwise more work is done if
+        that bound is wider than `width`.
 
         Raises: `Unattainable` if `width` cannot be reached.
         """
@@ -176,12 +176,14 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return the bound of the uses that matter, shifted by the losses of the uses that hardly do.
+        """Return the bound of the uses that matter, shifted by the losses of the uses of tiny loss that are left out.
 
-        The shift is the sum of the largest losses of the uses that are left out. It is added to an upper end that is an
-        epsilon; an upper end that is a delta is read at the epsilon of `target` less the shift. So a further use that
-        hardly matters never lowers an upper end. Returns None if there are no such uses, if parameters are chosen on
-        the fly, or if the shift exceeds the epsilon of `target`. `effort` says how narrow a bracket must be.
+        The shift is the sum of the largest losses of the uses left out. If `target` asks for an epsilon, the shift is
+        added to the upper end. If it asks for a delta, the upper end is the delta at the epsilon of `target` minus the
+        shift. So one more use of tiny loss never lowers an upper end. `effort` says how narrow a bracket must be.
+
+        Returns None if no use is left out, if parameters are chosen on the fly (adaptive), or if the epsilon of
+        `target` is at most twice the shift.
 
         Theorem: docs/optimal-composition.md, "Losses that hardly count".
         """
@@ -207,10 +209,10 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
 
-        `target` asks for a delta or an epsilon. Its optimum for a set of uses is at least its optimum for each subset.
-        But every computed upper end exceeds its optimum by a grid error. If a further use adds less than this error,
-        the upper end of the larger set could be below the upper end of the subset; this step prevents that. The subsets
-        leave out the smallest kinds of uses (see `_sets_without_small_kinds`).
+        This prevents that a further use lowers the upper end. The optimum for a set of uses is at least the optimum for
+        each subset, but every computed upper end exceeds its optimum by a grid error, which may be larger than the
+        effect of one use. `target` asks for a delta or an epsilon. The subsets leave out the smallest kinds of uses
+        (see `_sets_without_small_kinds`).
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -227,14 +229,13 @@ class Composition:
         """Return `bound`, a certified bracket for this composition, tightened by bounds for other interactions.
 
         An interaction is what the analyst may decide after seeing earlier answers. From weakest to strongest they are
-        batch (nothing), ordered (the mechanisms, with parameters in a fixed order), set-wise (also the order) and
-        adaptive (also the parameters). A stronger one allows everything that a weaker one allows. So the upper end for
-        a stronger interaction holds for this composition too. The lower end for a weaker interaction holds as well, and
-        is used if it is quick to compute. `target` says which delta or epsilon is bounded, and `effort` how much work
-        may be done.
+        batch, ordered, set-wise and adaptive. A stronger one allows everything that a weaker one allows. So the upper
+        end of a stronger interaction is valid for this composition too. So is the lower end of a weaker interaction,
+        which is used if it is quick to compute. `target` says which delta or epsilon is bounded, and `effort` how much
+        work may be done.
 
-        The lower end of `bound` is also lowered to the lower end of each stronger interaction up to set-wise, if that
-        is smaller. Otherwise results could show that a weaker analyst learns more than a stronger one.
+        The lower end of `bound` is also lowered to that of each stronger interaction up to set-wise, if that is
+        smaller. Otherwise results could show that a weaker analyst learns more than a stronger one.
         """
         if bound.width <= _EXACT * bound.upper:
             return bound
@@ -258,10 +259,10 @@ class Composition:
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
         """Return whether an analyst under the stronger interaction `other` is known to reach `upper` or more.
 
-        A stronger interaction lets the analyst choose more on the fly. `upper` is the upper end of a batch (chosen up
-        front) of bounded-range uses with several epsilons, and `target` the delta or epsilon that it bounds. If True,
-        the optimum under `other` is at least `upper`, so its upper end cannot be below `upper` and need not be
-        computed, which would take seconds. To see this quickly, one analyst is tried on a coarse grid.
+        If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take seconds.
+        `upper` is the upper end for a batch (chosen up front), and `target` the delta or epsilon that it bounds. One
+        analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The result is
+        False in all other cases.
         """
         from setwise.accounting.bounds import reached_by_adapting
 
@@ -277,10 +278,10 @@ class Composition:
     def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
         """Return whether a privacy filter over all uses might have a smaller delta at `epsilon` than `delta`.
 
-        A privacy filter bounds uses whose parameters are chosen on the fly, by charging each use to a budget of mu
+        A privacy filter bounds uses whose parameters are chosen on the fly: it charges each use to a budget of mu
         squared. The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least the
-        delta of the Gaussian mechanism whose mu^2 is twice the sum of the mean losses. If the delta of this Gaussian is
-        clearly above `delta`, the result is False. If rounding leaves the comparison open, it is True.
+        delta of the Gaussian mechanism whose mu squared is twice the sum of the mean losses. The result is False if the
+        delta of this Gaussian is clearly above `delta`; if rounding leaves the comparison open, it is True.
         """
         parameters = [(use.guarantee.zero_concentrated(), use.count) for use in self.uses]
         mu = math.sqrt(max(0.0, 2.0 * math.fsum(count * (zcdp.xi + zcdp.rho) for zcdp, count in parameters)))
@@ -295,12 +296,13 @@ class Composition:
     ) -> CertifiedBound:
         """Return `weaker`, this composition's bound, with the upper end lowered by a bound for a stronger interaction.
 
-        The stronger interaction `other` lets the analyst decide more on the fly, so its upper end holds for this
+        The stronger interaction `other` lets the analyst decide more on the fly, so its upper end is valid for this
         composition too; it is used if it is smaller. If `target` (a delta or an epsilon) has no bound under `other`,
         `weaker` is returned unchanged. `effort` says how narrow the bracket under `other` must be.
+
         A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
-        analyst learning more. The lower end stays in two cases in which the lower end under `other` says little: if
-        `other` is adaptive, and if some use has neither a dominating pair nor bounded range.
+        analyst learning more. It does not if `other` is adaptive, or if some use has neither a dominating pair nor
+        bounded range, because the lower end under `other` then says little.
         """
         try:
             stronger, bound = self._certify(other, target, None, effort)
@@ -319,7 +321,7 @@ class Composition:
     ) -> CertifiedBound:
         """Return `stronger`, this composition's bound, with its lower end raised by the bound for a weaker interaction.
 
-        A weaker interaction, `other`, lets the analyst decide less on the fly, so its lower end holds for this
+        The weaker interaction `other` lets the analyst decide less on the fly, so its lower end is valid for this
         composition too. It is used only if it is quick to compute: a closed form, or the set-wise bound. `target` asks
         for a delta or an epsilon, and `effort` says how narrow the bracket under `other` must be.
         """
@@ -343,8 +345,8 @@ class Composition:
         """Return the bound for `target` under this composition's interaction, not compared with other interactions.
 
         An interaction is what the analyst may choose on the fly. `target` asks for a delta or an epsilon. If the
-        bracket is wider than `effort.enough`, its lower end is raised to the delta or epsilon, whichever `target` asks
-        for, of known mechanisms with the same guarantees.
+        bracket is wider than `effort.enough`, known mechanisms with the same guarantees are composed, and their delta
+        or epsilon raises the lower end.
 
         Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
@@ -362,12 +364,12 @@ class Composition:
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
-        """Return a lower bound on the delta or epsilon of `target` from the uses whose optimum is known.
+        """Return a lower bound on the delta or epsilon of `target`, from uses with a dominating pair or bounded range.
 
-        These are the uses with a dominating pair or bounded range. Leaving uses out reveals less, so the lower end of
-        the bracket for these uses is a lower bound for all uses. `effort` says how narrow the bracket must be. The
-        result is 0 if there are no such uses, if the bracket cannot be computed, or if all uses are such uses (the
-        caller then has their bracket already).
+        Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
+        these uses is a lower bound for all uses. `effort` says how narrow the bracket must be. The result is 0 if there
+        are no such uses, or if their bracket cannot be computed. It is also 0 if all uses are of these two kinds,
+        because the caller then has their bracket already.
         """
         known = tuple(use for use in self.uses if not _classify((use,)).classes)
         if not known or len(known) == len(self.uses):
@@ -383,9 +385,9 @@ class Composition:
     ) -> "tuple[Bracket, Bound]":
         """Return the bracket for `target` under `interaction`, and the bound that gave the bracket's upper end.
 
-        `interaction` is what the analyst may choose on the fly, and `target` asks for a delta or an epsilon. The
-        bracket is the intersection of the brackets of several proven bounds. They are evaluated one after another until
-        it is as narrow as `width` relative to its upper end; None takes the widths of `effort`.
+        `interaction` is what the analyst may choose on the fly, and `target` asks for a delta or an epsilon. Several
+        proven bounds are evaluated one after another and their brackets intersected, until the result is no wider than
+        `width`, relative to its upper end. If `width` is None, the widths of `effort` apply.
         """
         from setwise.accounting.bound import evaluate_bounds
         from setwise.accounting.bounds import bounds_for
@@ -396,10 +398,10 @@ class Composition:
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
     """Yield `uses` without the smallest kind of use, then without the two smallest kinds, and so on.
 
-    A kind is all uses with the same guarantee. Every guarantee implies (xi, rho)-zCDP for some xi and rho. The size of
-    a kind is its number of uses times rho + max(xi, 0). Kinds of equal size are ordered by the text of the guarantee.
-    At most `_MOST_PARTS` sets are yielded, and the kinds left out have together at most the share `_SMALL_SHARE` of the
-    sum of all sizes. Uses that reveal nothing unless they fail outright have no size and stay in every set.
+    A kind is all uses with the same guarantee. Its size is its number of uses times rho + max(xi, 0), where the
+    guarantee implies (xi, rho)-zCDP. Kinds of equal size are ordered by the text of the guarantee. At most
+    `_MOST_PARTS` sets are yielded, and the kinds left out have together at most the share `_SMALL_SHARE` of the sum of
+    all sizes. Uses that reveal nothing unless they fail outright have no size and stay in every set.
     """
     sizes: dict[Guarantee, float] = {}
     for use in uses:
@@ -444,11 +446,11 @@ def compose(
     *,
     progress: Progress = quiet,
 ) -> Composition:
-    """Return the composition of `uses` under an interaction, whose methods are `.epsilon(delta)` and `.delta(epsilon)`.
+    """Return the composition of `uses`; its methods `.epsilon(delta)` and `.delta(epsilon)` give certified bounds.
 
-    `uses` are `Use` values (a guarantee and a count), bare guarantees (one use each) or written forms such as
-    ``"pure:0.1x25"``, one or several. `interaction`, what the analyst may choose on the fly, is "batch", "ordered",
-    "setwise" or "adaptive"; the order of `uses` matters only if it is "ordered". `progress` is called with the share of
-    work done during long computations.
+    `uses` are one or several `Use` values (a guarantee and a count), bare guarantees (one use each) or written forms
+    such as ``"pure:0.1x25"``. `interaction` says what the analyst may choose on the fly: "batch", "ordered", "setwise"
+    or "adaptive". The order of `uses` matters only for "ordered". `progress` is called with the share of work done
+    during long computations.
     """
     return Composition(as_uses(uses), Interaction.parse(interaction), progress)

@@ -1,7 +1,7 @@
 """Conversions from one kind of guarantee to another: one function per implication, each with its theorem.
 
-The implications that every kind has (zCDP, CDP, its largest loss) are methods of its class in guarantees.py. Parameters
-are rounded so that the result is never stronger than the truth.
+The conversions that every kind has (to zCDP, to CDP, to its largest loss) are methods of its class in guarantees.py.
+Parameters are rounded so that the result is never stronger than the truth.
 """
 
 import math
@@ -12,7 +12,7 @@ from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, Pure
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
-    """Return log delta, rounded up, where delta is what (xi, rho)-zCDP implies at `epsilon` by one Renyi order.
+    """Return log delta, rounded up, for the delta that (xi, rho)-zCDP implies at `epsilon` through one Renyi order.
 
     The order is alpha = 1 + `order_less_one`.
     """
@@ -43,7 +43,7 @@ def best_order(xi: float, rho: float, epsilon: float) -> float:
 def optimised_delta(xi: float, rho: float, epsilon: float) -> Bracket:
     """Return the bracket [0, d], where d is the smallest delta that (xi, rho)-zCDP implies at `epsilon`.
 
-    Every order alpha > 1 of the Renyi divergence implies a delta; d is the smallest of them, rounded up.
+    Every order alpha > 1 of the Renyi divergence implies a delta; d is the smallest of these, rounded up.
 
     Theorem: CanonneKaSt20, AsoodehLiCaKoSa20.
     """
@@ -104,9 +104,9 @@ def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: f
 
 
 def zero_concentrated_to_approx(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
-    """Return an (epsilon, d)-DP guarantee that the (xi, rho)-zCDP `guarantee` implies, with the smallest epsilon.
+    """Return the (epsilon, d)-DP guarantee with the smallest epsilon that the (xi, rho)-zCDP `guarantee` implies.
 
-    d is `delta`, or `delta` plus the failure probability of the guarantee if it can fail outright (reveal everything).
+    d is `delta`. If the guarantee can fail outright (reveal everything), d is `delta` plus its failure probability.
     Every order alpha of the Renyi divergence implies an epsilon at `delta`; the smallest is returned, rounded up.
 
     Theorem: CanonneKaSt20, AsoodehLiCaKoSa20; `zero_concentrated_to_approx_by_paper` never returns a smaller epsilon.

@@ -1,11 +1,12 @@
 """Estimates of the composed epsilon and delta in about a millisecond, for searches. They are never promises.
 
-The tail of the total privacy loss is estimated at its saddle point: delta is about exp(K(s) - s epsilon) divided by a
+The tail of the total privacy loss is estimated at its saddle point. Delta is about exp(K(s) - s epsilon) divided by a
 factor of order one, where K(s) = log E[exp(s loss)] is the cumulant of the loss and K'(s) = epsilon. A bounded-range
 use has no fixed loss; the analyst is assumed to choose the loss with the largest K(s). Adapting to earlier answers is
-assumed to have the effect of about half a further use. The estimate is within half a percent of the certified epsilon
-for most sets of uses, and within nine percent if there are only a few bounded-range uses and the epsilon is close to
-the sum of their largest losses.
+assumed to have the effect of about half a further use.
+
+For most sets of uses the estimate is within half a percent of the certified epsilon. It may be off by nine percent if
+there are only a few bounded-range uses and the epsilon is close to the sum of their largest losses.
 """
 
 import math
@@ -39,8 +40,8 @@ def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
 def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
     """Return approximately the epsilon of `uses` at `delta`, if an analyst may use them in any adaptive order.
 
-    It is an estimate, not a bound. Infinite if `delta` is below the probability of outright failure (an event in which
-    everything may be revealed), or if it equals that probability (which may be 0) and some loss is unbounded.
+    It is an estimate, not a bound. It is infinite if `delta` is below the probability of outright failure (in which
+    everything may be revealed). It is also infinite if `delta` equals this probability and some loss is unbounded.
     """
     kinds = classify(uses)
     largest = _largest(uses)
@@ -55,7 +56,7 @@ def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
 
 
 def _largest(uses: Sequence[Use]) -> float:
-    """Return the largest privacy loss that all `uses` can have together, given no outright failure; may be infinite.
+    """Return the largest privacy loss that all `uses` can have together without outright failure; may be infinite.
 
     In an outright failure, everything may be revealed. `uses` are guarantees with counts.
     """

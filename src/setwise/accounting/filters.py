@@ -1,7 +1,7 @@
-"""A zCDP filter and an odometer for parameters that are chosen on the fly.
+"""A zCDP filter and an odometer, for uses whose parameters are chosen on the fly.
 
-A filter has its budget in advance and admits or refuses each use before it runs; whatever the analyst does, the whole
-interaction is (epsilon, delta)-DP. An odometer bounds at any time the privacy loss of the uses so far. Both are
+A filter has its budget in advance, and admits or refuses each use before it runs. Whatever the analyst does, the whole
+interaction is (epsilon, delta)-DP. An odometer bounds the privacy loss of the uses so far, at any time. Both are
 immutable values.
 """
 
@@ -17,10 +17,10 @@ from setwise.accounting.guarantees import Use
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The totals over all uses so far by which a zCDP filter decides whether to admit a further use.
+    """The totals over all uses so far, by which a zCDP filter decides whether to admit a further use.
 
     `rho` is the sum of the uses' zCDP parameters, and `failure_sum` the sum of their probabilities of outright failure
-    (in which everything may be revealed); both are rounded up.
+    (in which everything may be revealed). Both are rounded up.
     """
 
     rho: float = 0.0
@@ -28,7 +28,7 @@ class Spent:
 
     @property
     def failure(self) -> Bracket:
-        """Bracket [0, `failure_sum`], at most [0, 1], for the probability that some use fails outright.
+        """Bracket [0, `failure_sum`], cut to [0, 1], for the probability that some use fails outright.
 
         In an outright failure everything may be revealed. The probabilities are added up, because the failures of uses
         that are chosen on the fly need not be independent.
@@ -36,19 +36,21 @@ class Spent:
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, d], where d bounds the delta at `epsilon` of the uses, whatever an analyst chooses on the fly.
+        """Return [0, d], where d bounds the delta at `epsilon` of uses with at most these totals.
 
-        The uses have at most these totals of rho and of failure probabilities.
+        The totals are the sums of rho and of failure probabilities. The bound holds whatever an analyst chooses on the
+        fly.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
         return either_fails(self.failure, optimised_delta(0.0, self.rho, epsilon))
 
     def plus(self, use: Use) -> "Spent":
-        """Return the totals after another `use`, which is (xi, rho)-zCDP given no outright failure.
+        """Return the totals after another `use`, which is (xi, rho)-zCDP without outright failure.
 
-        In an outright failure, everything may be revealed. A positive xi is added to rho, because the divergence of
-        order alpha > 1 is at most xi + alpha rho <= alpha (xi + rho). A negative xi is dropped.
+        In an outright failure, everything may be revealed; its probability is added to `failure_sum`. A positive xi is
+        added to rho, because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi + rho). A
+        negative xi is dropped.
         """
         parameters = use.guarantee.zero_concentrated()
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
@@ -71,9 +73,9 @@ def filter_parameters(uses: Sequence[Use]) -> Spent:
 class ZcdpFilter:
     """An overall (epsilon, delta) budget for uses whose parameters are chosen on the fly, accounted by zCDP.
 
-    Approximate mechanisms can fail outright (an event in which everything may be revealed). The sum of the failure
-    probabilities may be at most `failure_share` times delta. The sum of the rho of all uses must be so small that zCDP
-    implies (epsilon, (1 - `failure_share`) delta)-DP.
+    Delta is divided: the probabilities of outright failure (in which everything may be revealed) may add up to
+    `failure_share` times delta. The sum of the rho of all uses must be so small that zCDP implies (epsilon, (1 -
+    `failure_share`) delta)-DP.
 
     >>> round(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget, 5)
     0.02294
@@ -114,11 +116,12 @@ class ZcdpOdometer:
 
     Parameters of uses may be chosen on the fly; `spent` holds the sum of their rho. The bound is the smallest of
     several linear functions of this sum. Each function is tightest at one value of the sum, its level, and has a share
-    of `delta`. The levels are fixed in advance. If `most_rho` is None, the levels are `first_rho`, twice `first_rho`,
-    and so on. Otherwise `most_rho` is the sum at which a filter stops, and the levels are `most_rho`, half of it, and
-    so on. The first levels have the largest shares. The share `failure_share` of delta is set aside for outright
-    failures (events in which everything may be revealed). Once their probabilities exceed this share, nothing is
-    promised.
+    of `delta`; the first levels have the largest shares. The levels are fixed in advance: `first_rho`, twice
+    `first_rho`, and so on. If `most_rho`, the sum at which a filter stops, is not None, they are `most_rho`, half of
+    it, and so on.
+
+    The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed). Once
+    their probabilities exceed this share, nothing is promised.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02
@@ -147,12 +150,12 @@ class ZcdpOdometer:
     def epsilon(self) -> float:
         """Return an upper bound on the privacy loss so far; infinite if outright failures exceed their share of delta.
 
-        Let L be the privacy loss so far, rho the sum of the uses' rho so far, and delta the part of `delta` that is not
-        set aside for outright failures (in which everything may be revealed). For every t > 0, exp(t L - t (t + 1) rho)
-        is a supermartingale, because each use has at most its rho of Renyi divergence of order t + 1 given the past. So
-        is the average of such processes for several t_j with weights w_j that add up to 1. By Ville's inequality the
-        average ever reaches 1 / delta with probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) /
-        t_j for all j and at all times.
+        Proof: let L be the privacy loss so far, rho the sum of the uses' rho, and delta the part of `delta` that is not
+        set aside for outright failures. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because given
+        the past each use has at most its rho of Renyi divergence of order t + 1. So is the average of such processes
+        for several t_j with weights w_j that add up to 1. By Ville's inequality this average ever reaches 1 / delta
+        with probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at all
+        times.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """

@@ -1,11 +1,11 @@
-"""Guarantees that one use of a mechanism satisfies.
+"""The kinds of guarantee that one use of a mechanism can satisfy, one class for each kind.
 
-Each kind of guarantee is one class with all that is known about it.
+Neighbouring tables differ by one user added or removed. A *class* of mechanisms (pure DP, bounded range, concentrated
+DP) is known only by the inequality that it satisfies. *Known noise* (Laplace, Gaussian and their integer versions) has
+a known privacy loss, which composes better than the class it belongs to.
 
-Neighbours differ by one user added or removed. A *class* of mechanisms (pure DP, bounded range, concentrated DP) is
-known only by the inequality that it satisfies. *Known noise* (Laplace, Gaussian and their integer versions) has a known
-privacy loss, which composes better than the class it belongs to. To add a kind, write its class and list it in `KINDS`:
-notation, REST patterns, help texts, words on pages, conversions and composition all read the class.
+To add a kind, write its class and list it in `KINDS`: notation, REST patterns, help texts, words on pages, conversions
+and composition all read the class.
 """
 
 import math
@@ -53,9 +53,9 @@ class Guarantee(ABC):
 
     A subclass describes one kind of guarantee; its fields are the parameters, in the order in which the notation writes
     them. `kind` and `example` say how the kind is written, as in "pure:0.1x25", and `words` how it is shown to people.
-    `calibrates` is "noise" or "epsilon" if a search may look for the smallest noise or the largest epsilon of the kind
-    that meets a budget, and None otherwise. `price_varies` says whether the price of a use in a wallet (a budget of mu
-    squared) is computed with functions that platforms round differently.
+    `calibrates` is "noise" or "epsilon" if a search may look for the smallest noise, or the largest epsilon, of this
+    kind that meets a budget; otherwise it is None. `price_varies` says whether platforms may round the price of a use
+    differently; a price is the mu squared that a use takes from a Gaussian wallet.
     """
 
     __slots__ = ()
@@ -78,7 +78,7 @@ class Guarantee(ABC):
     the difference."""
 
     def _set(self, **checked: float) -> None:
-        """Store parameters that were checked, given as keyword arguments, in this frozen guarantee."""
+        """Store checked parameters, given as keyword arguments, in this frozen guarantee."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -101,18 +101,18 @@ class Guarantee(ABC):
 
     @abstractmethod
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies. Every guarantee implies one."""
+        """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies; every guarantee implies one."""
 
     def pure(self) -> "PureDP | None":
-        """Return the pure DP guarantee from which this kind's other conversions and its price follow, or None.
+        """Return the pure DP guarantee by which this kind is converted and priced; None unless it is Laplace noise.
 
-        The price is what one use costs a budget of mu squared. Only Laplace noise, continuous or on integers, has one.
-        Other kinds return None even if they imply pure DP.
+        Kinds other than Laplace noise (continuous or on integers) return None even if they imply pure DP, because they
+        have conversions of their own.
         """
         return None
 
     def concentrated(self) -> "ConcentratedDP | None":
-        """Return the (mu, tau)-CDP that this guarantee implies given no outright failure; None if no CDP is known.
+        """Return the (mu, tau)-CDP that this guarantee implies without outright failure; None if no CDP is known.
 
         An outright failure is an event in which everything may be revealed. Callers account for its probability
         separately (see `split_off_failure`).
@@ -121,26 +121,25 @@ class Guarantee(ABC):
         return None if pure is None else pure.concentrated()
 
     def largest_loss(self) -> Fraction | None:
-        """Return an exact bound on the privacy loss of one use, given no outright failure; None if it is unbounded.
+        """Return an exact bound on the privacy loss of one use without outright failure; None if it is unbounded.
 
-        An outright failure is an event in which everything may be revealed. For known noise, such as Laplace noise, the
-        bound is attained. A class, such as pure DP, is known only by an inequality; no mechanism of the class has a
-        larger loss.
+        An outright failure is an event in which everything may be revealed. Known noise, such as Laplace noise, attains
+        the bound. For a class, such as pure DP, no mechanism of the class has a larger loss.
         """
         return None
 
     def price(self, remaining: float) -> float:
-        """Return the price of one use that leaves `remaining` in a Gaussian wallet.
+        """Return the price of one use that leaves `remaining` in a Gaussian wallet; infinite if no price is known.
 
         A Gaussian wallet is a budget of mu squared, from which uses are paid; price and balance are in mu squared. The
-        price may be higher if less remains. The probability of outright failure (that everything may be revealed) is
-        not included. Infinite if no dominating pair is known.
+        price may be higher if less remains. The probability of outright failure (in which everything may be revealed)
+        is not included.
         """
         pure = self.pure()
         return math.inf if pure is None else pure.price(remaining)
 
     def split_off_failure(self) -> "tuple[Guarantee | None, float]":
-        """Return a pair: this guarantee given no outright failure, and the probability of outright failure.
+        """Return (this guarantee without outright failure, probability of outright failure).
 
         An outright failure is an event in which everything may be revealed. The first member is None for a mechanism
         that reveals nothing unless it fails, such as a threshold.
@@ -148,9 +147,9 @@ class Guarantee(ABC):
         return self, 0.0
 
     def worst_known_example(self) -> "Guarantee | None":
-        """Return known noise that satisfies this guarantee and reveals much of what it allows; None if none is known.
+        """Return known noise that satisfies this guarantee and uses much of what it allows; None if none is known.
 
-        The delta of this noise is a lower bound on the delta that the guarantee alone can promise.
+        The delta of this noise is a lower bound on the delta that can be promised from the guarantee alone.
         """
         return self
 
@@ -393,8 +392,8 @@ class ZeroConcentratedDP(Guarantee):
         """Return Gaussian noise that is (rho + min(xi, 0))-zCDP, and hence satisfies this (xi, rho)-zCDP guarantee.
 
         For a negative xi this holds because alpha (rho + xi) <= xi + alpha rho at every order alpha > 1. If the noise
-        would need a sigma out of range, return a mechanism that reveals nothing except when it fails with probability
-        delta, or None if delta is 0.
+        would need a sigma out of range, the result is a mechanism that reveals nothing except when it fails with
+        probability delta, or None if delta is 0.
         """
         rho = self.rho + min(self.xi, 0.0)
         if not 1e-23 < rho < 4e5:
@@ -561,8 +560,8 @@ class DiscreteGaussian(Guarantee):
 class TruncatedDiscreteGaussian(Guarantee):
     """Integer Gaussian noise of parameter `sigma`, conditioned on the values {-bound, ..., bound}.
 
-    It is added to an integer that one user changes by at most `sensitivity`. Outcomes that only one of two neighbouring
-    tables can produce count as outright failure.
+    It is added to an integer that one user changes by at most `sensitivity`. An outcome that only one of two
+    neighbouring tables can produce counts as an outright failure.
     """
 
     kind = "truncated-gaussian"
@@ -657,10 +656,10 @@ def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 class BoundedLoss(Protocol):
-    """Protocol of a guarantee or a loss distribution that knows its largest privacy loss, if there is one."""
+    """Interface of a guarantee or a loss distribution that has a method `largest_loss`."""
 
     def largest_loss(self) -> Fraction | None:
-        """Return an exact bound on the privacy loss given no outright failure; None if the loss is unbounded.
+        """Return an exact bound on the privacy loss without outright failure; None if the loss is unbounded.
 
         An outright failure is an event in which everything may be revealed.
         """
@@ -668,10 +667,10 @@ class BoundedLoss(Protocol):
 
 
 def total_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> Fraction | None:
-    """Return an exact bound on the privacy loss of all `uses` together, given no outright failure.
+    """Return an exact bound on the privacy loss of all `uses` together without outright failure; None if unbounded.
 
     `uses` are pairs (guarantee or loss distribution, count). An outright failure is an event in which everything may be
-    revealed. None if the loss of some use is unbounded.
+    revealed. The bound is the sum of the largest losses.
 
     Theorem: DworkKeMcMiNa06 (basic composition).
     """

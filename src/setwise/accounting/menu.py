@@ -1,10 +1,11 @@
 """Menu accounts: uses with bounded losses, chosen on the fly from a menu that is fixed when an account is opened.
 
 A Gaussian wallet (a budget of mu squared) bounds all later uses by one Gaussian, whatever they are. If every use on
-offer has a bounded loss and is known in advance, a tighter bound exists. Let a use of the menu item a cost w_a units of
-a budget. Let f_0 be the privacy profile (delta as a function of epsilon) of no use. If f is the profile of later uses,
-let Op_a f be the profile of one use of a followed by them. With l units remaining, the profile of all later uses is at
-most U_l, whatever the analyst does, where
+offer has a bounded loss and is known in advance, a tighter bound exists.
+
+Let a use of the menu item a cost w_a units of a budget, and let f_0 be the privacy profile (delta as a function of
+epsilon) of no use. If f is the profile of later uses, let Op_a f be the profile of one use of a followed by them.
+Whatever the analyst does with l remaining units, the profile of all later uses is at most U_l, where
 
     U_0 = f_0,    U_l = max(U_(l-1), max over the menu of Op_a U_(l - w_a))
 
@@ -32,9 +33,8 @@ from setwise.errors import InvalidParameter
 class MenuConfig:
     """Constants for the costs of a menu's items, and for the grid on which the menu's privacy profiles are computed.
 
-    A menu is a list of uses with costs in units, from which an account pays uses chosen on the fly. Whatever these
-    numbers are, the uses that the menu's budget pays for are together (epsilon, delta)-DP. The text below each constant
-    says what it decides.
+    A menu lists the uses that an account can pay for, with their costs in units. No promise depends on these constants;
+    the text below each of them says what it decides.
     """
 
     cells: int = 24
@@ -83,8 +83,8 @@ class Menu:
     def for_promise(cls, guarantees: Sequence[Guarantee], *, epsilon: float, delta: float) -> "Menu":
         """Return the menu of these `guarantees` with the largest budget whose uses are together (epsilon, delta)-DP.
 
-        Raises: `InvalidParameter` for a guarantee that is neither pure DP, bounded range nor Laplace noise (continuous
-        or on integers), or if there are no guarantees or too many.
+        Raises: `InvalidParameter` if there are no guarantees or too many, or for a guarantee that is neither pure DP
+        nor bounded range nor Laplace noise (continuous or on integers).
         """
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         items = tuple(dict.fromkeys(_menu_item(guarantee) for guarantee in guarantees))
@@ -96,8 +96,7 @@ class Menu:
     def cost(self, use: Use) -> int:
         """Return the cost of all uses counted by `use`, in units of the menu's budget.
 
-        The menu lists the guarantees that an account can pay for, each with a cost. One use costs as much as the
-        cheapest menu item whose guarantee it satisfies.
+        One use costs as much as the cheapest item of the menu whose guarantee it satisfies.
 
         Raises: `InvalidParameter` if the use satisfies the guarantee of no menu item.
         """
@@ -110,21 +109,19 @@ class Menu:
         return use.count * min(costs)
 
     def most_uses(self, guarantee: Guarantee) -> int:
-        """Return how many mechanisms that satisfy `guarantee` the whole budget of the menu pays for.
+        """Return how many uses of `guarantee` the whole budget of the menu pays for.
 
-        The menu lists the guarantees that an account can pay for, each with a cost in units of the budget.
-
-        Raises: `InvalidParameter` if `guarantee` implies the guarantee of no menu item, so that the menu cannot price
-        it.
+        Raises: `InvalidParameter` if `guarantee` implies the guarantee of no menu item, so that the menu has no cost
+        for it.
         """
         return self.budget // self.cost(Use(guarantee))
 
 
 def _menu_item(guarantee: Guarantee) -> MenuItem:
-    """Return the menu item for `guarantee`: the pure DP or bounded-range guarantee whose cost on the menu it has.
+    """Return the menu item for `guarantee`: `guarantee` itself, or the pure DP that it implies.
 
-    A menu is the list of uses, fixed at the opening of an account, that the account can pay for. A guarantee that
-    implies pure DP, such as Laplace noise, becomes pure DP.
+    A menu lists the uses that an account can pay for. Its items are pure DP or bounded-range guarantees; Laplace noise
+    becomes pure DP.
 
     Raises: `InvalidParameter` for a guarantee that is neither bounded-range nor implies pure DP.
     """
@@ -141,8 +138,7 @@ def _menu_item(guarantee: Guarantee) -> MenuItem:
 def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
     """Return whether every mechanism that satisfies `guarantee` also satisfies the guarantee of the menu `item`.
 
-    A menu lists the guarantees that an account can pay for, each with a cost. If the result is True, a use of
-    `guarantee` may be charged the cost of the item.
+    If so, a use of `guarantee` may be charged the cost of the item.
 
     Theorem: DurfeeRo19 (epsilon-BR implies epsilon-DP, and epsilon-DP implies 2 epsilon-BR).
     """
@@ -158,9 +154,8 @@ def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
 def _gain(item: MenuItem, tilt: float) -> float:
     """Return the gain of a menu `item`: log E[exp(tilt L)] of the worst privacy loss L that its guarantee allows.
 
-    A menu lists the guarantees (items) that an account can pay for. If the privacy profile of later uses falls with the
-    overall epsilon x like exp(-tilt x), one use of the item before them raises the logarithm of the profile by at most
-    this number.
+    If the privacy profile of later uses falls with the overall epsilon x like exp(-tilt x), one use of the item before
+    them raises the logarithm of the profile by at most this number.
     """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)
@@ -182,11 +177,10 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     least = min(gains)
 
     def unevenness(unit: int) -> float:
-        """Return how far whole-unit costs are from being in proportion to the gains of the menu items; 1 if they are.
+        """Return how uneven the gain per unit of cost is among the items: the largest divided by the smallest.
 
-        It is the largest gain per unit of cost among the items, divided by the smallest, if the cheapest item costs
-        `unit` units and the others are rounded to whole units. The gain of an item is log E[exp(tilt L)], where L is
-        its worst privacy loss.
+        It is 1 if costs are in proportion to gains. The cheapest item costs `unit` units, and the costs of the others
+        are rounded to whole units. The gain of an item is log E[exp(tilt L)], where L is its worst privacy loss.
         """
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]
         return max(rates) / min(rates)
@@ -199,9 +193,9 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
 def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, delta: float) -> int:
     """Return the largest budget, in units, for which every way to spend it on menu items is (epsilon, delta)-DP.
 
-    A menu lists the guarantees that an account can pay for; `items` are pairs (guarantee, cost in units). For each
-    budget in turn, an upper bound on the privacy profile of all uses that it pays for is computed on a grid, and its
-    value at `epsilon` is compared with `delta`.
+    `items` are the guarantees on the menu, each with its cost in units. For each budget in turn, an upper bound on the
+    privacy profile (delta as a function of epsilon) of all uses that it pays for is computed on a grid. Its value at
+    `epsilon` is compared with `delta`.
 
     Theorem: docs/optimal-composition.md, "Menu accounts".
     """

@@ -1,4 +1,4 @@
-"""Bounds on delta and epsilon that depend only on sums over the uses: of moments, zCDP parameters, epsilons or prices.
+"""Bounds on delta and epsilon from sums over the uses: of moments, zCDP parameters, epsilons or prices.
 
 The bounds that `filter_bounds` yields also hold if the parameters of uses are chosen on the fly, under a privacy
 filter.
@@ -31,7 +31,7 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield bounds that depend only on sums over the uses in `kinds`: of moments, zCDP parameters or epsilons.
 
-    `kinds` are the uses sorted by how they compose. The bounds hold in any adaptive order.
+    `kinds` are the uses sorted by how they compose. The bounds hold for any adaptive order of the uses.
     """
     uses = kinds.uses
     from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
@@ -51,11 +51,12 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield bounds that add the largest losses of some uses in `kinds` to the epsilon of the other uses.
 
-    The first bound adds the losses of all bounded-range uses, the second also those of all linear uses whose loss is
-    bounded. Linear uses are uses with fixed dominating pairs; those that remain are composed exactly or on a lattice.
-    At very small deltas these bounds stay close to the optimum where the bounds by one Gaussian and by zCDP do not.
-    Yields nothing if there are no bounded-range uses, if some use has neither a dominating pair nor bounded range, or
-    if all losses are bounded, because basic composition is then the same bound.
+    The first bound adds the losses of all bounded-range uses; the second adds also those of all linear uses (with fixed
+    dominating pairs) whose loss is bounded. The remaining linear uses are composed exactly or on a lattice. At very
+    small deltas these bounds are closer to the optimum than the bounds by one Gaussian and by zCDP.
+
+    Nothing is yielded if there are no bounded-range uses, or if some use has neither a dominating pair nor bounded
+    range. Nothing is yielded either if all losses are bounded, because basic composition is then the same bound.
 
     Theorem: docs/optimal-composition.md, "Losses that hardly count"; no step of its proof needs the losses to be small.
     """
@@ -72,7 +73,7 @@ def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
 def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     """Return the bound on the uses in `others`, which are linear, together with uses whose losses sum up to `shift`.
 
-    The profile of all uses at epsilon is at most the profile of `others` at epsilon - `shift`.
+    The delta of all uses at an epsilon is at most the delta of `others` at epsilon - `shift`.
     """
     alone = linear_bound(others)
 
@@ -140,9 +141,9 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
 def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield the bounds of privacy filters, which also hold if the parameters of uses are chosen on the fly.
 
-    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it. The
-    bounds here assume a budget that is exactly the sum that the uses in `kinds` need. A filter with this budget admits
-    all these uses, and its promise is the bound.
+    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it. A
+    filter whose budget is exactly the sum that the uses in `kinds` need admits all these uses, and its promise is the
+    bound.
     """
     uses = kinds.uses
     from setwise.accounting.filters import filter_parameters
@@ -156,7 +157,10 @@ def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
         wallet = linear_bound(classify([Use(gaussian_of(size))] if size else []))
 
         def wallet_delta(x: float) -> Bracket:
-            """Return [0, delta at epsilon `x`] of the Gaussian that dominates all uses, outright failures included."""
+            """Return [0, d], where d is the delta at epsilon `x` of the Gaussian that dominates all uses.
+
+            d includes the probability of outright failure (in which everything may be revealed).
+            """
             return Bracket(0.0, either_fails(spent.failure, wallet.delta(x)).upper)
 
         bound = from_curve("gaussian-wallet", f"{_WALLETS}: {budget}", wallet_delta, spent.failure, tight=False)

@@ -29,10 +29,9 @@ def syntax() -> str:
 
 
 def calibrated_kinds(free: str) -> str:
-    """Return examples of plans with a "?" in place of the parameter to calibrate, joined by commas.
+    """Return examples of written uses with a "?" in place of the parameter to calibrate, joined by commas.
 
-    A plan is a written list of mechanism uses with one free parameter. `free` is "noise" or "epsilon": only kinds of
-    use whose one parameter is a noise scale, or an epsilon, are listed.
+    `free` is "noise" or "epsilon": only kinds of use whose one parameter is a noise scale, or an epsilon, are listed.
 
     >>> calibrated_kinds("epsilon")
     'pure:?x25, bounded-range:?x25'
@@ -47,7 +46,7 @@ def calibrated_kinds(free: str) -> str:
 def _parameter_names(kind: type[Guarantee]) -> str:
     """Return the parameter names of a `kind` of guarantee as a help text, such as " (rho[,xi[,delta]])".
 
-    Optional ones are in square brackets. The text is empty if there is only one parameter.
+    Optional parameters are in square brackets. The text is empty if there is only one parameter.
     """
     names, fewest = [field.name for field in fields(kind)], _fewest(kind)  # type: ignore[arg-type]
     if len(names) == 1:
@@ -104,7 +103,7 @@ def parse_use(text: str) -> Use:
 
 
 def as_uses(uses: Iterable[Use | Guarantee | str] | Use | Guarantee | str) -> tuple[Use, ...]:
-    """Return a tuple of uses, given uses, bare guarantees or written forms such as ``pure:0.1x25``, one or several.
+    """Return one or several uses as a tuple; each may be a `Use`, a guarantee or a written form such as "pure:0.1x25".
 
     Raises: `InvalidParameter` for a malformed form, or if there are no uses.
     """
@@ -130,9 +129,9 @@ def format_use(use: Use) -> str:
 
 
 def shown_by(statement: str) -> str:
-    """Return `statement`, the name of a proof, with the command that prints the document that contains it.
+    """Return `statement`, the name of a proof, with the command that prints the document in which the proof is.
 
-    The command works wherever Setwise is installed, unlike a path of the repository.
+    Unlike a path of the repository, the command works wherever Setwise is installed.
 
     >>> shown_by("docs/optimal-composition.md, the set-wise optimum")
     'setwise docs optimal-composition, the set-wise optimum'

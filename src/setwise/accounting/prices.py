@@ -3,35 +3,10 @@
 Write G_s for the Gaussian mechanism with mu^2 = s. The *price* of a use that leaves v in the wallet is the least c such
 that the use followed by G_v is dominated by G_{v + c} (docs/optimal-composition.md, "Prices"). The price falls as v
 grows, so a price at v is an upper bound at every larger v. Every function here returns an upper bound, infinite if none
-is known.
+is known. The comment above `PriceConfig` derives the margins for rounding errors.
 
-Truncating integer Gaussian noise to {-bound, ..., bound} removes mass. With g(z) = exp(-z^2 / (2 sigma^2)), the noise
-and its neighbour, moved by the sensitivity s, overlap on {-bound + s, ..., bound}.
-
-Margins for rounding errors are added to every price. In units of 2^-53 (notation of docs/optimal-composition.md,
-"Prices"):
-
-* Pure DP and Laplace. Both sides of the equation for d are integrals of positive functions, by the Gauss rule with
-  16 points on panels of at most one deviation of the Gaussian weight and at most 1 in s (or 2 / max(1, w) in x). The
-  rule: on the Bernstein ellipse with rho = 4 around a panel the integrands are at most about 20 times their values on
-  it, or 300 times less than what the first panel holds, so the remainder, at most (64 / 15) M rho^-32 / (1 - rho^-2)
-  with 4^-32 = 5e-20, is below one unit. (The factors 20 and 300 were read off in high precision over the range of
-  parameters, not derived.) Terms: nodes and exponents err by 490 units, `exp` by 8, the cancellation in epsilon - s
-  averages to at most 200 for epsilon <= 60, weights 2; sums are exact (`fsum`). That is below 800 units together; the
-  margin is 1e-12, 9,000 units, which covers the weight beyond nine deviations too.
-* If d is close to 0 (curvature d (w + d) < 1e-6), e^-y >= 1 - y gives d (1 - d (w/2 + d/6)) for the integral, and the
-  d taken is checked against that. Otherwise the d that Newton's method finds is raised by 4e-12 or more until the
-  integral, minus its margin, is at least the value needed; then c = 4 d (2 w + d) is raised by 16 units.
-* Bounded range. For a <= 1, theta / a^2 = 1/2 - a^2/24 + ... alternates and shrinks and is cut after its 13th, positive
-  term; Horner's rule loses 30 units, and the margin is 64. For a > 1 the two terms of theta cancel by a factor of 2.7
-  at most, `erf` is assumed to err by at most 1,000 units and counts at most twice: 5,500 units, and the margin is
-  1e-12. The price at v = 0 bounds both.
-* Integer Gaussian. The exponent of eta is lowered by 1e-12, the sum bounded by 2 e^-x / (1 - e^-3x) because
-  j^2 >= 1 + 3 (j - 1), and the price follows from the equation for d again.
-* The balance that a wallet has left after paying is found by a search, and the value returned is checked: the balance
-  that `wallet_before` needs for it, plus 1e-12 of that, is at most the wallet. Levels are added with one float up
-  each. In any order (Theorem 12) jumps are compared with 4 units, rates lowered by 8, each partial sum of the
-  potential by 4, the last level raised by 16.
+Truncating integer Gaussian noise to {-bound, ..., bound} removes mass. The noise on a number and the noise on its
+neighbour, moved by the sensitivity s, then have only the outcomes {-bound + s, ..., bound} in common.
 """
 
 import math
@@ -68,9 +43,35 @@ _WEIGHTS = (
 its mirror image."""
 
 
+# Margins for rounding errors, which are added to every price. In units of 2^-53 (notation of
+# docs/optimal-composition.md, "Prices"):
+#
+# * Pure DP and Laplace. Both sides of the equation for d are integrals of positive functions, by the Gauss rule with 16
+#   points on panels of at most one deviation of the Gaussian weight and at most 1 in s (or 2 / max(1, w) in x). The
+#   rule: on the Bernstein ellipse with rho = 4 around a panel the integrands are at most about 20 times their values on
+#   it, or 300 times less than what the first panel holds, so the remainder, at most (64 / 15) M rho^-32 / (1 - rho^-2)
+#   with 4^-32 = 5e-20, is below one unit. (The factors 20 and 300 were read off in high precision over the range of
+#   parameters, not derived.) Terms: nodes and exponents err by 490 units, `exp` by 8, the cancellation in epsilon - s
+#   averages to at most 200 for epsilon <= 60, weights 2; sums are exact (`fsum`). That is below 800 units together; the
+#   margin is 1e-12, 9,000 units, which covers the weight beyond nine deviations too.
+# * If d is close to 0 (curvature d (w + d) < 1e-6), e^-y >= 1 - y gives d (1 - d (w/2 + d/6)) for the integral, and the
+#   d taken is checked against that. Otherwise the d that Newton's method finds is raised by 4e-12 or more until the
+#   integral, minus its margin, is at least the value needed; then c = 4 d (2 w + d) is raised by 16 units.
+# * Bounded range. For a <= 1, theta / a^2 = 1/2 - a^2/24 + ... alternates and shrinks and is cut after its 13th,
+#   positive term; Horner's rule loses 30 units, and the margin is 64. For a > 1 the two terms of theta cancel by a
+#   factor of 2.7 at most, `erf` is assumed to err by at most 1,000 units and counts at most twice: 5,500 units, and the
+#   margin is 1e-12. The price at v = 0 bounds both.
+# * Integer Gaussian. The exponent of eta is lowered by 1e-12, the sum bounded by 2 e^-x / (1 - e^-3x) because j^2 >= 1
+#   + 3 (j - 1), and the price follows from the equation for d again.
+# * The balance that a wallet has left after paying is found by a search, and the value returned is checked: the balance
+#   that `wallet_before` needs for it, plus 1e-12 of that, is at most the wallet. Levels are added with one float up
+#   each. In any order (Theorem 12) jumps are compared with 4 units, rates lowered by 8, each partial sum of the
+#   potential by 4, the last level raised by 16.
+
+
 @dataclass(frozen=True, slots=True)
 class PriceConfig:
-    """Constants for the accuracy of prices; the price of a use is the mu squared that it takes from a Gaussian wallet.
+    """Constants for the accuracy of prices; a price is the mu squared that a use takes from a Gaussian wallet.
 
     Each price is an upper bound, whatever these numbers are. The text below each constant says what it decides.
     """
@@ -107,8 +108,8 @@ def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
     """Return the price mu^2 = (sensitivity / sigma)^2 of Gaussian noise in a Gaussian wallet, rounded up.
 
     A Gaussian wallet is a budget of mu squared, from which uses are paid. `sigma` is the standard deviation of the
-    noise. The price does not depend on the balance of the wallet, and it also holds for continuous Gaussian noise that
-    is rounded to integers.
+    noise. The price does not depend on the balance of the wallet. It also holds for Gaussian noise that is rounded to
+    integers.
 
     Theorem: Gaussian losses add up; rounding to integers is post-processing.
     """
@@ -119,16 +120,16 @@ def pure_price(epsilon: float, remaining: float) -> float:
     """Return the price of an epsilon-DP use: the mu squared that it takes from a Gaussian wallet.
 
     A Gaussian wallet is a budget of mu squared. `remaining` is the mu squared that the use leaves in the wallet; the
-    price falls as it grows. Infinite for epsilons above 60.
+    more remains, the lower the price. The result is infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
 
     def kernel(s: float) -> float:
-        """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2), the factor that stands for randomized response.
+        """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2), which describes epsilon-DP randomized response.
 
-        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon, which gives the total
-        variation of epsilon-DP randomized response followed by a Gaussian of mu^2 = v.
+        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon. That gives the total
+        variation of the randomized response followed by a Gaussian of mu^2 = v.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -139,16 +140,16 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     """Return the price of Laplace noise: the mu squared that it takes from a Gaussian wallet (a budget of mu squared).
 
     The scale of the noise is 1/epsilon times the l1-sensitivity. `remaining` is the mu squared that the use leaves in
-    the wallet; the price falls as it grows. Infinite for epsilons above 60.
+    the wallet; the more remains, the lower the price. The result is infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
 
     def kernel(s: float) -> float:
-        """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)), the factor that stands for Laplace noise.
+        """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)), which describes Laplace noise of scale 1/epsilon.
 
-        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon, which gives the total
-        variation of Laplace noise of scale 1/epsilon followed by a Gaussian of mu^2 = v.
+        `_by_total_variation` integrates k(s) exp(-s^2 / (2 v)) over losses `s` from 0 to epsilon. That gives the total
+        variation of the Laplace noise followed by a Gaussian of mu^2 = v.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
@@ -189,10 +190,11 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
     A Gaussian wallet is a budget of mu squared. The noise has parameter `sigma`, and one user changes the number it is
     added to by at most `sensitivity`. `remaining` is the mu squared that the use leaves in the wallet. For truncated
     noise, `missing` bounds the probability that untruncated noise falls outside of the outcomes that both of two
-    neighbouring tables can produce; otherwise it is 0. The proof needs a Gaussian of some mu^2 = b to follow the noise,
-    because it smooths the integer lattice; even a small b makes the effect of the lattice vanish. The balance that
-    remains in the wallet provides this Gaussian. If b exceeds `remaining`, the difference is paid in addition. Several
-    b are tried, and the smallest price is returned.
+    neighbouring tables can produce; for other noise it is 0.
+
+    The proof needs a Gaussian of some mu^2 = b to follow the noise, because it smooths the integer lattice; a small b
+    is enough. The balance that remains in the wallet provides this Gaussian. If b exceeds `remaining`, the price
+    includes the difference. Several b are tried, and the smallest price is returned.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """
@@ -221,12 +223,13 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
 def wallet_before(price: Price, count: int, remaining: float) -> float:
     """Return the balance that a Gaussian wallet needs to pay for `count` equal uses and keep `remaining` after them.
 
-    A Gaussian wallet is a budget in mu squared, from which uses of mechanisms are paid; both balances are in mu
-    squared, and the result is rounded up. `price` maps the balance after one use to the price of this use; the smaller
-    the balance, the higher the price. Uses are priced in blocks, from the last use to the first. Each use of a block is
-    charged the price of the block's last use, which is the highest of the block. The larger the balance, the more uses
-    are in a block. All blocks together overcharge by only a few hundredths of the price of one use. Returns infinity if
-    a use has no finite price.
+    A Gaussian wallet is a budget of mu squared; both balances are in mu squared, and the result is rounded up. It is
+    infinite if a use has no finite price. `price` maps the balance after one use to the price of this use; the smaller
+    the balance, the higher the price.
+
+    Uses are priced in blocks, from the last use to the first. Each use of a block is charged the price of the block's
+    last use, which is the highest of the block. All blocks together overcharge by only a few hundredths of the price of
+    one use.
     """
     wallet, unpaid = remaining, count
     while unpaid:
@@ -243,15 +246,15 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     """Return the balance of a Gaussian wallet of mu^2 = `wallet` after `count` uses; None if it cannot pay for them.
 
     A Gaussian wallet is a budget of mu squared, from which uses are paid. `price` maps the balance after one use to the
-    price of the use. The result is rounded down, and was checked: the balance that `wallet_before` says is needed to
-    keep the result, plus a margin for rounding errors, is at most `wallet`.
+    price of the use. The result is rounded down. It is checked with `wallet_before`: the balance needed to keep the
+    result, plus a margin for rounding errors, is at most `wallet`.
     """
 
     def spare(remaining: float) -> float:
         """Return (`wallet` - cost) / `wallet`, where cost is the balance that pays for the uses and leaves `remaining`.
 
-        All amounts are mu squared; the wallet and the uses are those of `after_paying`. Negative if the wallet cannot
-        pay.
+        All amounts are in mu squared. The result is negative if the wallet cannot pay. `wallet`, `price` and `count`
+        are the arguments of `after_paying`.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 
@@ -265,16 +268,18 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
     """Return the price of a use that leaves v = `remaining` in a Gaussian wallet, computed by total variation.
 
-    A Gaussian wallet is a budget of mu squared, and prices are in mu squared. Let G_v be a Gaussian of mu^2 = v. The
-    total variation of G_{v + c} is 2 Phi(sqrt(v + c) / 2) - 1. The price is a c for which this is at least the total
-    variation of the use followed by G_v. `epsilon` is the largest loss of the use, and `kernel` the function of losses
-    s in [0, epsilon] by which the use enters that total variation. With w = sqrt(v) / 2, c = 4 d (2 w + d), where
-    int_0^d exp(-w x - x^2/2) dx is at least
+    A Gaussian wallet is a budget of mu squared, and prices are in mu squared. `epsilon` is the largest loss of the use,
+    and `kernel` the function of losses s in [0, epsilon] that describes the use. The result is infinite if `epsilon` is
+    above 60.
+
+    Let G_v be a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c}, 2 Phi(sqrt(v + c) /
+    2) - 1, is at least that of the use followed by G_v. With w = sqrt(v) / 2, c = 4 d (2 w + d), where int_0^d exp(-w x
+    - x^2/2) dx is at least
 
         (1 / (2 sqrt v)) int_0^epsilon kernel(s) exp(-s^2 / (2 v)) ds,
 
     or at least sqrt(pi / 8) kernel(0) if v is close to 0, because the price at v = 0 holds for every v. All terms are
-    positive, so no digits cancel. Infinite if `epsilon` is above 60.
+    positive, so no digits cancel.
     """
     if epsilon > _LARGEST_EPSILON:
         return math.inf
@@ -287,12 +292,12 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 
 
 def _price_of_gain(root: float, gained: float) -> float:
-    """Return the price (mu squared) 4 d (2 w + d), rounded up, where w = `root` and d solves an equation.
+    """Return the price 4 d (2 w + d), in mu squared and rounded up, where w = `root` and d solves an equation.
 
-    A price is the mu squared that a use takes from a Gaussian wallet, a budget of mu squared. d is the smallest number
-    with int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula. Newton's method finds d
-    from the left, because the integral is concave in d, and the d used was checked. For d close to 0 the integral is
-    bounded below by d (1 - d (w / 2 + d / 6)) instead. Infinite if the integral cannot reach `gained`.
+    d is the smallest number with int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula.
+    The result is infinite if the integral cannot reach `gained`. Newton's method finds d from the left, because the
+    integral is concave in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d
+    (1 - d (w / 2 + d / 6)).
     """
     slight = gained * (root + gained)
     if slight < CONFIG.slight:
@@ -342,8 +347,8 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that truncated integer Gaussian noise fails outright.
 
     Noise of parameter `sigma` is truncated to {-T, ..., T} with T = `bound`. It fails if only one of two neighbouring
-    tables, whose true values differ by s = `sensitivity`, can produce the outcome. The probability is sum_{z=T-s+1}^{T}
-    g(z) / sum_{z=-T}^{T} g(z) with g(z) = exp(-z^2 / (2 sigma^2)).
+    tables, whose true values differ by s = `sensitivity`, can produce the outcome. With g(z) = exp(-z^2 / (2 sigma^2)),
+    the probability is sum_{z=T-s+1}^{T} g(z) / sum_{z=-T}^{T} g(z).
     """
     import numpy as np
 
@@ -365,10 +370,10 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that untruncated integer Gaussian noise leaves the common outcomes.
 
-    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated at `bound`. The
-    probability is a quotient of sums of weights g(z) = exp(-z^2 / (2 sigma^2)). With m = bound - sensitivity + 1, the
-    weights of all other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1,
-    sigma sqrt(2 pi)), by Poisson summation.
+    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated at `bound`. Let
+    g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all other
+    outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2 pi)), by
+    Poisson summation.
     """
     first = (bound - sensitivity + 1) / sigma
     edge = math.exp(-0.5 * first * first) / max(1.0, sigma * math.sqrt(2.0 * math.pi))

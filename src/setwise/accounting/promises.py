@@ -1,7 +1,7 @@
 """The words of a privacy promise, and the rounding of the numbers in it.
 
-Every page, message and report takes its promises from here, so that no text states a smaller epsilon or delta than the
-one that is promised: numbers that are promised are rounded up, and numbers that remain to be spent are rounded down.
+Every page, message and report takes its promises from here. Numbers that are promised are rounded up, and numbers that
+remain to be spent are rounded down. So no text states a smaller epsilon or delta than the one that is promised.
 """
 
 import math
@@ -83,9 +83,9 @@ WEAK_EPSILON = 10.0
 
 
 def promise_in_words(epsilon: float, delta: float) -> str:
-    """Return what (epsilon, delta)-differential privacy means for one person, as a sentence.
+    """Return a sentence that says what (epsilon, delta)-differential privacy means for one person.
 
-    Above `WEAK_EPSILON` a second sentence warns that the promise is weak.
+    If epsilon is above `WEAK_EPSILON`, a second sentence warns that the promise is weak.
 
     >>> print(promise_in_words(1.0, 1e-6))
     Whether or not one person is in the table changes the chance of any answer by a factor of at most 2.72, except with
@@ -157,7 +157,7 @@ _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def _large(value: float) -> str:
-    """Return `value` as text with two significant digits, rounded down; a million or more has a word: "3.3 million"."""
+    """Return `value` as text with two significant digits, rounded down; a million or more in words: "3.3 million"."""
     two = float(rounded_down(value, 2))
     for unit, name in _LARGE:
         if two >= unit:

@@ -1,8 +1,9 @@
 """A Gaussian wallet: a budget of mu squared that pays for mechanisms of any parameters, chosen on the fly.
 
 Whatever the analyst does, the uses paid from a wallet of size R are together no worse than one Gaussian mechanism with
-mu^2 = R. If an account also has registered uses, all together are no worse than the registered uses and this Gaussian.
-The more a use leaves in the wallet, the less it costs (docs/optimal-composition.md, "Gaussian wallets").
+mu^2 = R. If an account also has registered uses, all its uses together are no worse than the registered uses followed
+by this Gaussian. The more a use leaves in the wallet, the less it costs (docs/optimal-composition.md, "Gaussian
+wallets").
 """
 
 import math
@@ -37,10 +38,10 @@ class Wallet:
     """The budget of an account whose uses are chosen on the fly: a Gaussian wallet with two further limits.
 
     `size` is the mu squared from which uses are paid: all uses together are no worse than one Gaussian mechanism of
-    this mu squared. Probabilities of outright failure (an event in which everything may be revealed) may add up to
-    `failure_limit`. A use that `size` cannot pay for is still admitted if the sum of the largest privacy losses of all
-    uses, itself included, is at most `loss_limit` (basic composition). The object holds the limits; the ledger keeps
-    what remains of them.
+    this mu squared. Probabilities of outright failure (in which everything may be revealed) may add up to
+    `failure_limit`. A use that `size` cannot pay for is still admitted if the largest privacy losses of all uses,
+    itself included, add up to at most `loss_limit` (basic composition). The object holds the limits; the ledger keeps
+    the remaining balances.
 
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.size, 4), wallet.failure_limit
@@ -69,8 +70,7 @@ class Wallet:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> "Wallet":
         """Return the largest Gaussian wallet (a budget of mu squared) whose uses together are (epsilon, delta)-DP.
 
-        The share `failure_share` of delta is set aside for outright failures (events in which everything may be
-        revealed).
+        The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed).
 
         Raises: `InvalidParameter` if too little of delta remains for the wallet.
         """
@@ -132,9 +132,9 @@ def wallet_for(epsilon: float, delta: float) -> float:
     at = np.array([epsilon])
 
     def spare(size: float) -> float:
-        """Return log(`delta` / d), rounded down, where d is the delta of the Gaussian with mu^2 = `size` at `epsilon`.
+        """Return log(`delta` / d), rounded down, where d is the delta at `epsilon` of the Gaussian with mu^2 = `size`.
 
-        `epsilon` and `delta` are those of the enclosing call. Negative if `size` is too large.
+        The result is negative if `size` is too large. `epsilon` and `delta` are the arguments of `wallet_for`.
         """
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))

@@ -189,9 +189,9 @@ class ErrorEstimate:
 
     - `expected_error` is the mean absolute noise of a count.
     - `radius` is the distance from a noisy count far above any threshold to the lower end of its interval. The upper
-    end is as far away, or nearer if only the highest counts of a known domain are released.
+      end is as far away, or nearer if only the highest counts of a known domain are released.
     - `detectable` is by how much the count of a label must exceed the counts of its rivals for the label to be
-    released. If the threshold is fixed, it is the count that the label must have.
+      released. If the threshold is fixed, it is the count that the label must have.
     - `shortfall` bounds by how much the count of a picked label is below the highest count of a label not picked yet.
 
     The last three hold with probability `confidence`.
