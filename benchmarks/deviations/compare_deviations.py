@@ -3,8 +3,8 @@
     python benchmarks/deviations/compare_deviations.py [--environments FOLDER] [--only LIBRARY ...]
 
 Builds the environments it lacks, writes results.json beside this file after each library, and from it the table of
-docs/comparison.md. Every peer runs at its default and at other documented settings for the same promise; the table has
-the default and the setting with the smallest error. With --only, results of other libraries are kept as they are.
+benchmarks/README.md. Every peer runs at its default and at other documented settings for the same promise; the table
+has the default and the setting with the smallest error. With --only, results of other libraries are kept as they are.
 
 An error is the mean distance from the exact number over all rows, without any bound on a user's rows: in years of age,
 in minutes, and in pages. For teams it is the mean over the 20 of them.
@@ -34,7 +34,7 @@ SETTINGS = {
 RUNS = {"setwise": 100, "tumult": 5, "pipelinedp": 20}
 TASKS = ("ages", "ages_by_team", "minutes", "pages")
 RESULTS = HERE / "results.json"
-PAGE = HERE.parents[1] / "docs" / "comparison.md"
+PAGE = HERE.parent / "README.md"
 _TABLE = re.compile(r"<!-- deviations -->.*?<!-- end of deviations -->", re.DOTALL)
 _PATIENCE = 1800
 """Seconds that one setting of a library may take."""
@@ -80,7 +80,7 @@ def measured(name: str, setting: str, python: Path) -> dict[str, dict[str, objec
 
 
 def table(results: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
-    """Return the table of docs/comparison.md: for each library its default, and where another is better its best."""
+    """Return the table of benchmarks/README.md: for each library its default, and where another is better its best."""
     titles = {"setwise": "Setwise"} | {peer.name: peer.title for peer in PEERS}
     lines = [["", "ages", "ages by team", "minutes, 10 rows of a user", "distinct pages, 10 of a user"], ["---"] * 5]
     for name, settings in results.items():

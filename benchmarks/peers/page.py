@@ -12,6 +12,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "docs" / "comparison.md", ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 _TABLE = re.compile(r"<!-- table: (?P<name>\w+) -->.*?<!-- end of table -->", re.DOTALL)
 _ACCOUNTANTS = ("dp-accounting", "prv-accountant", "opendp", "autodp", "smartnoise-sql", "diffprivlib")
+_PICKERS = ("dp-accounting", "prv-accountant", "opendp", "autodp")
+"""The accountants that have a bound for picks, or for sampled batches."""
+
 _SAMPLERS = ("opendp", "pipelinedp", "tumult", "diffprivlib")
 _FILTERS = ("opendp", "tumult")
 _ENGINES = ("opendp", "pipelinedp", "smartnoise-sql", "tumult")
@@ -30,6 +33,7 @@ def filled(page: str, results: Mapping[str, Any]) -> str:
     tables = {
         "peers": _peers,
         "accuracy": _accuracy,
+        "excess": _excess_range,
         "picks": _picks,
         "time": _time,
         "fly": _on_the_fly,
@@ -61,12 +65,25 @@ def _accuracy(results: Mapping[str, Any]) -> str:
     return _rows(["task", "truth", "Setwise", *_titles(results, _ACCOUNTANTS)], rows)
 
 
+def _excess_range(results: Mapping[str, Any]) -> str:
+    """Return a row for each accountant: how many of the tasks it can do, and its least and its largest excess."""
+    tasks = [task.name for task in ACCOUNTING if task.name in results["truth"]]
+    rows = []
+    for place, title in enumerate(["Setwise", *_titles(results, _ACCOUNTANTS)]):
+        found = {task: _found(results, task, _ACCOUNTANTS)[place] for task in tasks}
+        values = {task: each["value"] for task, each in found.items() if each and "value" in each}
+        ends = sorted(values, key=lambda task: Decimal(values[task]) - Decimal(results["truth"][task]))
+        cells = [_excess(found[task], results["truth"][task]) for task in (ends[0], ends[-1])]
+        rows.append([title, f"{len(values)} of {len(tasks)}", *cells])
+    return _rows(["", "tasks", "least excess", "largest excess"], rows)
+
+
 def _picks(results: Mapping[str, Any]) -> str:
     rows = []
     for task in ACCOUNTING:
         if task.name not in results["truth"]:
-            rows.append([task.title, *(_promise(found) for found in _found(results, task.name, _ACCOUNTANTS))])
-    return _rows(["task", "Setwise", *_titles(results, _ACCOUNTANTS)], rows)
+            rows.append([task.title, *(_promise(found) for found in _found(results, task.name, _PICKERS))])
+    return _rows(["task", "Setwise", *_titles(results, _PICKERS)], rows)
 
 
 def _time(results: Mapping[str, Any]) -> str:
@@ -192,5 +209,5 @@ def _absent(found: Mapping[str, Any] | None) -> str:
 
 
 def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    top, *below = [f"| {' | '.join(line)} |" for line in (head, *rows)]
+    return "\n".join([top, "|" + "---|" * len(head), *below])

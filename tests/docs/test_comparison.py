@@ -35,7 +35,7 @@ def test_the_table_of_everyday_tasks_is_that_of_its_results():
     assert compare.filled(page, results) == page
     assert set(results) == set(compare.COMPARED)
     results["setwise"]["count"]["mean"] = 17.0
-    assert "off by 17" in compare.filled(page, results)
+    assert "±17" in compare.filled(page, results)
     assert compare.error("median", 66, {"age": [1], "minutes": [60, 66, 66, 70, 80]}) == 0
     assert compare.error("median", 75, {"age": [1], "minutes": [60, 66, 66, 70, 80]}) == 1.5
 

@@ -150,11 +150,9 @@ class Preview:
 
     `left` is the remaining budget of the account as mechanism uses. `shortage` is None if the account can pay.
     Otherwise it is a sentence that says what the account, or the cap of its dataset (the joint budget of all its
-    accounts), lacks to pay for the plan; it also suggests a smaller budget if one fits.
-
-    The cap can be paid by two rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge
-    that fits only one of them ends the other rule for all accounts. `warning` is then a sentence that says so, and None
-    otherwise.
+    accounts), lacks to pay for the plan; it also suggests a smaller budget if one fits. The cap can be paid by two
+    rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge that fits only one of them
+    ends the other rule for all accounts. `warning` is then a sentence that says so, and None otherwise.
     """
 
     plan: Plan
