@@ -40,10 +40,10 @@ ToolResult = Mapping[str, Any]
 class LocalTables:
     """Tables on this machine that an agent may ask; one account pays for all questions.
 
-    `sessions` has an open session for each table, by the table's name, and `ledger` is the ledger whose live series
-    (user counts that are released period by period) are shown (None for none). One question runs at a time. An answer
-    or refusal is returned `answer_step` seconds times a power of two after the question, so that its time reveals
-    little about the rows.
+    `sessions` has an open session for each table, by the table's name. The live series (user counts that are released
+    period by period) of `ledger` are shown; None shows none. One question runs at a time. An answer or refusal is
+    returned `answer_step` seconds times a power of two after the question, so that its time reveals little about the
+    rows.
     """
 
     def __init__(
@@ -82,10 +82,11 @@ class LocalTables:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
 
         A plan has the mechanism, its noise and its cost. `words` are options as keyword arguments, such as epsilon.
-        `shortage` in the result says what the account lacks to pay for the plan; it is None if the account can pay. A
-        dataset's cap (the joint budget of its accounts) can be paid by two rules (a Gaussian wallet, or a sum of
-        epsilons) until a charge fits only one of them: `warning` says which rule the charge would end for all accounts,
-        or is None. A Gaussian wallet is a budget in mu squared.
+        `shortage` in the result says what the account lacks to pay for the plan; it is None if the account can pay.
+
+        A dataset's cap (the joint budget of its accounts) can be paid by two rules: from a Gaussian wallet (a budget in
+        mu squared), or as a sum of epsilons. A charge that fits only one of them ends the other rule for all accounts.
+        `warning` then says which rule ends; it is None otherwise.
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)
@@ -364,9 +365,9 @@ def _words(
 ) -> SqlWords:
     """Return the options of a question that are not None, as keyword arguments for `Session.sql`.
 
-    The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and the registered uses
-    (fixed when the account was opened), such as "pure:0.1" (one use of a 0.1-DP mechanism), that pay for finding groups
-    (`discover`) and for counts (`counts`).
+    The options are the budget (`epsilon`, `delta`), the contribution bound `contributions`, and two mechanism uses that
+    were registered when the account was opened, such as "pure:0.1" (one use of a 0.1-DP mechanism). `discover` pays for
+    finding groups, and `counts` for counts.
     """
     arguments = {
         "epsilon": epsilon,

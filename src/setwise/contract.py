@@ -87,9 +87,9 @@ class BracketRecord(TypedDict):
 class CompositionRecord(TypedDict):
     """Certified brackets of the epsilon and delta to which mechanism uses compose, with their method and theorem.
 
-    One of `epsilon` and `delta` was given, so its bracket has equal ends. `interaction` is what the analyst may choose
-    after seeing answers, and `statement` names the theorem. `words` describes each use for people; the command line
-    leaves it out.
+    The caller gave one of epsilon and delta, so the bracket of that one has equal ends. `interaction` is what the
+    analyst may choose after seeing answers, and `statement` names the theorem. `words` describes each use for people;
+    the command line leaves it out.
     """
 
     interaction: InteractionName
@@ -305,10 +305,10 @@ class EntryRecord(TypedDict):
     """An entry of an account's ledger: a charge, a settlement, a slice or a release, by `kind`.
 
     A charge has the question that it paid for, and a settlement the answer and the unused uses that it returned. A
-    slice is the part of a cap, in units of the budget, that the account reserved or gave back. A release is a part of
-    an answer that an earlier charge has paid for, such as a day of a live series. `text` is this content as the JSON
-    text that was written. `key` is the idempotency key, and `period` the budget period that paid (None: the account has
-    no periods).
+    slice is the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave back. A
+    release is a part of an answer that an earlier charge has paid for, such as a day of a live series. `text` is this
+    content as the JSON text that was written. `key` is the idempotency key, and `period` the budget period that paid
+    (None: the account has no periods).
     """
 
     entry: Annotated[int, Example(1, "its number in the account")]
@@ -379,11 +379,11 @@ class PlanRecord(TypedDict):
     """The largest cost of a question, and the accuracy that its answer is planned to have.
 
     `uses` are the most that the question can spend, `epsilon` is their cost at `delta`, `expected_error` is the mean
-    absolute error of a count, and `why` says how the mechanism was chosen. With probability `confidence`, a count is
-    off by at most `radius`; a group is found if its count is `detectable` above its rivals (above 0 for a fixed
-    threshold); and each pick of a top k has a count at most `shortfall` below the best group not picked yet. These
-    three are in units of the count, and None if the mechanism has no such bound. `alone` is the cost of the question by
-    itself if an account pays and the question states its own budget; it is None otherwise.
+    absolute error of a count, and `why` says how the mechanism was chosen. `alone` is the cost of the question by
+    itself if an account pays and the question states its own budget; it is None otherwise. Three bounds hold with
+    probability `confidence`; they are in units of the count, and None if the mechanism has no such bound. A count is
+    off by at most `radius`. A group is found if its count is `detectable` above its rivals (above 0 for a fixed
+    threshold). Each pick of a top k has a count at most `shortfall` below the best group not picked yet.
     """
 
     mechanism: Annotated[str, Example("unknown_gumbel")]
@@ -407,9 +407,9 @@ class PreviewRecord(PlanRecord):
 
     `left` is the remaining budget of the account, written as mechanism uses, and `words` describes the planned uses for
     people. `shortage` says what the account, or the cap of its dataset, lacks to pay, and a smaller budget that would
-    fit if one is found; it is None if the account can pay. The cap can be paid by two rules (a Gaussian wallet, or a
-    sum of epsilons) until a charge fits only one of them: `warning` says which rule the charge would end for all
-    accounts, or is None.
+    fit if one is found; it is None if the account can pay. The cap can be paid by two rules: from a Gaussian wallet, or
+    as a sum of epsilons. A charge that fits only one of them ends the other rule for all accounts. `warning` then says
+    which rule ends; it is None otherwise.
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]
@@ -445,9 +445,9 @@ class AnswerRecord(TypedDict):
 
     `measure` says what the numbers count, and `spent` has the uses that were charged. `complete` is True if no item
     that the question asked for can be missing; `reason` says why the list of items ends where it does. If an account
-    paid, `delta` is the account's delta and `epsilon` the cost of the answer at that delta; `alone` is then the
-    [epsilon, delta] of the answer by itself, at the question's own delta. `alone` is None or left out if the question
-    stated no budget.
+    paid, `delta` is the account's delta and `epsilon` the cost of the answer at that delta. `alone` is then the
+    [epsilon, delta] of the answer by itself, at the question's own delta. It is None or left out if the question stated
+    no budget.
     """
 
     kind: Annotated[str, Example("top-k")]
@@ -485,10 +485,10 @@ class AnswerRecord(TypedDict):
 
 
 class OutputRecord(TypedDict):
-    """A column that SQL selects, and what it shows: a group column or a statistic of the answer.
+    """A column that SQL selects: a group column of the answer, a statistic of it, or a value computed from these.
 
-    Either `group` is the index of the group column, or `statistic` the index of the statistic; the other is None. Both
-    are None for a column that is computed from released rows; `interval` says whether such a column has intervals.
+    `group` is the index of the group column, and `statistic` the index of the statistic; each is None for the other
+    kinds of columns. `interval` says whether a computed column has intervals.
     """
 
     name: Annotated[str, Example("users")]

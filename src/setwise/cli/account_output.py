@@ -81,8 +81,8 @@ def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
 def _short_left(status: "AccountStatus") -> str:
     """Return the remaining budget of the account with this `status` as short text.
 
-    It is the remaining epsilon ("2.8 of 3") of an account with an (epsilon, delta) budget, and the percentage of uses
-    left of an account that registered its uses.
+    For an account with an (epsilon, delta) budget it is the remaining epsilon, as in "2.8 of 3". For an account that
+    registered its uses it is the percentage of uses left.
     """
     return f"{status.share_left:.0%}" if status.epsilon_left is None else epsilon_left_in_words(status)
 

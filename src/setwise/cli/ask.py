@@ -123,11 +123,11 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
 
 
 def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
-    """Return the catalog (a file of tables) at `path`, and the user column, which tells users apart, for a statement.
+    """Return the catalog at `path`, and the name of the user column, for the SQL statement `text`.
 
-    The user column is `user` if it is given. Otherwise it is the one that the catalog declares for the first table that
-    both the SQL statement `text` and the catalog name, or None if there is no such table. Returns (None, `user`) if
-    `path` is None.
+    A catalog is a file that lists tables; the user column identifies the user of each row. The user column is `user` if
+    that is given. Otherwise it is the one that the catalog declares for the first of its tables that the statement
+    names; None if the statement names none of them. Returns (None, `user`) if `path` is None.
     """
     if path is None:
         return None, user
@@ -140,9 +140,9 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
 
 
 def _note_types(session: "Session", types: "Mapping[str, Kind]") -> None:
-    """Print to standard error which columns of a CSV file the question reads as other types than `session` declares.
+    """Print to standard error the types as which a question reads CSV columns whose types were not declared.
 
-    `types` are the types that the question needs, by column name.
+    `types` are the types that the question needs, by column name; `session` has the declared ones.
     """
     read = [f"{name} as {kind}" for name, kind in types.items() if name not in session.types]
     if read:
@@ -159,10 +159,11 @@ def _note_unread_cells(
 ) -> None:
     """Print to standard error how many cells of the question's columns cannot be parsed, and which options would help.
 
-    Only the user column and columns whose names occur in the text `question` are checked, as the `types` as which the
-    question reads them. `common` has the CSV options of the first table, and `entry` is the catalog's entry for that
-    table, or None. `joined` maps the names of the tables that the question joins to their paths, and `users` those of
-    private tables to their user columns. Nothing is printed with --no-scan, or if the engine is not DuckDB.
+    Checked are the user column, and the columns whose names occur in the text `question`. `types` are the types as
+    which the question reads them. `common` has the CSV options of the first table, and `entry` is the catalog's entry
+    for that table, or None. `joined` maps the names of the tables that the question joins to their paths, and `users`
+    maps the names of private tables to their user columns. Nothing is printed with --no-scan, or if the engine is not
+    DuckDB.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.scan_notes import TableToScan
@@ -232,11 +233,12 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
 def open_session(common: CommonOptions, account: "Account | None", **other_tables: Any) -> "Iterator[Session]":  # noqa: ANN401
     """Context manager that opens the command's table and yields a `Session`, through which questions are asked.
 
-    `common` are the options that all questions share; they say where the table is and how to read it. While the engine
-    reads the table, a terminal shows a progress line. A refusal that is about the file ends with a command that reads
-    it. Questions are charged to `account`; if it is None, each question
-    has to state its own budget. `other_tables` are further keyword arguments of `setwise.open`, such as the tables that
-    may be joined.
+    `common` are the options that all questions share; they say where the table is and how to read it. Questions are
+    charged to `account`; if it is None, each question has to state its own budget. `other_tables` are further keyword
+    arguments of `setwise.open`, such as the tables that may be joined.
+
+    While the engine reads the table, a terminal shows a progress line. An error about the file ends with a command that
+    reads the file.
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.opening import open as open_table

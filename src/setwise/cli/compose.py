@@ -79,7 +79,7 @@ def calibrate(
 ) -> None:
     """Find the value of a parameter, written as ?, with which mechanism uses together meet an (epsilon, delta).
 
-    It is the smallest noise, the largest epsilon of a use, or the largest count.
+    The value is the smallest noise, the largest epsilon of a use, or the largest count, whichever the ? stands for.
     """
     from setwise.accounting import calibrate as calibration
 

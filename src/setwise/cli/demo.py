@@ -107,9 +107,10 @@ def _ask_sql(console: "Console", title: str, sql: str, session: "Session", truth
 
 
 def _place(keep: Path | None) -> Path | None:
-    """Return `keep`, the path under which the demo's table stays after the demo, or None if the table is to be deleted.
+    """Return the path at which the demo's table stays after the demo; None if the table is to be deleted.
 
-    Raises: `InvalidParameter` if the file exists, does not end in .parquet, or its folder does not exist.
+    The path is `keep`, the value of an option. Raises: `InvalidParameter` if the file exists, does not end in .parquet,
+    or its folder does not exist.
     """
     if keep is None:
         return None

@@ -2,12 +2,12 @@
 
 The scan prints notes on standard error about lines and cells that a question cannot read. A question is refused if at
 least half of the cells of one of its columns cannot be read. A refusal about a file ends with one command that reads
-the file as it is written: a file from a spreadsheet may need several options, and if each refusal named one of them,
-the holder of the file would need as many attempts.
+the file as it is written. The command has all options that the file needs, because a refusal that named one option at a
+time would cost the holder as many attempts.
 
-The notes have exact numbers and the options are guessed from the rows, as `setwise check` does, so neither is private
-output. The person who runs the command can read the files anyway. They are never part of an answer, and a question
-never uses the options unasked.
+The notes have exact numbers, and the options are guessed from the rows, as `setwise check` does: neither is
+differentially private. They are only for the person who runs the command and can read the files anyway. They are never
+part of an answer, and a question never uses the options unasked.
 """
 
 import sys
@@ -42,10 +42,10 @@ _ABOUT_FILES = ("--type", "setwise check", "--separator", "--skip-lines", "--dat
 
 @contextmanager
 def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str) -> Iterator[None]:
-    """Context manager that adds to a refusal the command which reads the CSV file `source` as it is written.
+    """Context manager that adds to an error about the CSV file `source` the command that reads the file correctly.
 
-    `csv` and `types` are the options that were given, and `user` is the user column. Nothing is added if the refusal is
-    not about the file, or if `setwise check` would not read the file in another way.
+    `csv` and `types` are the options with which the file was read, and `user` is the user column. Nothing is added if
+    the error is not about the file, or if `setwise check` would read the file with the same options.
     """
     try:
         yield
@@ -89,7 +89,10 @@ def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: s
 
 
 def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Return the words of `command` with `options` in place of its own options for reading a file."""
+    """Return the words of `command`, with `options` at their end in place of its own options for reading a file.
+
+    Returns an empty list if `command` is empty.
+    """
     kept: list[str] = []
     remaining = iter(command)
     for word in remaining:

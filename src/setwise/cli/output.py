@@ -133,9 +133,9 @@ def progress(work: str, detail: Callable[[float], str] = lambda _: "") -> Iterat
 def left_in_words(status: "AccountStatus") -> str:
     """Return the remaining mechanism uses of an account as text, such as "pure:0.1x25", or "nothing" if none remain.
 
-    `status` is the account's status. For an account that registered its uses beforehand, these are the uses that it has
-    not spent yet. For an account with an (epsilon, delta) budget it is the largest single use that the account can
-    still pay for; zCDP parameters are rounded down to four digits.
+    `status` is the account's status. If the account registered its uses beforehand, these are the uses that it has not
+    spent yet. If it has an (epsilon, delta) budget, it is the largest single use that the account can still pay for.
+    zCDP parameters are rounded down to four digits.
     """
     written = []
     for use in status.left:
@@ -195,11 +195,11 @@ def show_answer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """Columns of a printed table that stay together: one label column, or a statistic's column with its interval's.
+    """Columns of a printed table that stay together: a column of labels, or a statistic and its interval.
 
     `headings` has the heading of each column, and `rows` the texts of each row. `is_label` is True for labels of
-    groups. `right` is True if the first column is aligned to the right; an interval always is. `style` is the style of
-    the first column.
+    groups. `right` is True if the first column is aligned to the right; the column of the interval always is. `style`
+    is the style of the first column.
     """
 
     headings: tuple[str, ...]
@@ -278,10 +278,10 @@ def sql_table(result: "SqlAnswer", width: int, truth: "dict[object, int] | None"
 
 
 def _sql_cells(cell: "RowCell", *, is_label: bool, barred: bool) -> list[str]:
-    """Return the texts that show one cell of a SQL result: its value and, if `barred`, also its confidence interval.
+    """Return the texts that show one cell of a SQL result: its value and, with `barred`, also its confidence interval.
 
-    `barred` is True if the column has intervals; the text of the interval is "" if this cell has none. `is_label` is
-    True if the cell is a label, which is printed unchanged even if it is a number, and as null if it has no value.
+    `barred` is True if the column has intervals; if this cell has none, the text of its interval is "". `is_label` is
+    True for a label of a group: it is printed unchanged even if it is a number, and as "null" if it has no value.
     """
     from setwise.analytics.answer import UNRELIABLE_MARK, number
 
@@ -329,9 +329,9 @@ def _notes(
 ) -> "Table":
     """Return the notes below an answer as a table of (label, sentence): what is counted, the guarantee and the cost.
 
-    `status` is the status of the account that paid, or None. `summary` are sentences about the numbers that are
-    shown, and `advice` says how ratios can mislead and what to ask instead. `allowed` is the largest epsilon
-    that the caller allowed, or None. `details` adds the formal promise, the mechanism and the uses that were spent.
+    `status` is the status of the account that paid, or None. `summary` are sentences about the numbers that are shown,
+    and `advice` says how ratios can mislead and what to ask instead. `allowed` is the largest epsilon that the caller
+    allowed, or None. `details` adds the formal promise, the mechanism and the uses that were spent.
     """
     from rich.table import Table
     from rich.text import Text

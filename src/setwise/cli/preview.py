@@ -25,10 +25,12 @@ def show_preview(
     """Print a plan: what is released, how accurate and at which cost, and why an account cannot pay it.
 
     The plan is printed as a table or, with `as_json`, as JSON. `queries` are the queries that the plan answers.
-    `shortage` says what the account lacks, and is None if it can pay or if no account pays. A dataset's cap (the budget
-    of all its accounts together) can be paid from a Gaussian wallet (a budget in mu squared) or from a sum of epsilons.
-    `warning` says which of the two ways the charge would end for all accounts; it is None if the charge ends neither.
-    `details` adds the mechanism, how it was chosen, and the uses that are charged.
+    `shortage` says what the account lacks, and is None if it can pay or if no account pays. `details` adds the
+    mechanism, how it was chosen, and the uses that are charged.
+
+    A dataset's cap (the budget of all its accounts together) can be paid in two ways: from a Gaussian wallet (a budget
+    in mu squared), or as a sum of epsilons. `warning` says which way the charge would close for all accounts; it is
+    None if the charge closes neither.
     """
     from setwise.analytics.present.text import question_in_words
 

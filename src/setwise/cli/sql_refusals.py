@@ -20,8 +20,9 @@ _USER_WORDS = re.compile(r"user|customer|client|person|people|patient|member|sub
 def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) -> InvalidParameter:
     """Return the error for a statement `text` without a user column; it lists the columns, and options to paste.
 
-    `tables` maps the names given with --table to paths. `is_paid` is False if nothing says what may be spent either.
-    The columns come from the table's header or metadata; a table that cannot be opened has none to list.
+    `tables` maps the names given with --table to paths. `is_paid` is False if no budget was stated either; the error
+    then asks for one too. The columns come from the table's header or metadata; none are listed if the table cannot be
+    opened.
     """
     schema = schema_of(text, tables, engine)
     names = () if schema is None else schema.names
@@ -50,11 +51,12 @@ def schema_of(text: str, tables: dict[str, str], engine: str) -> "Schema | None"
 def refused_by_type(
     refused: InvalidParameter, text: str, user: str | None, facts: "TableFacts", schema: "Schema | None"
 ) -> InvalidParameter:
-    """Return the refusal of the statement `text` that knows the types of its columns, or else `refused`.
+    """Return a better refusal of the statement `text`, one that takes the types of its columns into account.
 
-    `refused` was raised without knowing the columns, so it may suggest a number where the column holds times. `user`
-    and `facts` are those with which `text` was parsed, and `schema` has the columns, or is None. A statement of several
-    tables keeps `refused`, and so does one that only needs other types of CSV columns.
+    `refused` was raised without knowing the columns, so it may suggest a number where the column holds times. The
+    statement is parsed again with `user` and `facts`, as before, and with `schema`, its columns. Returns `refused`
+    itself if `schema` is None, if the statement names several tables, or if it is refused only because CSV columns need
+    other types.
     """
     from setwise.analytics.sql.parser import parse_sql
     from setwise.analytics.sql.syntax import table_names
@@ -68,13 +70,14 @@ def refused_by_type(
 
 
 def table_path(name: str, tables: dict[str, str], engine: str) -> str:
-    """Return the path of the table that the statement calls `name` after FROM.
+    """Return the path of the table that a statement calls `name` after FROM.
 
-    `tables` maps the names given with --table to paths. They are compared with `name` regardless of upper and lower
-    case, and also without what stands before the last dot, because BI tools and warehouses write the schema or the
-    project there. If no name matches, or a file is called `name`, then `name` itself is returned as the path.
-    Raises: `InvalidParameter` if no name matches, `name` is a plain identifier, the engine is DuckDB, and no file is
-    called `name`.
+    `tables` maps the names given with --table to paths; upper and lower case do not matter. If no file is called
+    `name`, its part after the last dot is looked up too, because BI tools and warehouses write a schema or project
+    before the dot. If there is no such table, `name` itself is returned as the path.
+
+    Raises: `InvalidParameter` if there is no such table, `name` is a plain identifier, the engine is DuckDB, and no
+    file is called `name`.
     """
     for known in (name, *([] if Path(name).exists() else [name.rpartition(".")[2]])):
         matching = [path for table, path in tables.items() if table == known or table.lower() == known.lower()]

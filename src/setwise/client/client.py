@@ -158,8 +158,8 @@ class Client:
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
         """Return a handle to ask the dataset `name`; questions are paid by `account`.
 
-        If `account` is None, it is the person's only account on the dataset. Raises `InvalidParameter` if the person
-        has none on it, or several.
+        If `account` is None, the person's only account on the dataset pays. Raises `InvalidParameter` if the person has
+        no account on the dataset, or several.
         """
         if account is None:
             names = [record["account"] for record in self.accounts() if record["dataset"] == name]
@@ -172,8 +172,8 @@ class Client:
     def request(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:  # noqa: ANN401
         """Send a request to the route `path`, with `body` as JSON, and return the JSON of the response.
 
-        `method` is the HTTP method. The request is repeated as `connect` describes; `key` is its idempotency key, None
-        for requests without one.
+        `method` is the HTTP method. A request whose connection is lost is repeated, as `connect` describes. `key` is
+        its idempotency key, None for requests without one.
 
         Raises the error of `setwise.errors` that the response names, and `Unavailable` if the service cannot be
         reached.
@@ -425,10 +425,7 @@ class RemoteSeries:
         return released["released"]
 
     def cancel_update(self) -> bool:
-        """Stop the running update of the series; return False if the replica that gets the request runs none.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """Stop the running update of the series; return False if the replica that gets the request runs none."""
         stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
         return stopped["cancelled"]
 
@@ -442,9 +439,9 @@ class RemoteSeries:
     ) -> SeriesValuesRecord:
         """Return the released numbers of the groups `items`; of every group if `items` is empty. Nothing is charged.
 
-        The numbers count users since the start of the live series (noisy user counts, released period by period) or,
-        with `window`, new users within that many periods. With `top`, only that many groups are returned: the largest
-        of the period that begins on the day `on`, or of the last period if `on` is None.
+        The numbers count users since the start of the live series or, with `window`, new users within that many
+        periods. With `top`, only that many groups are returned: the largest of the period that begins on the day `on`,
+        or of the last period if `on` is None.
         """
         parameters = [("item", str(item)) for item in items]
         for name, value in (("window", window), ("top", top), ("on", on)):
@@ -453,10 +450,7 @@ class RemoteSeries:
         return self._client.request("GET", f"/live/{quote(self.name)}{selection}")
 
     def close(self) -> SeriesRecord:
-        """End the series for good, and return its record. Numbers that were released can still be viewed.
-
-        A live series is a set of noisy user counts that is released period by period.
-        """
+        """End the series for good, and return its record. Numbers that were released can still be viewed."""
         return self._client.request("DELETE", f"/live/{quote(self.name)}")
 
 

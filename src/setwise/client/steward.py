@@ -172,14 +172,13 @@ class Steward:
         failure_share: float | None = None,
         keep: Keep = "either",
     ) -> CapRecord:
-        """Limit what all accounts on `dataset` may spend together to one budget (epsilon, delta).
+        """Limit what all accounts on `dataset` may spend together to one budget (epsilon, delta); return the cap.
 
-        Return this cap's record. A cap is set once, before the first account is opened, and cannot be changed. `rule`
-        says how charges add up: "wallet", or "zcdp" for mechanism uses of which only the zCDP parameters are known.
-        `failure_share` is the share of delta that is set aside for the failure probabilities of uses; None means the
-        default of the rule. `keep` says how charges are paid: from a Gaussian wallet ("wallet"), as a sum of epsilons
-        ("sum"), or by both until a charge fits only one of them ("either"). A Gaussian wallet is a budget in mu
-        squared.
+        A cap is set once, before the first account is opened, and cannot be changed. `rule` says how charges add up:
+        "wallet", or "zcdp" for mechanism uses of which only the zCDP parameters are known. `failure_share` is the share
+        of delta that is set aside for the failure probabilities of uses; None means the default of the rule. `keep`
+        says how charges are paid: from a Gaussian wallet, a budget in mu squared ("wallet"), as a sum of epsilons
+        ("sum"), or in both ways until a charge can be paid in only one of them ("either").
         """
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
@@ -214,9 +213,9 @@ class Steward:
         """Open the account `name`, which pays with `uses` registered in advance, such as "bounded-range:0.1x50".
 
         The account belongs to `analyst`, who may spend the mechanism uses in any order on questions to `dataset`. Their
-        overall epsilon is certified at `delta`. A `wallet` above 0 is the mu of a Gaussian wallet that pays for uses
-        which are not registered; the failure probabilities of those uses may add up to `failure`. `every` is the
-        calendar period after which the account has all its uses again; None means never.
+        overall epsilon is certified at `delta`. A `wallet` above 0 is the mu of a Gaussian wallet, a budget of mu
+        squared that pays for uses which are not registered; the failure probabilities of those uses may add up to
+        `failure`. `every` is the calendar period after which the account has all its uses again; None means never.
         """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
         body |= {"wallet": wallet, "failure": failure}
@@ -237,11 +236,11 @@ class Steward:
     ) -> AccountRecord:
         """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) that pays for each use.
 
-        `rule` says how charges add up: by a Gaussian wallet ("wallet"), by the costs of a fixed `menu` of pure and
-        bounded-range uses ("menu"), which takes only these uses but more of them, or "zcdp" for mechanism uses of which
-        only the zCDP parameters are known. A Gaussian wallet is a budget in mu squared. `failure_share` is the share of
-        delta that is set aside for the failure probabilities of uses; None means the default of the rule. `every` is
-        the calendar period after which the account has its whole budget again; None means never.
+        `rule` says how charges add up. With "wallet" they are paid from a Gaussian wallet, a budget in mu squared. With
+        "menu" the account takes only the pure and bounded-range uses listed in `menu`, but more of them. "zcdp" is for
+        mechanism uses of which only the zCDP parameters are known. `failure_share` is the share of delta that is set
+        aside for the failure probabilities of uses; None means the default of the rule. `every` is the calendar period
+        after which the account has its whole budget again; None means never.
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})

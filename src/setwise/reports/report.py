@@ -51,7 +51,7 @@ class ReportQuestion:
 
     The question gets a share of the report's budget in proportion to `weight`. A question in SQL has its text in
     `select` and, once the tables are open, the statement parsed for them in `asked`; both are None for other questions.
-    `title` is the heading of the answer on the page; if it is empty, the name is.
+    `title` is the heading of the answer on the page; the name is used if the title is empty.
     """
 
     name: str
@@ -113,10 +113,10 @@ class Report:
 
     `unit` is the unit of privacy that all answers together protect: "user", or a part of a user such as "user,day".
     `title` is the heading of its page, and its account is called `name`:KEY. `ledger` is the address of the ledger and
-    `dataset` the name of the table's dataset there; each is None if the report does not name it. `known_as` are the
+    `dataset` the name of the table's dataset there; each is None if the report does not state it. `known_as` are the
     names under which the ledger knows the report's private tables: the dataset, or else their own names. `options` are
-    further arguments of `setwise.open`. `html` and `json` are files for the whole report, and `live` are live series
-    (user counts that are released period by period) that are written with it; None or empty if the report names none.
+    further arguments of `setwise.open`. `html` and `json` are files for the whole report, or None. `live` are the live
+    series (user counts that are released period by period) that are written with it.
     """
 
     title: str

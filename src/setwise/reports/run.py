@@ -152,8 +152,8 @@ def _price_questions(report: Report, question_sessions: QuestionSessions) -> Pri
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
     """Return the account that pays for this run: the one that an earlier attempt opened, or a new one.
 
-    The account is named after `report` and `key`, and the mechanism uses of all questions, in `priced`, are registered
-    with it in `ledger`.
+    The account is named after `report` and `key`. The mechanism uses of all questions, which `priced` has, are
+    registered with it in `ledger`.
 
     Raises: `InvalidParameter` if the earlier attempt under `key` registered other uses or another dataset.
     """
