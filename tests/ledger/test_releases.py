@@ -67,7 +67,7 @@ def test_a_release_without_its_charge_is_found(ledger, series, store_url):
     with without_triggers(store_url) as run:
         run("UPDATE ledger_entries SET key = 'other' || substr(key, 9) WHERE kind = 'release'")
         redo_hashes(run)
-    assert [fault.what for fault in ledger.verify().faults] == ["releases what no charge has paid for"]
+    assert [fault.message for fault in ledger.verify().faults] == ["releases what no charge has paid for"]
 
 
 def test_releases_are_kept_in_exports(ledger, series, store_url, tmp_path):
@@ -157,7 +157,7 @@ def test_forged_releases_are_found(ledger, store_url):
     with without_triggers(store_url) as run:
         run("UPDATE ledger_entries SET key = 'first' || substr(key, 7) WHERE kind = 'release'")
         redo_hashes(run)
-    assert [(fault.account, fault.what) for fault in ledger.verify().faults] == [
+    assert [(fault.account, fault.message) for fault in ledger.verify().faults] == [
         ("ada", "releases a part of a charge that returned uses"),
         ("bob", "releases a part of a charge that was priced for one answer"),
     ]
@@ -170,4 +170,6 @@ def test_a_forged_return_beside_a_release_is_found(ledger, registered, store_url
     with without_triggers(store_url) as run:
         run("""UPDATE ledger_entries SET uses = '["gaussian:20.0x10"]' WHERE kind = 'settle'""")
         redo_hashes(run)
-    assert "returns uses although parts of its charge were released" in [fault.what for fault in ledger.verify().faults]
+    assert "returns uses although parts of its charge were released" in [
+        fault.message for fault in ledger.verify().faults
+    ]

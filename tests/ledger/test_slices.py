@@ -408,10 +408,10 @@ def test_a_tamperer_who_redoes_all_hashes_is_found(ledger, store_url):
         for table, column, statement, values in list(single_row_changes(run))[:: sizes.TAMPERED]:
             run(statement, *values)
             redo_hashes(run)
-            faults = [fault for fault in ledger.verify(key=KEY).faults if not fault.what.startswith("lacks the")]
+            faults = [fault for fault in ledger.verify(key=KEY).faults if not fault.message.startswith("lacks the")]
             assert faults, (table, column, values)
             mend()
-    assert [fault for fault in ledger.verify().faults if not fault.what.startswith("lacks the")] == []
+    assert [fault for fault in ledger.verify().faults if not fault.message.startswith("lacks the")] == []
 
 
 def test_a_slice_that_gives_back_more_than_it_held_is_found(ledger, store_url):
@@ -431,7 +431,7 @@ def test_a_slice_that_gives_back_more_than_it_held_is_found(ledger, store_url):
             run("UPDATE ledger_movements SET amount = amount - 5 WHERE what = ? AND position = ?", what, position)
             run("UPDATE ledger_balances SET spent = spent - 5 WHERE what = ? AND holder <= 2", what)
         redo_hashes(run)
-        assert any("than it held" in fault.what for fault in ledger.verify().faults)
+        assert any("than it held" in fault.message for fault in ledger.verify().faults)
         mend()
 
 

@@ -55,7 +55,7 @@ def tampering(url):
 
         def faults(**how):
             found = verify(connection, **how).faults
-            return [str(fault) for fault in found if not fault.what.startswith(OF_THE_SCHEMA)]
+            return [str(fault) for fault in found if not fault.message.startswith(OF_THE_SCHEMA)]
 
         connection.exec_driver_sql("BEGIN")
         if postgresql:

@@ -51,7 +51,7 @@ def intrusion(url):
 
 def found(ledger, **how):
     """Return the faults, but for the triggers that an intruder in SQLite has dropped for a moment."""
-    return [fault for fault in ledger.verify(**how).faults if not fault.what.startswith("lacks the trigger")]
+    return [fault for fault in ledger.verify(**how).faults if not fault.message.startswith("lacks the trigger")]
 
 
 def named(ledger, **how):

@@ -122,11 +122,11 @@ def test_a_tamperer_who_redoes_all_hashes_is_found(filled, store_url, clock):  #
             told = [
                 fault
                 for fault in filled.verify(key=KEY, within=timedelta(hours=1)).faults
-                if not fault.what.startswith(("lacks the trigger", "lacks the constraint"))
+                if not fault.message.startswith(("lacks the trigger", "lacks the constraint"))
             ]
             assert told, (table, column, values)
             tried += 1
-            found_without_key += any("signed" not in fault.what for fault in told)
+            found_without_key += any("signed" not in fault.message for fault in told)
             mend()
     assert found_without_key > tried * 0.6, (tried, found_without_key)
 

@@ -57,12 +57,12 @@ class FileSession(Session):
         `text` may refer to the table, or None.
         """
 
-        def planned(session: Session) -> "SqlQuestion":
+        def ask_and_plan(session: Session) -> "SqlQuestion":
             question = session.ask_sql(text, words, called)
             question.plan()  # which checks the types of columns that the parser does not need to know
             return question
 
-        return self._with_needed_types(planned)[1]
+        return self._with_needed_types(ask_and_plan)[1]
 
     def for_question(self, query: Query, budget: AskedBudget) -> Session:
         """Return a session on this table that reads columns as the types that `query`, asked within `budget`, needs."""

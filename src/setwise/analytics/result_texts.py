@@ -22,17 +22,17 @@ def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> Pr
         return answer
     names = _part_names(groups)
 
-    def joined(texts: Sequence[str], separator: str) -> str:
+    def join_texts(texts: Sequence[str], separator: str) -> str:
         if len(set(texts)) == 1:
             return texts[0]
         return separator.join(f"{name}: {text}" for name, text in zip(names, texts, strict=False) if text)
 
     return replace(
         answer,
-        measure=joined([part.measure for part in answer.parts], "; "),
-        left_out=joined([part.left_out for part in answer.parts], " "),
-        interval_note=joined([part.interval_note for part in answer.parts], " "),
-        brief=joined([part.number_sentences() for part in answer.parts], " "),
+        measure=join_texts([part.measure for part in answer.parts], "; "),
+        left_out=join_texts([part.left_out for part in answer.parts], " "),
+        interval_note=join_texts([part.interval_note for part in answer.parts], " "),
+        brief=join_texts([part.number_sentences() for part in answer.parts], " "),
         hidden="",
     )
 

@@ -229,17 +229,17 @@ class Account:
         def draft(movements: Sequence[Movement], position: int | None = None) -> Draft:
             return Draft(holder=self._account_id, at=at, contents=contents, movements=movements, position=position)
 
-        def priced(connection: Connection) -> list[Draft]:
+        def price_charge(connection: Connection) -> list[Draft]:
             state = pricing_state(connection, self._account_id, contents.period)
             spent, position = state.spent, state.entries + 1
             if not isinstance(cap, SharedCap):
-                return [
-                    draft(
-                        charge_movements(self._account_id, self._terms, cap, wanted, contents.period, spent), position
-                    )
-                ]
+                moves = charge_movements(self._account_id, self._terms, cap, wanted, contents.period, spent)
+                return [draft(moves, position)]
             account_side = account_movements(self._account_id, self._terms, wanted, contents.period, spent)
-            if any(spent.get(move.what, 0) + move.amount > self._balance_sizes[move.what] for move in account_side):
+            if any(
+                spent.get(move.balance_name, 0) + move.amount > self._balance_sizes[move.balance_name]
+                for move in account_side
+            ):
                 raise Refused
             refill, slice_price = self._pay_cap(
                 connection, cap, wanted, slice_balances(spent), cap.totals.rule_of(state.given_up)
@@ -256,7 +256,7 @@ class Account:
             return self._store.append(
                 draft(charge_movements(self._account_id, self._terms, cap, wanted, contents.period, {}))
             )
-        return self._store.append_priced(self._account_id, priced)
+        return self._store.append_priced(self._account_id, price_charge)
 
     @staticmethod
     def _pay_cap(
@@ -305,7 +305,7 @@ class Account:
             movements=refund_movements(self._account_id, refund, receipt.period),
         )
 
-        def checked(connection: Connection) -> list[Draft]:
+        def check_settlement(connection: Connection) -> list[Draft]:
             """Return the settlement (the entry with the answer), to be appended, after checking its charge.
 
             Raises `Refused` if the charge is missing or settled already, and `InvalidParameter` if the refund exceeds
@@ -323,7 +323,7 @@ class Account:
 
         try:
             if refund:
-                self._store.append_priced(self._account_id, checked)
+                self._store.append_priced(self._account_id, check_settlement)
             else:
                 self._store.append(draft)
         except Refused:
@@ -358,7 +358,7 @@ class Account:
             movements=(),
         )
 
-        def checked(connection: Connection) -> list[Draft]:
+        def check_release(connection: Connection) -> list[Draft]:
             """Return the release, to be appended; raise `Refused` if it has no charge or was made before."""
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)
@@ -377,7 +377,7 @@ class Account:
             return [replace(draft, position=position)]
 
         try:
-            self._store.append_priced(self._account_id, checked)
+            self._store.append_priced(self._account_id, check_release)
         except Refused:
             with self._store.reading() as connection:
                 released = entry_under(connection, self._account_id, self.name, "release", key)

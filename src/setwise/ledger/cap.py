@@ -72,7 +72,7 @@ class SharedCap:
         slice_units: dict[int, dict[str, int]] = {}
         slices = slices_of(connection, self.holder)
         for slice_row in slices:
-            slice_units.setdefault(slice_row.holder, {})[balance_of_slice[slice_row.what]] = slice_row.units
+            slice_units.setdefault(slice_row.holder, {})[balance_of_slice[slice_row.balance_name]] = slice_row.units
         return CapBalance(
             free=self._free(spent),
             held=slice_units,

@@ -150,7 +150,7 @@ class CapTotals:
         Theorem: docs/optimal-composition.md, "Slices".
         """
         costs, wallet = self._costs(uses), slice_units.get(WALLET, 0)
-        price = costs.fixed(rule)
+        price = costs.fixed_costs(rule)
         if rule is not Rule.SUM:
             price[WALLET] = next(
                 (units for balance_after, units in costs.prices if balance_after + units <= wallet), wallet + 1
@@ -170,7 +170,10 @@ class CapTotals:
         machine computes, because another platform may have computed it.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
-        if any(price.get(balance_name, 0) != costs.fixed(rule).get(balance_name, 0) for balance_name in (FAILURE, SUM)):
+        if any(
+            price.get(balance_name, 0) != costs.fixed_costs(rule).get(balance_name, 0)
+            for balance_name in (FAILURE, SUM)
+        ):
             return False
         if rule is Rule.SUM:
             return not wallet
@@ -219,7 +222,7 @@ class CapTotals:
         amount above 2^60, the size of a whole balance, means that no slice can pay.
         """
         costs = self._costs(uses)
-        wanted = costs.fixed(rule)
+        wanted = costs.fixed_costs(rule)
         if rule is not Rule.SUM:
             wanted[WALLET] = min((balance_after + units for balance_after, units in costs.prices), default=UNITS + 1)
         return wanted
@@ -363,7 +366,7 @@ class _Costs:
     well: int
     rounding: int
 
-    def fixed(self, rule: Rule) -> dict[str, int]:
+    def fixed_costs(self, rule: Rule) -> dict[str, int]:
         """Return the costs that do not depend on what remains in the wallet, in units per balance name.
 
         They are the failure probability and the sum of largest losses. The sum is left out if `rule` says that only the

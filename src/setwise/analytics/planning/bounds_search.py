@@ -178,11 +178,11 @@ class Search:
         groups of the user the bound leaves out between 1 and `contributions` times as many. So the noise of all groups
         is divided by the middle of these two factors.
         """
-        groups = (1 + min(contributions, self._groups_asked)) / 2
+        groups = (1 + min(contributions, self._group_count)) / 2
         return self._noise_at(contributions) / groups
 
     @property
-    def _groups_asked(self) -> int:
+    def _group_count(self) -> int:
         """The number of groups that the query asks for.
 
         - `k` for a top k.
@@ -201,7 +201,7 @@ class Search:
         """
         epsilon, delta = float(self.remaining.epsilon), float(self.remaining.delta)
         gaussian = math.sqrt(2 * bound * math.log(1 / delta)) if delta else math.inf
-        return self._groups_asked * min(bound, gaussian) / epsilon
+        return self._group_count * min(bound, gaussian) / epsilon
 
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the search's query with its open bounds replaced by those in `found_bounds`, the result of the search.

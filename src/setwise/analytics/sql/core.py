@@ -126,18 +126,18 @@ may dominate the value."""
 
 @dataclass(slots=True)
 class Problems:
-    """The errors in a statement, collected so that one refusal can name them all. `found` has the error messages.
+    """The errors in a statement, collected so that one refusal can name them all. `messages` has the error messages.
 
     Some errors say that a text column must be read as another type. `needed_types` maps these columns to these types.
     """
 
-    found: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     needed_types: dict[str, str] = field(default_factory=dict)
 
     def add(self, error: BadRequest) -> None:
         """Record `error`, unless an error with the same message was recorded before."""
-        if str(error) not in self.found:
-            self.found.append(str(error))
+        if str(error) not in self.messages:
+            self.messages.append(str(error))
         self.needed_types.update(error.needed_types)
 
     @contextmanager

@@ -371,7 +371,7 @@ class CoreBuilder:
         outputs: list[tuple[str, exp.Expr]] = []
         earlier: dict[str, exp.Expr] = {}
         if not self._select.expressions:
-            self._problems.found.append("the SELECT names no column: name what to show")
+            self._problems.messages.append("the SELECT names no column: name what to show")
         for selected in self._select.expressions:
             with self._problems.collect(selected):
                 node, alias = (selected.this, selected.alias) if type(selected) is exp.Alias else (selected, None)

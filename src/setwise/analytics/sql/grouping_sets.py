@@ -39,7 +39,7 @@ class GroupedSelects:
     limit: exp.Expr | None
     offset: exp.Expr | None
 
-    def united(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
+    def unite(self, nodes: Sequence[exp.Expr]) -> exp.Expr:
         """Return the UNION ALL of `nodes`, sorted and limited, with only the columns of the result.
 
         `nodes` has, for each of `selects`, the SELECT over its released (noisy) rows.
@@ -156,13 +156,13 @@ def _without_aliases(node: exp.Expr, select: exp.Expr) -> exp.Expr:
     """
     aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
 
-    def replaced(inner: exp.Expr) -> exp.Expr:
+    def expression_of(inner: exp.Expr) -> exp.Expr:
         if type(inner) is exp.Column and not inner.table and inner.name.lower() in aliases:
             expression: exp.Expr = aliases[inner.name.lower()].copy()
             return expression
         return inner
 
-    return node.transform(replaced)
+    return node.transform(expression_of)
 
 
 def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:

@@ -102,8 +102,8 @@ def parse_sql(
     except InvalidParameter as error:
         reader.problems.add(error)
         statement = None
-    if reader.problems.found or statement is None:
-        refusal = _refusal(text, settings, facts, columns, reader.problems.found)
+    if reader.problems.messages or statement is None:
+        refusal = _refusal(text, settings, facts, columns, reader.problems.messages)
         raise InvalidParameter(refusal).needing(reader.problems.needed_types)
     spending: dict[str, Any] = {name: float(number_in(options[name], name)) for name in SPENDING if name in options}
     return replace(statement, explain=explain, **spending)
@@ -137,7 +137,9 @@ def _refusal(
             statement = reader.read(rewrite_spellings(parse(candidate)[0]))
         except (InvalidParameter, UnknownColumn, RecursionError):
             return False
-        return statement is not None and not reader.problems.found and all(core.fits_kinds for core in statement.cores)
+        return (
+            statement is not None and not reader.problems.messages and all(core.fits_kinds for core in statement.cores)
+        )
 
     simplest = list(simplest_statements(text, settings.user))
     for candidate in corrections(text, settings.user, columns_of):

@@ -180,9 +180,9 @@ class PerUserReader:
 
         `node` may contain window functions.
         """
-        return self._rows.read(self._windows_replaced(node.copy(), self._rows.read))
+        return self._rows.read(self._replace_windows(node.copy(), self._rows.read))
 
-    def _windows_replaced(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> exp.Expr:
+    def _replace_windows(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> exp.Expr:
         """Return the node with each window function in it replaced by the column that holds the function's value.
 
         `read` converts the arguments of the window functions into row expressions (values computed from each row). The
@@ -193,7 +193,7 @@ class PerUserReader:
         if isinstance(node, exp.Subquery | exp.Select):
             return node
         for child in list(node.iter_expressions()):
-            child.replace(self._windows_replaced(child, read))
+            child.replace(self._replace_windows(child, read))
         return node
 
     def _window(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> str:
@@ -222,7 +222,7 @@ class PerUserReader:
         condition = None
         if qualify is not None:
             with self._problems.collect(qualify):
-                condition = read(self._aliases_replaced(qualify.this.copy()))
+                condition = read(self._replace_aliases(qualify.this.copy()))
         steps: list[Step] = []
         if self._windows:
             steps.append(AddWindows(self._settings.user, tuple(self._windows), self._ties))
@@ -230,7 +230,7 @@ class PerUserReader:
             steps.append(KeepRows(condition))
         return steps
 
-    def _aliases_replaced(self, node: exp.Expr) -> exp.Expr:
+    def _replace_aliases(self, node: exp.Expr) -> exp.Expr:
         """Return `node`, changed in place, with the expression in place of each alias of the SELECT that it names.
 
         A name that is also a column of the private rows means that column, and is not replaced.
@@ -239,7 +239,7 @@ class PerUserReader:
             expression: exp.Expr = self._aliases[node.name].copy()
             return expression
         for child in list(node.iter_expressions()):
-            child.replace(self._aliases_replaced(child))
+            child.replace(self._replace_aliases(child))
         return node
 
     def _with_user(self, named: Sequence[NamedExpression]) -> tuple[NamedExpression, ...]:
@@ -305,7 +305,7 @@ class PerUserReader:
             place = number_of(node, "GROUP BY")
             if isinstance(place, int) and 1 <= place <= len(selected):
                 return selected[place - 1]
-            self._problems.found.append(f"GROUP BY {node.this} names no column of the SELECT")
+            self._problems.messages.append(f"GROUP BY {node.this} names no column of the SELECT")
             return exp.column(self._settings.user)
         known = self._source.columns or ()
         if type(node) is exp.Column and node.name in self._aliases and node.name not in known:

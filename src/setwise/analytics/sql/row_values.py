@@ -43,8 +43,8 @@ from setwise.analytics.sql.time_units import (
     FORMATS,
     STARTS,
     UNIX_UNITS,
+    format_expression,
     format_parts,
-    formatted,
     interval_of,
     shift_of,
     unit_name,
@@ -424,7 +424,7 @@ class RowReader:
             return self._truncation(function, arguments)
         if function in FORMATS:
             node, written = format_parts(function, arguments)
-            return formatted(function, written, self._moment(node))
+            return format_expression(function, written, self._moment(node))
         if function in _DIFFERENCES:
             return self._difference(function, arguments)
         if function in _SHIFTS or function in _UNIT_SHIFTS:

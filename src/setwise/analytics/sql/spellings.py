@@ -162,20 +162,20 @@ def _time_bucket(node: exp.Expr) -> exp.Expr:
         value, width, start = arguments[0], f"{arguments[1].name} {arguments[2].name}", 0
     elif name == "DATE_BIN" and len(arguments) == 3:
         width, value = _width_text(arguments[0]), arguments[1]
-        given = _seconds(arguments[2])
-        if given is None:
+        first_start = _seconds(arguments[2])
+        if first_start is None:
             return node
-        start = given
+        start = first_start
     elif name in ("TIME_BUCKET", "TIMESTAMP_BUCKET") and len(arguments) == 2:
         value, bin_width = arguments if name == "TIMESTAMP_BUCKET" else reversed(arguments)
         width = _width_text(bin_width)
     else:
         return node
-    found = _WIDTH.fullmatch(width.strip().lower())
-    if found is None:
+    width_parts = _WIDTH.fullmatch(width.strip().lower())
+    if width_parts is None:
         return node
-    number, unit = int(found[1]), found[2]
-    months = {("1", "month"): "month", ("3", "month"): "quarter", ("12", "month"): "year"}.get((found[1], unit))
+    number, unit = int(width_parts[1]), width_parts[2]
+    months = {("1", "month"): "month", ("3", "month"): "quarter", ("12", "month"): "year"}.get((width_parts[1], unit))
     if name != "DATE_BIN" and (months or (number == 1 and unit in _CALENDAR)):
         return _call("DATE_TRUNC", exp.Literal.string(months or unit), value)
     seconds = number * {**_UNIT_SECONDS, "w": _WEEK, "week": _WEEK}.get(unit, 0)

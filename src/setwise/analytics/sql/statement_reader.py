@@ -116,10 +116,10 @@ class StatementReader:
         tree = rewrite_user_sets(rewrite_series(tree, self._settings.today), self._settings.user)
         result = self._query(tree, {}, top=True)
         if isinstance(result, SelectSource):
-            self.problems.found.append(
+            self.problems.messages.append(
                 "the statement shows rows of single users: aggregate over them, as in SELECT COUNT(*) FROM (..)"
             )
-        if self.problems.found or not isinstance(result, _Free):
+        if self.problems.messages or not isinstance(result, _Free):
             return None
         if not self._cores:
             raise InvalidParameter("the statement reads no private table: ask DuckDB or any other database")
@@ -187,7 +187,7 @@ class StatementReader:
                 common_table.set("this", result.node)
                 kept.append(common_table)
             elif common_table.args["alias"].args.get("columns"):
-                self.problems.found.append("a common table expression over private rows takes aliases in its SELECT")
+                self.problems.messages.append("a common table expression over private rows takes aliases in its SELECT")
             names[common_table.alias.lower()] = result
         node.set("with_", exp.With(expressions=kept) if kept else None)
         return names
@@ -226,7 +226,7 @@ class StatementReader:
             place = private.index(True)
             private_first(select, place)
             results[0], results[place] = results[place], results[0]
-        released = self._released(known)
+        released = self._scalar_converter(known)
         rows = self._source(select, results, known)
         if self._is_per_user(select, top=top):
             return PerUserReader(select, rows, self._settings, self.problems, released, self._ties).read()
@@ -290,7 +290,7 @@ class StatementReader:
         nodes = [each.node for each in results if isinstance(each, _Free)]
         if len(nodes) < len(results):
             return None
-        united = grouped.united(nodes)
+        united = grouped.unite(nodes)
         if clause is not None:
             united.set("with_", clause)
         return _Free(united)
@@ -377,10 +377,12 @@ class StatementReader:
         for join, joined in user_joins:
             rows = join_rows(select, join, joined, rows, scope, self._settings.user, reader.read)
         for node in list(subqueries_of(select)):
-            refused = len(self.problems.found)
+            refused = len(self.problems.messages)
             with self.problems.collect(node):
                 rows = self._with_subquery(node, rows, scope, known, reader)
-            if len(self.problems.found) > refused:  # a constant, so that only other problems are found after this one
+            if (
+                len(self.problems.messages) > refused
+            ):  # a constant, so that only other problems are found after this one
                 node.replace(exp.Literal.number(0) if isinstance(node, exp.Subquery) else exp.true())
         scope.resolve(select)
         return rows
@@ -397,13 +399,13 @@ class StatementReader:
         subquery = user_subquery(node, scope, self._settings.user)
         if subquery is None:
             return rows
-        refused = len(self.problems.found)
+        refused = len(self.problems.messages)
         result = self._select(subquery.select, known, top=False)
         number = next(self._numbers)
         if isinstance(result, SelectSource):
             rows, replaced = with_subquery(subquery, result, rows, scope, self._settings.user, number, reader.read)
             node.replace(replaced)
-        elif len(self.problems.found) == refused:
+        elif len(self.problems.messages) == refused:
             raise unsupported("a correlated subquery over released rows or public tables", "join the table instead")
         return rows
 
@@ -471,8 +473,8 @@ class StatementReader:
                 return True
         return False
 
-    def _released(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], ReleasedValue]:
-        def released(node: exp.Expr) -> ReleasedValue:
+    def _scalar_converter(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], ReleasedValue]:
+        def convert(node: exp.Expr) -> ReleasedValue:
             inner = node.this
             aggregated = any(has_aggregate(each) for each in inner.expressions)
             if isinstance(inner, exp.Select) and (inner.args.get("group") or not aggregated):
@@ -485,7 +487,7 @@ class StatementReader:
             self._scalars.append(Shell(sql=result.node.sql(dialect="duckdb", identify=True)))
             return ReleasedValue(len(self._scalars) - 1)
 
-        return released
+        return convert
 
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
         """Return a function that converts a scalar subquery of a SELECT over private rows to read released rows only.
@@ -495,7 +497,7 @@ class StatementReader:
         common table expressions by name.
         """
 
-        def converted(node: exp.Expr) -> exp.Expr:
+        def convert(node: exp.Expr) -> exp.Expr:
             result = self._query(node.this, known)
             if isinstance(result, _Free):
                 node.set("this", result.node)
@@ -505,7 +507,7 @@ class StatementReader:
                 )
             return node
 
-        return converted
+        return convert
 
 
 def _is_column(node: exp.Expr, name: str) -> bool:

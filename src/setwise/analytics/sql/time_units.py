@@ -257,7 +257,7 @@ def format_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr
     return others[0], written
 
 
-def formatted(function: str, written: str, moment: RowExpression) -> RowExpression:
+def format_expression(function: str, written: str, moment: RowExpression) -> RowExpression:
     """Return the row expression (a value computed from each row) that writes the date or time `moment` as text.
 
     `written` is the format. `function` says how to read the format: TO_CHAR has patterns such as YYYY, and STRFTIME
@@ -384,7 +384,7 @@ def format_released(function: str, arguments: Sequence[exp.Expr]) -> exp.Expr:
     Raises: `InvalidParameter` for other arguments, or a pattern that is not supported.
     """
     moment, written = format_parts(function, arguments)
-    expression = formatted(function, written, ConstantValue(""))
+    expression = format_expression(function, written, ConstantValue(""))
     assert isinstance(expression, Call), "a format is the concatenation of its parts"
     parts = [_released_part(part, moment) for part in expression.arguments]
     text = parts[0]

@@ -65,7 +65,7 @@ def join_rows(
         raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
     columns = rows.columns if rows.columns is not None else source.columns if not rows.derivation else None
     pairs, others = _join_conditions(join, alias, scope, columns, user)
-    keys = [KeyPair(read(scope.resolved(left)), read(without_qualifiers(right))) for left, right in pairs]
+    keys = [KeyPair(read(scope.resolve_copy(left)), read(without_qualifiers(right))) for left, right in pairs]
     derivation = rows.derivation
     if side == "LEFT":
         derivation, more = _left_conditions(
@@ -73,10 +73,10 @@ def join_rows(
         )
         keys += more
         others = []
-        found = f"{alias} found"
-        derivation = derivation.then(AddColumns((NamedExpression(found, ConstantValue(1)),)))
+        match_column = f"{alias} found"
+        derivation = derivation.then(AddColumns((NamedExpression(match_column, ConstantValue(1)),)))
     names_in_use = {name.lower() for name in (*(source.columns or ()), *scope.joined.values())}
-    added = [JoinedValue(found, found)] if side == "LEFT" else []
+    added = [JoinedValue(match_column, match_column)] if side == "LEFT" else []
     merged = {each.name.lower() for each in join.args.get("using") or ()}
     for name in _used_columns(select, others, alias, columns):
         if name.lower() == user.lower():
@@ -90,7 +90,7 @@ def join_rows(
         added.append(JoinedValue(new, name))
     scope.joined[alias.lower(), user.lower()] = user
     if side == "LEFT":
-        scope.left_keys[alias.lower(), user.lower()] = LeftKey(user, found)
+        scope.left_keys[alias.lower(), user.lower()] = LeftKey(user, match_column)
     step = JoinUserRows(user, derivation, tuple(keys), tuple(added), keeps_all=side == "LEFT")
     if source.columns is not None:
         scope.columns = (*source.columns, *(each.name for each in added))
@@ -123,7 +123,7 @@ def _left_conditions(
         if belongs <= {True}:
             rows = rows.then(KeepRows(read(without_qualifiers(part))))
         elif belongs == {False}:
-            keys.append(KeyPair(Case((Branch(read(scope.resolved(part)), ConstantValue(1)),)), ConstantValue(1)))
+            keys.append(KeyPair(Case((Branch(read(scope.resolve_copy(part)), ConstantValue(1)),)), ConstantValue(1)))
         else:
             raise unsupported(
                 f"{construct_of(part.unnest())} of columns of both tables in ON of a LEFT JOIN of the rows of users",
@@ -524,10 +524,10 @@ def with_subquery(
     """
     check_same_source(rows, source)
     names = {column: f"{column} {number}" for column in subquery.columns}
-    keys = tuple(KeyPair(read(scope.resolved(left)), ColumnValue(right)) for left, right in subquery.keys)
+    keys = tuple(KeyPair(read(scope.resolve_copy(left)), ColumnValue(right)) for left, right in subquery.keys)
     values = tuple(JoinedValue(name, column) for column, name in names.items())
     step = JoinUserRows(user, rows.derivation, keys, values, keeps_all=True)
     if source.columns is not None:
         scope.columns = (*source.columns, *names.values())
     joined = replace(source, derivation=source.derivation.then(step), schema=None, columns=scope.columns)
-    return joined, scope.resolved(subquery.replacement(names)).this
+    return joined, scope.resolve_copy(subquery.replacement(names)).this

@@ -27,21 +27,21 @@ from setwise.ledger.terms import (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault that verification found: the text `what` says what is wrong with entry number `entry` of `account`.
+    """One fault that verification found: the text `message` says what is wrong with entry number `entry` of `account`.
 
     `entry` is None if the account as a whole is at fault, and `account` too if the whole ledger is.
     """
 
     account: str | None
     entry: int | None
-    what: str
+    message: str
 
     def __str__(self) -> str:
         if self.account is None:
-            return f"the ledger {self.what}"
+            return f"the ledger {self.message}"
         if self.entry is None:
-            return f"the account {self.account!r} {self.what}"
-        return f"entry {self.entry} of the account {self.account!r} {self.what}"
+            return f"the account {self.account!r} {self.message}"
+        return f"entry {self.entry} of the account {self.account!r} {self.message}"
 
 
 Tally = dict[tuple[int, str, str], int]
@@ -299,7 +299,7 @@ class ChainCheck:
         slice_units = {
             balance_name: self._spent_units(WHOLE_LIFE, slice_name) for balance_name, slice_name in SLICES.items()
         }
-        moved = {move.what: -move.amount for move in movements if move.holder == self._account_id}
+        moved = {move.balance_name: -move.amount for move in movements if move.holder == self._account_id}
         paid = {balance_name: moved[slice_name] for balance_name, slice_name in SLICES.items() if slice_name in moved}
         rule = next((rule for rule in Rule if cap.accepts(entry.uses, slice_units, paid, rule)), None)
         if rule is None:
@@ -371,4 +371,4 @@ def _place(movement: Movement) -> tuple[int, str, str]:
     A movement is a change of one balance by a number of units. A register number is the number of the record that
     opened an account or a cap (the joint budget of a dataset's accounts).
     """
-    return movement.holder, movement.period, movement.what
+    return movement.holder, movement.period, movement.balance_name

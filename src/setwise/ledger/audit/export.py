@@ -8,7 +8,7 @@ knows only their names and columns.
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TextIO, get_args
 
 from sqlalchemy import Connection, Integer, Table, bindparam, insert, select
@@ -165,7 +165,7 @@ class _Account:
         has the units spent before, per balance name (such as "wallet", of 2^60 units).
         """
         totals = self.terms.totals
-        if move.what != WALLET or not isinstance(totals, WalletTotals):
+        if move.balance_name != WALLET or not isinstance(totals, WalletTotals):
             return move
         remaining = totals.lines()[WALLET] - spent.get(WALLET, 0)
         _, priced = self.terms.split(uses)
@@ -363,14 +363,15 @@ class Restoration:
         """
         for move in moves:
             self._number += 1
-            place = (move.holder, move.period, move.what)
+            place = (move.holder, move.period, move.balance_name)
             spent = self._balances.get(place, (0, 0))[0] + move.amount
-            total = self._balance_sizes[move.holder][move.what]
+            total = self._balance_sizes[move.holder][move.balance_name]
             if not 0 <= spent <= total and not (account.terms.slices and move.holder == account.terms.cap):
-                raise InvalidParameter(f"it draws more than the balance {move.what!r} has")
+                raise InvalidParameter(f"it draws more than the balance {move.balance_name!r} has")
             self._balances[place] = (spent, self._number)
             entry = {"account": account.holder, "position": position, "number": self._number}
-            self._put(movements, entry | asdict(move))
+            change = {"holder": move.holder, "period": move.period, "what": move.balance_name, "amount": move.amount}
+            self._put(movements, entry | change)
 
     def _copy(self, line: dict[str, Any]) -> None:
         """Queue the row in an export's `line` for insertion into its table, one of the service's own tables.

@@ -168,7 +168,7 @@ def check_heads(connection: Connection, records: list[Record], key: bytes) -> di
         previous = record.hash
     heads = [record for record in records if record.kind == "head"]
     for fault in check_signatures(heads, key):
-        _refuse(f"it {fault.what}")
+        _refuse(f"it {fault.message}")
     signed: dict[str, list[object]] = {}
     for record in heads:
         signed |= record.event.details["accounts"]
@@ -241,7 +241,7 @@ def adopt_head(
     """
     records = records_of(connection)
     for fault in check_kept(records, kept):
-        _refuse(f"it {fault.what}")
+        _refuse(f"it {fault.message}")
     check_heads(connection, records, key)
     heads = [record for record in records if record.kind == "head"]
     if kept is None and heads and (oldest is None or not any(oldest <= head.at <= latest for head in heads)):

@@ -95,7 +95,9 @@ class Verification:
             "accounts": len(self.anchor.accounts),
             "entries": self.entries,
             "head": self.anchor.head,
-            "faults": [{"account": fault.account, "entry": fault.entry, "what": fault.what} for fault in self.faults],
+            "faults": [
+                {"account": fault.account, "entry": fault.entry, "what": fault.message} for fault in self.faults
+            ],
             "anchor": self.anchor.to_dict(),
         }
 

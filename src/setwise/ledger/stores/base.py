@@ -22,13 +22,13 @@ class Movement:
     - `holder` is the register number (the number of the opening record) of the account or cap that has the balance. A
       cap is the joint budget of a dataset's accounts.
     - `period` is the budget period, empty if the budget has none.
-    - `what` is the name of the balance, such as "wallet". The balance of a registered use (one fixed when the account
-      was opened) is named by its written form, such as "pure:0.1", and one unit is one use.
+    - `balance_name` is the name of the balance, such as "wallet". The balance of a registered use (one fixed when the
+      account was opened) is named by its written form, such as "pure:0.1", and one unit is one use.
     """
 
     holder: int
     period: str
-    what: str
+    balance_name: str
     amount: int
 
 
@@ -37,7 +37,7 @@ def write_moves(movements: Iterable[Movement]) -> str:
 
     Their order is kept. A register number is the number of the record that opened an account or a cap.
     """
-    return canonical([[move.holder, move.period, move.what, move.amount] for move in movements])
+    return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 
 
 def read_moves(text: str) -> list[Movement]:

@@ -99,14 +99,14 @@ class Slice:
     """The part of one balance of a cap that is reserved for one account: `units` units of it.
 
     A cap is the joint budget of all accounts on a dataset. The reserved units are kept as a balance of the account,
-    whose name is `what`: "slice:wallet" for units of the cap's balance "wallet" (mu squared, 2^60 units when full).
-    `holder` is the number of the record that opened the account, `name` the account's name, and `at` the timestamp of
-    the account's last entry, in microseconds since 1970.
+    whose name is `balance_name`: "slice:wallet" for units of the cap's balance "wallet" (mu squared, 2^60 units when
+    full). `holder` is the number of the record that opened the account, `name` the account's name, and `at` the
+    timestamp of the account's last entry, in microseconds since 1970.
     """
 
     holder: int
     name: str
-    what: str
+    balance_name: str
     units: int
     at: int
 

@@ -341,11 +341,11 @@ def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     def ends_of_column(column: exp.Column) -> HiddenColumns | None:
         if not column.table and column.name.lower() in merged:
             return None
-        found = [
+        candidates = [
             replace(hidden, table=name)
             for name, ends_of in columns.items()
             if (not column.table or column.table.lower() == name.lower()) and (hidden := ends_of(column)) is not None
         ]
-        return found[0] if len(found) == 1 else None
+        return candidates[0] if len(candidates) == 1 else None
 
     return ends_of_column

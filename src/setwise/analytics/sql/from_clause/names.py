@@ -14,11 +14,11 @@ class LeftKey:
     """A key column of a table that is joined by LEFT JOIN; in SQL, this column is null in rows without a match.
 
     The joined rows have only one column for the key, `column`, with the value of the earlier table in every row.
-    `found` is the name of the column that is 1 in rows with a match, and null in other rows.
+    `match_column` is the name of the column that is 1 in rows with a match, and null in other rows.
     """
 
     column: str
-    found: str
+    match_column: str
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Scope:
                 _drop_qualifiers(node)
         unqualify(select, self.tables, self.columns)
 
-    def resolved(self, node: exp.Expr) -> exp.Expr:
+    def resolve_copy(self, node: exp.Expr) -> exp.Expr:
         """Return a copy of a syntax node with every column reference replaced by the column's name in the rows."""
         holder = exp.Paren(this=node.copy())
         self.resolve(holder)
@@ -92,19 +92,19 @@ def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
     """Replace the column `node` by an expression that is null in rows for which the LEFT JOIN of `key` has no match.
 
     In `node` IS NULL and COUNT(node) it only matters whether there is a match. There the expression is the column
-    `key.found`, which does not read the key. So a service that refuses to compute with the user column can answer
-    these.
+    `key.match_column`, which does not read the key. So a service that refuses to compute with the user column can
+    answer these.
     """
     parent = node.parent
     is_counted = isinstance(parent, exp.Anonymous) and str(parent.this).upper() == "COUNT"
-    found = exp.column(key.found, quoted=True)
+    match = exp.column(key.match_column, quoted=True)
     if is_counted or (isinstance(parent, exp.Is) and isinstance(parent.args["expression"], exp.Null)):
-        node.replace(found)
+        node.replace(match)
         return
     value = exp.column(key.column, quoted=True)
     value.meta[WRITTEN] = node.name
-    is_found = exp.Not(this=exp.Is(this=found, expression=exp.Null()))
-    case: exp.Expr = exp.Case(ifs=[exp.If(this=is_found, true=value)])
+    has_match = exp.Not(this=exp.Is(this=match, expression=exp.Null()))
+    case: exp.Expr = exp.Case(ifs=[exp.If(this=has_match, true=value)])
     node.replace(exp.alias_(case, node.name, quoted=True) if isinstance(parent, exp.Select) else case)
 
 

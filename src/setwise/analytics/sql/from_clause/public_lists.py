@@ -93,9 +93,11 @@ def _public_list(
             "EXISTS over a public table without an equality", f"compare a column of {alias} with one of the outer table"
         )
     condition = None if not conditions else conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
-    found = f"in {table} {number}"
-    join = Join(table=table, keys=tuple(keys), keeps_all=True, where=condition, found=found, once=True, called=found)
-    present = exp.Not(this=exp.Is(this=exp.column(found, quoted=True), expression=exp.Null()))
+    list_name = f"in {table} {number}"
+    join = Join(
+        table=table, keys=tuple(keys), keeps_all=True, where=condition, found=list_name, once=True, called=list_name
+    )
+    present = exp.Not(this=exp.Is(this=exp.column(list_name, quoted=True), expression=exp.Null()))
     return join, exp.paren(present, copy=False)
 
 

@@ -67,8 +67,8 @@ def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
         )
         for each in keys
     ]
-    result = exp.Select(expressions=outer, from_=exp.From(this=_named(labels, "keys")))
-    result.set("joins", [exp.Join(this=_named(released, "released"), side="LEFT", on=exp.and_(*equal))])
+    result = exp.Select(expressions=outer, from_=exp.From(this=_as_table(labels, "keys")))
+    result.set("joins", [exp.Join(this=_as_table(released, "released"), side="LEFT", on=exp.and_(*equal))])
     for clause in ("order", "limit"):
         part = tree.args.get(clause)
         result.set(clause, None if part is None else part.copy())
@@ -108,5 +108,5 @@ def not_exists_for_not_in(tree: exp.Expr) -> exp.Expr | None:
     return tree if changed else None
 
 
-def _named(select: exp.Expr, name: str) -> exp.Expr:
+def _as_table(select: exp.Expr, name: str) -> exp.Expr:
     return exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier(name)))

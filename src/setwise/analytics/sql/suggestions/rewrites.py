@@ -56,7 +56,7 @@ def _argument(node: exp.Expr) -> exp.Expr | None:
     return first
 
 
-def _rows_counted() -> exp.Expr:
+def _count_of_rows() -> exp.Expr:
     return exp.alias_(_call("COUNT", exp.Star()), "n")
 
 
@@ -187,14 +187,14 @@ def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
         source = inner.args.get("from_") if isinstance(inner, exp.Select) else None
         if where is None or source is None or not any(map(has_aggregate, inner.expressions)):
             continue
-        own = source.this.alias_or_name.lower()
+        inner_table = source.this.alias_or_name.lower()
         parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
         keys, kept = [], []
         for part in parts:
             columns = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
             tables = [each.table.lower() if isinstance(each, exp.Column) else "" for each in columns]
-            if own in tables and any(table not in ("", own) for table in tables):
-                keys.append(columns[tables.index(own)])
+            if inner_table in tables and any(table not in ("", inner_table) for table in tables):
+                keys.append(columns[tables.index(inner_table)])
             else:
                 kept.append(part)
         if not keys:
@@ -260,7 +260,7 @@ def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
     groups = [each.copy() for each in outer if isinstance(each, exp.Column)]
     month = exp.alias_(_call("DATE_TRUNC", exp.Literal.string("month"), arguments[0].copy()), "month")
     months = tree.copy()
-    months.set("expressions", [*inner, month, _rows_counted()])
+    months.set("expressions", [*inner, month, _count_of_rows()])
     months.set("group", exp.Group(expressions=[*(key.copy() for key in keys), exp.column("month")]))
     for clause in ("order", "limit", "offset"):
         months.set(clause, None)
@@ -294,7 +294,7 @@ def _counted_values(tree: exp.Expr) -> exp.Expr | None:
     if not added or any(node.find(exp.Window) for node in shown):
         return None
     if not any(map(has_aggregate, shown)):
-        shown.append(_rows_counted())
+        shown.append(_count_of_rows())
     tree.set("expressions", shown)
     tree.set("group", exp.Group(expressions=keys))
     for clause in ("order", "limit", "offset", "having"):
