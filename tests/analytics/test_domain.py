@@ -6,7 +6,7 @@ from pyarrow import csv, parquet
 
 import setwise
 from setwise.analytics.schema import Column, Kind
-from setwise.analytics.tables.domain import fitted, labels_of, read_domain
+from setwise.analytics.tables.domain import fit_labels, labels_of, read_domain
 from setwise.errors import InvalidParameter
 
 
@@ -86,10 +86,10 @@ def test_a_column_of_another_table():
 
 def test_labels_fit_the_column():
     text, whole = Column(name="city", kind=Kind.TEXT), Column(name="size", kind=Kind.INTEGER)
-    assert fitted(("1", "2"), [whole]) == (1, 2)
-    assert fitted((1, 2), [text]) == ("1", "2")
+    assert fit_labels(("1", "2"), [whole]) == (1, 2)
+    assert fit_labels((1, 2), [text]) == ("1", "2")
     with pytest.raises(InvalidParameter, match="'Oslo'"):
-        fitted(("1", "Oslo"), [whole])
+        fit_labels(("1", "Oslo"), [whole])
 
 
 def test_files_that_cannot_be(tmp_path):

@@ -285,8 +285,8 @@ MUTANTS = (
     _Analytics(
         "statistics: a mean around the lower bound",
         "statistics/mean.py",
-        "unclipped = scaled(estimate, clip.centre, ",
-        "unclipped = scaled(estimate, clip.low, ",
+        "unclipped = scale_estimate(estimate, clip.centre, ",
+        "unclipped = scale_estimate(estimate, clip.low, ",
         _ASKED,
     ),
     _Analytics(

@@ -19,6 +19,7 @@ from setwise.analytics.engines.connect import (
     location_of,
     open_engine,
     pin_version,
+    types_of_joined,
 )
 from setwise.analytics.engines.files import CsvOptions, apply_description
 from setwise.analytics.engines.joins import Join
@@ -31,7 +32,7 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.session import Session
 from setwise.analytics.session_state import SessionState
 from setwise.analytics.tables.holder_scan import HolderScan
-from setwise.analytics.tables.scan_notes import TableToScan, open_arguments, types_of_joined
+from setwise.analytics.tables.scan_notes import TableToScan, open_arguments
 from setwise.analytics.units import check_payer_unit, unit_column, unit_derivation
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
@@ -175,7 +176,7 @@ def open(  # noqa: A001 - it is called as setwise.open
         types: Mapping[str, Kind] = declared_types,
     ) -> Engine:
         steps = derivation.after(unit_steps)
-        joined = Joined(joins=joins, name=called, user=user, beside=joinable, derivation=steps)
+        joined = Joined(joins=joins, name=called, user=user, joinable=joinable, derivation=steps)
         return open_engine(
             source, engine, table=table, types=types, csv=form, memory=memory, progress=progress, joined=joined
         )

@@ -338,7 +338,7 @@ class Query:
         return replace(
             self,
             contributions=self.contributions or contributions,
-            statistics=tuple(statistic.filled(per_item) for statistic in self.statistics),
+            statistics=tuple(statistic.with_dataset_bound(per_item) for statistic in self.statistics),
         )
 
     def to_dict(self) -> dict[str, object]:

@@ -37,7 +37,7 @@ from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation, columns_computed_with
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.session_state import SessionState
-from setwise.analytics.tables.domain import fitted_null_item, read_domain
+from setwise.analytics.tables.domain import fit_null_item, read_domain
 from setwise.analytics.units import check_payer_unit
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.ledger.records import check_text
@@ -506,7 +506,7 @@ class Session(Askable):
             destination=destination,
             value=value,
             where=row_filter,
-            null_item=fitted_null_item(null_item, [schema.column(item)]),
+            null_item=fit_null_item(null_item, [schema.column(item)]),
         )
 
     def request(self, query: Query, budget: Budget) -> str:

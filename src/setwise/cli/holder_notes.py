@@ -74,7 +74,7 @@ def _advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: s
         check = check_table(source, csv, {}, None)
     except SetwiseError:  # the refusal itself says why the file cannot be read
         return ""
-    names = {column.name for column in check.found.columns}
+    names = {column.name for column in check.counts.columns}
     words = check.options()
     for name, kind in types.items():
         if name in names and name not in check.types:
@@ -114,8 +114,9 @@ def joined_tables(
     `types` of the form TABLE.COLUMN give the kinds of their columns. The command's CSV options describe only the first
     table, so a joined table is read as its description file says, which is written by `setwise check --save`.
     """
+    from setwise.analytics.engines.connect import types_of_joined
     from setwise.analytics.engines.files import CsvOptions
-    from setwise.analytics.tables.scan_notes import TableToScan, types_of_joined
+    from setwise.analytics.tables.scan_notes import TableToScan
 
     return [
         TableToScan(

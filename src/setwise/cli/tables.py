@@ -52,7 +52,7 @@ def propose_entry(check: "TableCheck", user: str | None) -> str:
     words = check.words()
     entry = CatalogTable(source=check.source, user=user or "USER_COLUMN", options=words)
     lines = [line for line in table_toml(location_of(check.source).name, entry) if line]
-    numbers = [each.name for each in check.found.columns if each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)]
+    numbers = [each.name for each in check.counts.columns if each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)]
     measured = [name for name in numbers if name != user]
     if measured:
         pairs = ", ".join(f"{name} = [LOW, HIGH]" for name in measured)
@@ -74,16 +74,16 @@ def _show(check: "TableCheck", description: Path | None) -> None:
     console.print(NOT_PRIVATE, style="yellow")
     console.print(f"{check.source}: {check.how()}")
     if check.lost_lines > 0:
-        console.print(f"{check.lost_lines:,} line(s) are no record of {len(check.found.columns)} cells, and are lost")
-    if check.found.users is not None:
-        console.print(f"{check.found.users:,} users")
+        console.print(f"{check.lost_lines:,} line(s) are no record of {len(check.counts.columns)} cells, and are lost")
+    if check.counts.users is not None:
+        console.print(f"{check.counts.users:,} users")
     table = Table(box=None, pad_edge=False)
     table.add_column("column", overflow="fold")
     table.add_column("kind")
     for heading in ("cells", "empty", "not of its kind"):
         table.add_column(heading, justify="right")
-    for column in check.found.columns:
-        counts = (column.filled, check.found.rows - column.filled, column.filled - column.readable)
+    for column in check.counts.columns:
+        counts = (column.filled, check.counts.rows - column.filled, column.filled - column.readable)
         table.add_row(column.name, str(column.kind), *(f"{count:,}" for count in counts))
     console.print(table)
     for note in check.notes():

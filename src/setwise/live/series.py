@@ -20,7 +20,7 @@ from setwise.accounting.promises import USER
 from setwise.analytics.bins import group_of
 from setwise.analytics.engines.connect import location_of, open_engine, without_password
 from setwise.analytics.schema import Schema
-from setwise.analytics.tables.domain import fitted, read_domain
+from setwise.analytics.tables.domain import fit_labels, read_domain
 from setwise.analytics.units import check_payer_unit
 from setwise.errors import (
     AccountExists,
@@ -418,7 +418,7 @@ def open_live(
             schema = opened.describe()
     location = location_of(table, engine, options.get("table"))
     group = group_of(item, schema)
-    public_groups = None if domain is None else fitted(read_domain(domain, location), [group.labels(schema)])  # type: ignore[arg-type]
+    public_groups = None if domain is None else fit_labels(read_domain(domain, location), [group.labels(schema)])  # type: ignore[arg-type]
     optional_terms: dict[str, Any] = {} if late_days is None else {"late_days": late_days}
     recorded = openings_of(ledger).get(name)
     if recorded is None or recorded[0].terms.user_type is not None:

@@ -145,8 +145,10 @@ def test_rows_of_the_joined_table_are_chosen_and_matches_are_marked(backend: Bac
     main, public = private_rows(150, 1), public_rows(key, 2)
     chosen = Compared(Operator.EQUAL, ColumnValue("label"), ConstantValue("x"))
     keys = (Key(column=key, joined="key", earlier="main"),)
-    first = Join(table="other", keys=keys, keeps_all=True, where=chosen, found="first found")
-    listed = Join(table="other", keys=keys, keeps_all=True, where=chosen, found="listed", once=True, called="list 0")
+    first = Join(table="other", keys=keys, keeps_all=True, where=chosen, match_column="first found")
+    listed = Join(
+        table="other", keys=keys, keeps_all=True, where=chosen, match_column="listed", once=True, alias="list 0"
+    )
     rows = public.filter(pc.equal(public["label"], "x"))
     marked = looped(main, rows.append_column("first found", pa.array([1] * rows.num_rows)), first)
     keys_listed = {value for value in rows["key"].to_pylist() if value is not None}

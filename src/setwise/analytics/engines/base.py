@@ -50,7 +50,7 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
     """
 
     @wraps(call)
-    def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+    def wrapper(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
         try:
             return call(*arguments, **named)
         except SetwiseError as error:
@@ -59,7 +59,7 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
         failure.__cause__ = failure.__context__ = None
         raise failure
 
-    return called
+    return wrapper
 
 
 class EngineQuery(Protocol):

@@ -78,15 +78,15 @@ class JoinableTables:
 class Joined:
     """The tables that are joined to a private table, and the steps that are applied to the joined rows.
 
-    Each of `joins` joins one of the tables that `beside` declares as joinable. `name` is the name by which `joins`
-    refer to the private table, and `user` its user column. `derivation` has the steps that compute columns, filter rows
-    or group the rows of each user.
+    Each of `joins` joins one of the tables in `joinable`. `name` is the name by which `joins` refer to the private
+    table, and `user` its user column. `derivation` has the steps that compute columns, filter rows or group the rows of
+    each user.
     """
 
     joins: Sequence[Join] = ()
     name: str = ""
     user: str = ""
-    beside: JoinableTables = field(default_factory=JoinableTables)
+    joinable: JoinableTables = field(default_factory=JoinableTables)
     derivation: Derivation = field(default_factory=Derivation)
 
 
@@ -146,17 +146,25 @@ def _all_tables(main: TableSource, joined: Joined) -> list[NamedTable[TableSourc
     `main.types` maps text columns of all tables to the types as which they are read, with TABLE.COLUMN for a column of
     a joined table. Each returned table has only the types of its own columns.
     """
-    joinable = joined.beside
+    joinable = joined.joinable
     joinable.check(joined.joins)
     prefixes = tuple(f"{name}." for name in joinable.names)
     main_types = {name: kind for name, kind in main.types.items() if not (prefixes and name.startswith(prefixes))}
     tables = [NamedTable(name=joined.name, table=replace(main, types=main_types), private=True)]
     for join in joined.joins:
-        prefix = f"{join.table}."
-        types = {name.removeprefix(prefix): kind for name, kind in main.types.items() if name.startswith(prefix)}
-        table = TableSource(source=joinable.all[join.table], types=types)
+        table = TableSource(source=joinable.all[join.table], types=types_of_joined(main.types, join.table))
         tables.append(NamedTable(name=join.name, table=table, private=join.table in joinable.private))
     return tables
+
+
+def types_of_joined(types: Mapping[str, Kind], table: str) -> dict[str, Kind]:
+    """Return those of `types` that are for columns of the joined table called `table`, by the names of the columns.
+
+    >>> types_of_joined({"rating": Kind.INTEGER, "films.year": Kind.INTEGER}, "films")
+    {'year': <Kind.INTEGER: 'integer'>}
+    """
+    prefix = f"{table}."
+    return {name.removeprefix(prefix): kind for name, kind in types.items() if name.startswith(prefix)}
 
 
 def _is_spark_frame(source: Source) -> bool:

@@ -160,7 +160,7 @@ def _separator_line(names: tuple[str, ...], form: CsvFormat) -> str:
     separator_line = re.fullmatch(r'"?sep=(.)"?', form.separator.join(names), re.IGNORECASE | re.DOTALL)
     if separator_line is None:
         return ""
-    separator = "" if separator_line[1] == form.separator else f"--separator {written(separator_line[1])} "
+    separator = "" if separator_line[1] == form.separator else f"--separator {separator_option(separator_line[1])} "
     return f"its first line tells the separator and is no header: give {separator}--skip-lines {form.skip_lines + 1}"
 
 
@@ -175,12 +175,12 @@ def _other_separator(names: tuple[str, ...], form: CsvFormat) -> str:
     if likely == form.separator or likely not in names[0]:
         return ""
     return (
-        f"its header has one name with {SEPARATORS[likely]}: give --separator {written(likely)}, "
+        f"its header has one name with {SEPARATORS[likely]}: give --separator {separator_option(likely)}, "
         "or --header if it is one; setwise check finds all options together"
     )
 
 
-def written(separator: str) -> str:
+def separator_option(separator: str) -> str:
     """Return `separator` as a person types it on the command line: quoted for the shell, and "tab" for a tab."""
     return "tab" if separator == "\t" else shlex.quote(separator)
 

@@ -319,7 +319,7 @@ def _step_sql(
     `relation` is the SQL text after FROM of the table before the step, and `schema` its columns.
     """
 
-    def listed(columns: Sequence[NamedExpression]) -> str:
+    def select_list(columns: Sequence[NamedExpression]) -> str:
         """Return SQL of a SELECT list: each of `columns`, an expression over the outer `schema`, AS its name."""
         return joined_text(
             f"{_column_sql(column.expression, schema, dialect)} AS {dialect.name(column.name)}" for column in columns
@@ -327,11 +327,11 @@ def _step_sql(
 
     match step:
         case AddColumns(columns):
-            return f"SELECT *, {listed(columns)} FROM {relation}"
+            return f"SELECT *, {select_list(columns)} FROM {relation}"
         case KeepRows(condition):
             return f"SELECT * FROM {relation} WHERE {compile_expression(condition, schema, dialect).sql}"
         case SelectColumns(columns=columns):
-            return f"SELECT {listed(columns)} FROM {relation}"
+            return f"SELECT {select_list(columns)} FROM {relation}"
         case GroupByUser(user, keys, aggregates):
             column = schema.column(user)
             chosen = chain(

@@ -338,6 +338,11 @@ def real_constant(number: Fraction | float) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
+def in_years(moment: str) -> str:
+    """Return a SQL condition that the SQL date or timestamp (without time zone) `moment` is in the years 1 to 9999."""
+    return f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"
+
+
 def one_zero(number: str) -> str:
     """Return a SQL expression for the SQL float `number` in which -0.0 becomes 0.0; NaN and infinities stay."""
     return f"({number} + {real_constant(0.0)})"

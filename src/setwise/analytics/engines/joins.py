@@ -20,7 +20,7 @@ from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.row_sql import check_condition, compile_expression
 from setwise.analytics.rows.derivation import Derivation
-from setwise.analytics.rows.expression import RowExpression, columns_of, written
+from setwise.analytics.rows.expression import RowExpression, columns_of, expression_text
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
@@ -43,19 +43,19 @@ class Join:
 
     - `keeps_all` makes a LEFT JOIN: rows of the earlier tables without a match are kept.
     - `where` is a condition over the columns of the joined table; only its rows that satisfy the condition are joined.
-    - `found` is the name of a column of the result that is 1 in rows with a match and null in rows without one. None
-      adds no such column.
-    - `once` joins every earlier row at most once, however many rows match it, and adds no column but `found`.
-    - `called` is the name of the joined table in the result if it is not `table`, as for a table that is joined twice.
+    - `match_column` is the name of a column of the result that is 1 in rows with a match and null in rows without one.
+      None adds no such column.
+    - `once` joins every earlier row at most once, however many rows match it, and adds no column but `match_column`.
+    - `alias` is the name of the joined table in the result if it is not `table`, as for a table that is joined twice.
     """
 
     table: str
     keys: tuple[Key, ...]
     keeps_all: bool = False
     where: RowExpression | None = None
-    found: str | None = None
+    match_column: str | None = None
     once: bool = False
-    called: str | None = None
+    alias: str | None = None
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -64,20 +64,19 @@ class Join:
     @property
     def name(self) -> str:
         """The name of the joined table in the join's result."""
-        return self.table if self.called is None else self.called
+        return self.table if self.alias is None else self.alias
 
     def to_record(self) -> dict[str, object]:
         """Return the join as a dictionary for the text that identifies a request; equal joins have equal dictionaries.
 
-        The optional fields `where`, `found`, `once` and `called` are left out if they are not set, so that the texts
-        that older versions stored stay valid.
+        Optional fields that are not set are left out, so that the texts that older versions stored stay valid.
         """
         keys = [{"column": key.column, "joined": key.joined, "earlier": key.earlier} for key in self.keys]
         more = {
-            "where": None if self.where is None else written(self.where),
-            "found": self.found,
+            "where": None if self.where is None else expression_text(self.where),
+            "found": self.match_column,
             "once": self.once or None,
-            "called": self.called,
+            "called": self.alias,
         }
         added = {name: value for name, value in more.items() if value is not None}
         return {"table": self.table, "keeps_all": self.keeps_all, "keys": keys, **added}
@@ -86,8 +85,8 @@ class Join:
         keys = " AND ".join(
             f"{f'{key.earlier}.' if key.earlier else ''}{key.column} = {self.name}.{key.joined}" for key in self.keys
         )
-        table = self.table if self.called is None else f"{self.table} AS {self.called}"
-        where = "" if self.where is None else f" AND {written(self.where)}"
+        table = self.table if self.alias is None else f"{self.table} AS {self.alias}"
+        where = "" if self.where is None else f" AND {expression_text(self.where)}"
         once = " ONCE" if self.once else ""
         return f"{'LEFT JOIN' if self.keeps_all else 'JOIN'}{once} {table} ON {keys}{where}"
 
@@ -122,7 +121,7 @@ class Relation:
     manifest: Manifest | None = None
     origin: str | None = None
 
-    def derived(self, derivation: Derivation, dialect: Dialect) -> "Relation":
+    def derive(self, derivation: Derivation, dialect: Dialect) -> "Relation":
         """Return the relation that `derivation` (computed columns, filters, groups per user) makes of this relation.
 
         If there are no steps, this relation is returned. `dialect` writes the SQL of the engine.
@@ -149,14 +148,14 @@ class Relation:
 class JoinedColumn:
     """A column of a join's result: its `name` in the result, and the table and column that it comes from.
 
-    `table` is the position of that table in the join, and `column` the `Column` there. If `found` is True, the table
-    has no such column: the value is 1 in rows with a match in the table, and null in other rows.
+    `table` is the position of that table in the join, and `column` the `Column` there. If `is_match`, the table has no
+    such column: the value is 1 in rows with a match in the table, and null in other rows.
     """
 
     name: str
     table: int
     column: Column
-    found: bool = False
+    is_match: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +215,7 @@ class JoinedTables:
         text = ""
         for place, relation in enumerate(relations):
             cells = [
-                (f"c{number}", dialect.int64("1") if each.found else dialect.name(each.column.name))
+                (f"c{number}", dialect.int64("1") if each.is_match else dialect.name(each.column.name))
                 for number, each in chosen
                 if each.table == place
             ]
@@ -265,7 +264,7 @@ class JoinedTables:
         ]
         where = None if place == 0 else self._joins[place - 1].where
         compared = [] if where is None else list(columns_of(where))
-        cells = [each for each in self._select_columns(columns) if each.table == place and not each.found]
+        cells = [each for each in self._select_columns(columns) if each.table == place and not each.is_match]
         return tuple(dict.fromkeys([*(each.column.name for each in cells), *keys, *compared]))
 
     def _select_columns(self, columns: Sequence[str] | None) -> list[JoinedColumn]:
@@ -358,9 +357,9 @@ class JoinedTables:
             name = column.name if alone else f"{self._parts[place].name}.{column.name}"
             named.append(JoinedColumn(name=name, table=place, column=column))
         for place, join in enumerate(self._joins, 1):
-            if join.found is not None:
-                column = Column(name=join.found, kind=Kind.INTEGER)
-                named.append(JoinedColumn(name=join.found, table=place, column=column, found=True))
+            if join.match_column is not None:
+                column = Column(name=join.match_column, kind=Kind.INTEGER)
+                named.append(JoinedColumn(name=join.match_column, table=place, column=column, is_match=True))
         for joined in named:
             if sum(other.name.lower() == joined.name.lower() for other in named) > 1:
                 raise InvalidParameter(f"two columns of the join would be called {joined.name!r}: rename one of them")

@@ -350,9 +350,9 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
         record["clipped_users"] = {name: share.to_dict() for name, share in clipped.items()}
     opened = [each for each, of in zip(query.statistics, stated_query.statistics, strict=True) if of.is_auto]
     for statistic in opened:
-        bounds = {each.found_bounds() for each in opened if each.column == statistic.column and each.kind != "count"}
+        bounds = {each.clip_range() for each in opened if each.column == statistic.column and each.kind != "count"}
         by_name = statistic.kind == "count" or statistic.column is None or len(bounds) > 1
-        ends = statistic.found_bounds()
+        ends = statistic.clip_range()
         if ends is not None:
             record[statistic.name if by_name else str(statistic.column)] = list(ends)
     return record
@@ -372,7 +372,7 @@ def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds)
     clipped = {}
     for statistic, before in zip(query.statistics, stated_query.statistics, strict=True):
         if ranges and before.is_auto and isinstance(statistic, BoundedStatistic):
-            low, high = statistic.clipped.low, statistic.clipped.high
+            low, high = statistic.clip_bounds.low, statistic.clip_bounds.high
             measures_of_statistic = before.search_measures()
             confidence = 1 - (1 - CONFIDENCE) / len(measures_of_statistic)
             shares = [ranges[measure].clipped_share(low, high, confidence) for measure in measures_of_statistic]
@@ -462,4 +462,4 @@ def _with_step(statistic: Statistic, step: Fraction) -> Statistic:
 
     Other statistics choose their own rounding step (`in_steps`).
     """
-    return statistic.with_clip(replace(statistic.clipped, step=step)) if isinstance(statistic, Sum) else statistic
+    return statistic.with_clip(replace(statistic.clip_bounds, step=step)) if isinstance(statistic, Sum) else statistic

@@ -37,7 +37,7 @@ from setwise.analytics.planning.expected_error import releases_of, statistics_er
 from setwise.analytics.present.order import Axis, axis_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
-from setwise.analytics.tables.domain import fitted, fitted_null_item
+from setwise.analytics.tables.domain import fit_labels, fit_null_item
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.ledger.records import canonical, check_text
 from setwise.ledger.status import AccountStatus
@@ -455,7 +455,7 @@ def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None
         per_item=query.per_item,
         where=where,
         domain=query.domain,
-        null_item=fitted_null_item(query.null_item, [group_of(text, schema).labels(schema) for text in query.groups]),
+        null_item=fit_null_item(query.null_item, [group_of(text, schema).labels(schema) for text in query.groups]),
         measures=() if counted is not None else tuple(chain(*(each.measures() for each in query.statistics))),
     )
 
@@ -469,7 +469,7 @@ def _fitted_query(query: Query, schema: Schema) -> Query:
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     fit = replace(
         query,
-        domain=None if query.domain is None else fitted(query.domain, columns),
+        domain=None if query.domain is None else fit_labels(query.domain, columns),
         statistics=tuple(statistic.in_steps(schema) for statistic in query.statistics),
     )
     if query.k is not None and query.counted is not None and fit.counted is None:

@@ -19,9 +19,9 @@ from setwise.analytics.rows.expression import (
     RowExpression,
     children,
     columns_of,
+    expression_text,
     released_places,
     with_released,
-    written,
 )
 from setwise.errors import InvalidParameter
 
@@ -417,18 +417,18 @@ def _step_text(step: Step) -> str:
 
     def named(columns: tuple[NamedExpression, ...]) -> str:
         """Return the named expressions `columns` as text, separated by commas: each expression AS its name."""
-        return ", ".join(f"{written(each.expression)} AS {each.name!r}" for each in columns)
+        return ", ".join(f"{expression_text(each.expression)} AS {each.name!r}" for each in columns)
 
     match step:
         case AddColumns(columns):
             return f"add {named(columns)}"
         case KeepRows(condition):
-            return f"where {written(condition)}"
+            return f"where {expression_text(condition)}"
         case SelectColumns(columns=columns):
             return f"select {named(columns)}"
         case GroupByUser(user, keys, aggregates):
             computed = ", ".join(
-                f"{aggregate.function} {'*' if aggregate.argument is None else written(aggregate.argument)}"
+                f"{aggregate.function} {'*' if aggregate.argument is None else expression_text(aggregate.argument)}"
                 f" AS {aggregate.name!r}"
                 for aggregate in aggregates
             )
@@ -436,7 +436,7 @@ def _step_text(step: Step) -> str:
         case AddWindows(user, windows, ties):
             return f"over {user!r}, ties {list(ties)}: {', '.join(map(_window_text, windows))}"
         case JoinUserRows(user, rows, keys, columns, keeps_all):
-            pairs = ", ".join(f"{written(each.left)} = {written(each.right)}" for each in keys)
+            pairs = ", ".join(f"{expression_text(each.left)} = {expression_text(each.right)}" for each in keys)
             added = ", ".join(f"{each.column!r} AS {each.name!r}" for each in columns)
             return f"{'left join' if keeps_all else 'join'} by {user!r}, {pairs}: {added} of ({rows})"
         case _:
@@ -448,10 +448,10 @@ def _window_text(window: UserWindow) -> str:
 
     The text becomes a part of the text by which a charged query is recognised when it is asked again.
     """
-    argument = "*" if window.argument is None else written(window.argument)
-    keys = ", ".join(map(written, window.keys))
+    argument = "*" if window.argument is None else expression_text(window.argument)
+    keys = ", ".join(map(expression_text, window.keys))
     order = ", ".join(
-        f"{written(key.expression)} {'desc' if key.descending else 'asc'} "
+        f"{expression_text(key.expression)} {'desc' if key.descending else 'asc'} "
         f"nulls {'first' if key.nulls_first else 'last'}"
         for key in window.order
     )

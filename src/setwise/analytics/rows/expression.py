@@ -386,7 +386,7 @@ def with_released(expression: RowExpression, values: Mapping[int, float | None])
     return replace(expression, **changed)
 
 
-def written(expression: RowExpression) -> str:
+def expression_text(expression: RowExpression) -> str:
     """Return `expression`, a value computed from each row, as text; two texts are equal only if the expressions are."""
     match expression:
         case ColumnValue(name):
@@ -394,14 +394,14 @@ def written(expression: RowExpression) -> str:
         case ConstantValue(value):
             return repr(value)
         case _:
-            parts = ", ".join(_written_part(getattr(expression, each.name)) for each in fields(expression))
+            parts = ", ".join(_part_text(getattr(expression, each.name)) for each in fields(expression))
             return f"{type(expression).__name__}({parts})"
 
 
-def _written_part(value: Any) -> str:  # noqa: ANN401 - a field of any expression
+def _part_text(value: Any) -> str:  # noqa: ANN401 - a field of any expression
     """Return `value`, a field of a row expression (an expression, CASE branch, tuple or plain value), as text."""
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_written_part, value))}]"
+        return f"[{', '.join(map(_part_text, value))}]"
     if isinstance(value, Branch):
-        return f"{written(value.condition)} -> {written(value.value)}"
-    return written(value) if isinstance(value, RowExpression) else repr(str(value))
+        return f"{expression_text(value.condition)} -> {expression_text(value.value)}"
+    return expression_text(value) if isinstance(value, RowExpression) else repr(str(value))

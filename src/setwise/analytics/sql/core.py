@@ -207,7 +207,7 @@ def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[Stated
         by_column = None if statistic.kind == "count" else found_bounds.get(str(statistic.column))
         pair = found_bounds.get(statistic.name, by_column) if statistic.is_auto else None
         source = "found" if statistic.is_auto else "catalog" if statistic in core.cataloged else "statement"
-        ends = pair if isinstance(pair, list) else statistic.found_bounds()
+        ends = pair if isinstance(pair, list) else statistic.clip_range()
         if ends is not None and statistic.name != "users":
             stated.append({"of": statistic.name, "low": ends[0], "high": ends[1], "source": source})
     bound = found_bounds.get("contributions") or core.query.contributions

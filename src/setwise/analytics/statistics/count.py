@@ -90,7 +90,7 @@ class Count(Statistic):
         del low
         return Count(most=min(max(LEAST_FOUND, math.ceil(high)), LARGEST_FOUND), column=self.column)
 
-    def found_bounds(self) -> tuple[float, float] | None:
+    def clip_range(self) -> tuple[float, float] | None:
         """Return the bounds on what one user adds to this count, (0, most rows of a user), to be shown in the answer.
 
         The result is None if no bound is set.
@@ -112,7 +112,7 @@ class Count(Statistic):
         """
         return {"per_item" if grouped else "per_user": self.most}
 
-    def filled(self, per_item: int | None) -> "Statistic":
+    def with_dataset_bound(self, per_item: int | None) -> "Statistic":
         """Return this count with the dataset's bound `per_item` on a user's rows, unless it has a bound of its own.
 
         `per_item` is None if the dataset has no bound.

@@ -18,7 +18,7 @@ from setwise.analytics.statistics.statistic import (
     bounded_reach,
     covers_half,
     read_bounds,
-    scaled,
+    scale_estimate,
 )
 from setwise.mechanisms.parameters import positive_integer
 
@@ -74,7 +74,7 @@ class Mean(BoundedStatistic):
 
         Raises: `InvalidParameter` if noise cannot be sampled for the sensitivity, this distance times `per_user`.
         """
-        reach = math.ceil(self.clipped.width / 2 / self.clipped.known_step)
+        reach = math.ceil(self.clip_bounds.width / 2 / self.clip_bounds.known_step)
         bounded_reach(reach * (self.per_user or 1))
         return max(1, reach)
 
@@ -90,8 +90,8 @@ class Mean(BoundedStatistic):
                 column=self.column,
                 averaged=True,
                 rows=self.per_user,
-                origin=self.clipped.centre,
-                step=self.clipped.known_step,
+                origin=self.clip_bounds.centre,
+                step=self.clip_bounds.known_step,
                 least=-self._reach,
                 most=self._reach,
             ),
@@ -116,8 +116,8 @@ class Mean(BoundedStatistic):
         """
         from setwise.mechanisms.release import Estimate
 
-        clip = self.clipped
-        unclipped = scaled(estimate, clip.centre, clip.known_step, clip.known_step / 2)
+        clip = self.clip_bounds
+        unclipped = scale_estimate(estimate, clip.centre, clip.known_step, clip.known_step / 2)
         assert unclipped.interval is not None
         least, most = float(clip.low), float(clip.high)
         lower, upper = (min(max(end, least), most) for end in unclipped.interval)
@@ -136,7 +136,7 @@ class Mean(BoundedStatistic):
         if not isinstance(release, NoisyMean):
             return None
         reach = Fraction(release.interval_reach(SOME_USERS, CONFIDENCE))
-        return self.clipped.known_step * (reach + Fraction(1, 2))
+        return self.clip_bounds.known_step * (reach + Fraction(1, 2))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase that says how close the mean of `SOME_USERS` users or rows will be to the exact mean.
@@ -174,7 +174,7 @@ class Mean(BoundedStatistic):
         from setwise.mechanisms.release import noise_may_dominate
 
         del release, users
-        low, high = self.clipped.low, self.clipped.high
+        low, high = self.clip_bounds.low, self.clip_bounds.high
         is_amount = low >= 0 or high <= 0
         return covers_half(estimate, low, high) or (is_amount and noise_may_dominate(estimate.value, estimate.interval))
 
@@ -200,5 +200,5 @@ class Mean(BoundedStatistic):
     @property
     def interval_note(self) -> str:
         """A sentence which says that the interval of the mean includes the rounding of each user's own mean."""
-        half = float(self.clipped.known_step / 2)
+        half = float(self.clip_bounds.known_step / 2)
         return f"That of {self.name} allows for the rounding of each user's own mean, by at most {half:g}."

@@ -26,7 +26,7 @@ def set_fields(record: object, **values: object) -> None:
         object.__setattr__(record, name, value)
 
 
-def changed(record: _Record, **values: object) -> _Record:
+def copy_with(record: _Record, **values: object) -> _Record:
     """Return a copy of the frozen dataclass `record` with the fields in `values` replaced.
 
     The new values are not checked, because the constructor is not called.

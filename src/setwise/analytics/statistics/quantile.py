@@ -10,8 +10,8 @@ from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.parameters import (
     Number,
-    changed,
     check_column,
+    copy_with,
     exact_number,
     set_fields,
     whole_or_float,
@@ -114,7 +114,7 @@ class Quantile(BoundedStatistic):
         The step is 1 for a column of integers whose bounds are 1 to 10,000 apart, and otherwise a thousandth of the
         distance between the bounds. `schema` has the kind of the column.
         """
-        width = self.clipped.width
+        width = self.clip_bounds.width
         whole = schema.column(self.column).kind is Kind.INTEGER and 1 <= width <= 10 * STEPS
         return Fraction(1) if whole else width / STEPS
 
@@ -126,7 +126,7 @@ class Quantile(BoundedStatistic):
         """
         from setwise.mechanisms.quantile import LARGEST_GRID
 
-        cells = math.ceil(self.clipped.width / self.clipped.known_step) + 1
+        cells = math.ceil(self.clip_bounds.width / self.clip_bounds.known_step) + 1
         if cells > LARGEST_GRID:
             raise InvalidParameter(
                 f"a quantile has at most {LARGEST_GRID:,} steps between low and high, not {cells - 1:,}"
@@ -145,8 +145,8 @@ class Quantile(BoundedStatistic):
             Measure(
                 column=self.column,
                 weight=WEIGHT,
-                origin=self.clipped.low,
-                step=self.clipped.known_step,
+                origin=self.clip_bounds.low,
+                step=self.clip_bounds.known_step,
                 most=self._cells - 1,
                 in_cells=True,
             ),
@@ -181,7 +181,9 @@ class Quantile(BoundedStatistic):
         """
         from setwise.mechanisms.release import Estimate
 
-        value = min(self.clipped.low + Fraction(estimate.value) * self.clipped.known_step, self.clipped.high)
+        value = min(
+            self.clip_bounds.low + Fraction(estimate.value) * self.clip_bounds.known_step, self.clip_bounds.high
+        )
         return Estimate(value=whole_or_float(value))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
@@ -213,7 +215,7 @@ class Quantile(BoundedStatistic):
 
         An answer describes all quantiles with equal keys in one text (`description`).
         """
-        return changed(self, at=Fraction(1, 2))
+        return copy_with(self, at=Fraction(1, 2))
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: which quantiles, the bounds of the clipping, and that each user has one vote.

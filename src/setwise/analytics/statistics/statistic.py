@@ -16,7 +16,7 @@ from setwise.analytics.schema import Schema
 from setwise.analytics.statistics.parameters import (
     Number,
     build,
-    changed,
+    copy_with,
     exact_number,
     number_text,
     parameters_of,
@@ -158,7 +158,7 @@ class Statistic(ABC):
         """
         raise InvalidParameter(f"groups cannot be ranked by a {self.kind}, grouped or not ({grouped})")
 
-    def filled(self, per_item: int | None) -> "Statistic":
+    def with_dataset_bound(self, per_item: int | None) -> "Statistic":
         """Return the statistic with the dataset's bound `per_item` on what one user adds, unless it has its own bound.
 
         `per_item` is None if the dataset has no bound. By default the statistic takes no such bound, and is returned
@@ -331,7 +331,7 @@ class Statistic(ABC):
         """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found, such as {float(low):g} and {float(high):g}")
 
-    def found_bounds(self) -> tuple[float, float] | None:
+    def clip_range(self) -> tuple[float, float] | None:
         """Return the statistic's clipping bounds (low, high), to be shown in the answer; None if it has no bounds."""
         return None
 
@@ -340,14 +340,14 @@ class Statistic(ABC):
 class ClipBounds:
     """The bounds that values of a column are clipped to, and the step to whose multiples clipped values are rounded.
 
-    `low`, `high` and `step` are in units of the column; `step` is None until the kind of the column is known. `found`
-    is True if a private search found the bounds.
+    `low`, `high` and `step` are in units of the column; `step` is None until the kind of the column is known.
+    `from_search` says that a private search found the bounds.
     """
 
     low: Fraction
     high: Fraction
     step: Fraction | None = None
-    found: bool = False
+    from_search: bool = False
 
     @property
     def width(self) -> Fraction:
@@ -393,7 +393,7 @@ def read_bounds(
             raise InvalidParameter(f"step must be above 0, not {float(exact):g}")
         if exact > widest:
             raise InvalidParameter(f"step must be at most {float(widest):g}, not {float(exact):g}")
-    return ClipBounds(low=least, high=most, step=exact, found=bounds == FOUND)
+    return ClipBounds(low=least, high=most, step=exact, from_search=bounds == FOUND)
 
 
 def _bounded_number(name: str, value: object) -> Fraction:
@@ -434,7 +434,7 @@ class BoundedStatistic(Statistic):
         """The state of the clipping bounds: "auto" before a private search, "found" after it, None if given."""
         if self.clip is None:
             return AUTO
-        return FOUND if self.clip.found else None
+        return FOUND if self.clip.from_search else None
 
     @property
     def name(self) -> str:
@@ -442,10 +442,10 @@ class BoundedStatistic(Statistic):
         return f"{self.kind}_{self.column}"
 
     @property
-    def clipped(self) -> ClipBounds:
-        """The clipping bounds of the statistic.
+    def clip_bounds(self) -> ClipBounds:
+        """The bounds and the rounding step, once the bounds are known.
 
-        Raises: `InvalidParameter` if they are still to be found by a private search.
+        Raises: `InvalidParameter` if the bounds are still to be found by a private search.
         """
         if self.clip is None:
             raise InvalidParameter(f"the bounds of the {self.kind} of {self.column} are still to be found")
@@ -453,14 +453,14 @@ class BoundedStatistic(Statistic):
 
     def with_clip(self, clip: ClipBounds) -> Self:
         """Return the same statistic with the clipping bounds and rounding step `clip`."""
-        return changed(self, clip=clip)
+        return copy_with(self, clip=clip)
 
     def in_steps(self, schema: Schema) -> "Statistic":
         """Return the statistic with its rounding step filled in: the given step, or else that of `default_step`.
 
         `schema` has the kind of the column.
         """
-        clip = self.clipped
+        clip = self.clip_bounds
         return self if clip.step is not None else self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def default_step(self, schema: Schema) -> Fraction:
@@ -469,7 +469,7 @@ class BoundedStatistic(Statistic):
         `schema` has the kind of the column, which only some subclasses use.
         """
         del schema
-        return self.clipped.width / STEPS
+        return self.clip_bounds.width / STEPS
 
     @property
     def is_auto(self) -> bool:
@@ -485,14 +485,14 @@ class BoundedStatistic(Statistic):
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
         """Return the statistic with the clipping bounds `low` and `high`, which a private search found."""
-        return self.with_clip(ClipBounds(low=low, high=high, found=True))
+        return self.with_clip(ClipBounds(low=low, high=high, from_search=True))
 
-    def found_bounds(self) -> tuple[float, float] | None:
+    def clip_range(self) -> tuple[float, float] | None:
         """Return the clipping bounds (low, high) as floats, to be shown in the answer; never None.
 
         Raises: `InvalidParameter` if the bounds are still to be found.
         """
-        return float(self.clipped.low), float(self.clipped.high)
+        return float(self.clip_bounds.low), float(self.clip_bounds.high)
 
     @property
     def clipped_values(self) -> str:
@@ -509,7 +509,7 @@ class BoundedStatistic(Statistic):
 
         limit = Fraction(2) ** LARGEST_EXPONENT
         clip = self.clip
-        if clip is None or not clip.found or max(abs(clip.low), abs(clip.high)) < limit:
+        if clip is None or not clip.from_search or max(abs(clip.low), abs(clip.high)) < limit:
             return ""
         return (
             f"No bounds beyond {float(limit):.4g} are found: if {self.column} has larger values, state their bounds, "
@@ -524,7 +524,7 @@ class BoundedStatistic(Statistic):
 
     def between(self) -> str:
         """Return the clipping bounds as text, as in "between 0 and 5"."""
-        return f"between {number_text(self.clipped.low)} and {number_text(self.clipped.high)}"
+        return f"between {number_text(self.clip_bounds.low)} and {number_text(self.clip_bounds.high)}"
 
 
 _DOUBLING_STEP = Fraction(1, 4)
@@ -571,7 +571,7 @@ def bounded_reach(reach: int) -> int:
     return max(1, reach)
 
 
-def scaled(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
+def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fraction) -> "Estimate":
     """Return `estimate` converted from rounding steps to units of the column.
 
     A number x of steps, as value or end of the interval, becomes `origin` + `step` * x. Then each end of the interval

@@ -18,7 +18,7 @@ from setwise.analytics.statistics.statistic import (
     Statistic,
     doubling_measure,
     read_bounds,
-    scaled,
+    scale_estimate,
 )
 from setwise.mechanisms.parameters import positive_integer
 
@@ -85,7 +85,7 @@ class Sum(BoundedStatistic):
         do not depend on these values.
         """
         clip = self.clip
-        if clip is None or clip.found or clip.low != 0 or clip.high.denominator != 1 or clip.known_step != 1:
+        if clip is None or clip.from_search or clip.low != 0 or clip.high.denominator != 1 or clip.known_step != 1:
             return None
         return positive_integer("high", int(clip.high))
 
@@ -96,7 +96,7 @@ class Sum(BoundedStatistic):
         """
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
-    def filled(self, per_item: int | None) -> Statistic:
+    def with_dataset_bound(self, per_item: int | None) -> Statistic:
         """Return the sum with the dataset's bound `per_item` as `high`, or unchanged if it may not take that bound.
 
         The sum is unchanged if it has a `high`, a `low` other than 0 or a `step` of its own, or if it leaves its bounds
@@ -112,7 +112,7 @@ class Sum(BoundedStatistic):
         A sum of integers with the lower bound 0 and a whole upper bound keeps the step None, which means 1, so that
         groups can be ranked by it (see `per_item`). `schema` has the kind of the column.
         """
-        clip = self.clipped
+        clip = self.clip_bounds
         if clip.step is not None:
             return self
         if schema.column(self.column).kind is Kind.INTEGER:
@@ -125,7 +125,7 @@ class Sum(BoundedStatistic):
 
         It is the user's own sum, clipped to the bounds, in multiples of the step.
         """
-        clip = self.clipped
+        clip = self.clip_bounds
         least, most = round(clip.low / clip.known_step), round(clip.high / clip.known_step)
         return (Measure(column=self.column, step=clip.known_step, least=least, most=most),)
 
@@ -139,7 +139,7 @@ class Sum(BoundedStatistic):
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate` converted from multiples of the rounding step to units of the column."""
-        return scaled(estimate, Fraction(0), self.clipped.known_step, Fraction(0))
+        return scale_estimate(estimate, Fraction(0), self.clip_bounds.known_step, Fraction(0))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this sum is planned to have.
@@ -147,7 +147,7 @@ class Sum(BoundedStatistic):
         `release` is the mechanism with the noise scale that the planner chose; no row is read. The result is None only
         if `release` is not the mechanism of a noisy sum.
         """
-        return total_radius(release, self.clipped.known_step)
+        return total_radius(release, self.clip_bounds.known_step)
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
         """Return a phrase such as "sums of price within ±12", which says how close sums will be to the exact sums.
@@ -162,8 +162,8 @@ class Sum(BoundedStatistic):
         `where` is " per item" if the query has groups, else ""; `together` is not used.
         """
         del together
-        if self.clipped.low == 0:
-            return f"sum of {self.column}, at most {number_text(self.clipped.high)} of a user{where}"
+        if self.clip_bounds.low == 0:
+            return f"sum of {self.column}, at most {number_text(self.clip_bounds.high)} of a user{where}"
         return f"sum of {self.column}, a user's own{where} {self.between()}"
 
     @property
@@ -174,7 +174,7 @@ class Sum(BoundedStatistic):
     @property
     def interval_note(self) -> str:
         """A sentence which says that each user's own sum is rounded to a multiple of the step; "" if the step is 1."""
-        step = self.clipped.known_step
+        step = self.clip_bounds.known_step
         if step == 1:
             return ""
         rounded = f"rounded to a multiple of {float(step):g}, so by at most {float(step / 2):g}."
@@ -192,5 +192,5 @@ class Sum(BoundedStatistic):
 
         They are widened to contain 0, because a user without rows adds 0.
         """
-        clip = ClipBounds(low=min(low, Fraction(0)), high=max(high, Fraction(0)), found=True)
+        clip = ClipBounds(low=min(low, Fraction(0)), high=max(high, Fraction(0)), from_search=True)
         return self.with_clip(clip)

@@ -96,7 +96,7 @@ class Variance(BoundedStatistic):
     @property
     def _half(self) -> Fraction:
         """Half the distance between the clipping bounds, which is the largest possible standard deviation."""
-        return self.clipped.width / 2
+        return self.clip_bounds.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
         """Return the two measures (numbers that a user adds to a group) that the engine sums: of y, and of 2 y^2 - 1.
@@ -111,7 +111,7 @@ class Variance(BoundedStatistic):
                 averaged=True,
                 rows=self.per_user or 1,
                 squared=squared,
-                origin=self.clipped.centre,
+                origin=self.clip_bounds.centre,
                 step=self._half / self._reach,
                 least=-self._reach,
                 most=self._reach,

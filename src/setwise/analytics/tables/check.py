@@ -235,7 +235,7 @@ class TableCheck:
     """The result of checking a table: with which options its files are read, and how many of its cells can be read.
 
     `source` is the path that was checked. `csv` has the options that read the text, and is None for Parquet files and
-    databases. `found` has the exact counts of rows and cells. `lost_lines` is the number of lines of text that belong
+    databases. `counts` has the exact counts of rows and cells. `lost_lines` is the number of lines of text that belong
     to no well-formed record, so that queries skip them. `types` has the kinds, by name, of text columns that are to be
     read as another kind.
 
@@ -247,7 +247,7 @@ class TableCheck:
 
     source: str
     csv: CsvOptions | None
-    found: "TableCount"
+    counts: "TableCount"
     lost_lines: int
     types: Mapping[str, Kind]
     other_dates: tuple[str, ...] = ()
@@ -272,7 +272,7 @@ class TableCheck:
                     if word in nulls
                     else f"some cells of {name!r} are {word!r}: add --null {word} if they are empty"
                 )
-        for column in self.found.columns:
+        for column in self.counts.columns:
             lost = column.filled - column.readable
             if lost:
                 notes.append(
@@ -341,12 +341,12 @@ class TableCheck:
     def how(self) -> str:
         """Return a text that says how the checked table is written: encoding, number of rows, separator and header."""
         if self.csv is None:
-            return f"{self.found.rows:,} rows of {len(self.found.columns)} columns with types of their own"
+            return f"{self.counts.rows:,} rows of {len(self.counts.columns)} columns with types of their own"
         separator = self.csv.format_of(self.csv.suffix_of(Path(self.source))).separator
         above = f", below {self.csv.skip_lines} other line(s)" if self.csv.skip_lines else ""
         header = "no header" if self.csv.columns is not None else "a header"
         return (
-            f"text in {self.csv.encoding}, {self.found.rows:,} rows of {len(self.found.columns)} cells with "
+            f"text in {self.csv.encoding}, {self.counts.rows:,} rows of {len(self.counts.columns)} cells with "
             f"{SEPARATORS.get(separator, repr(separator))} between them, {header}{above}"
         )
 
@@ -359,13 +359,13 @@ class TableCheck:
                 "filled": column.filled,
                 "unreadable": column.filled - column.readable,
             }
-            for column in self.found.columns
+            for column in self.counts.columns
         ]
         return {
             "private": False,
             "how": self.how(),
-            "rows": self.found.rows,
-            "users": self.found.users,
+            "rows": self.counts.rows,
+            "users": self.counts.users,
             "lost_lines": self.lost_lines,
             "columns": columns,
             "notes": self.notes(),
@@ -426,7 +426,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     return TableCheck(
         source=source,
         csv=options,
-        found=counts,
+        counts=counts,
         lost_lines=lost,
         types=texts,
         other_dates=other_dates,

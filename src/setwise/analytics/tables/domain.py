@@ -67,7 +67,7 @@ def labels_of(source: Source, column: str, *, engine: str = "duckdb", table: str
         return column_domain(opened, column)
 
 
-def fitted(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label, ...]:
+def fit_labels(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label, ...]:
     """Return the labels of `domain`, converted to the types of the columns that rows are grouped by.
 
     Labels are integers for integer columns and text for other columns; with several `columns`, a label is a tuple with
@@ -76,12 +76,12 @@ def fitted(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label,
     Raises: `InvalidParameter` if a label of an integer column is not an integer.
     """
     if len(columns) == 1:
-        return tuple(_fitted_cell(cell_of(label, 0), columns[0]) for label in domain)
-    cells = [[_fitted_cell(cell_of(label, place), column) for label in domain] for place, column in enumerate(columns)]
+        return tuple(_fit_cell(cell_of(label, 0), columns[0]) for label in domain)
+    cells = [[_fit_cell(cell_of(label, place), column) for label in domain] for place, column in enumerate(columns)]
     return tuple(zip(*cells, strict=True))
 
 
-def fitted_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | None:
+def fit_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | None:
     """Return `null_item`, the label of rows whose group is null, converted to the types of the group `columns`.
 
     With several columns, the result is a tuple with that label once for each column. None if `null_item` is None.
@@ -96,13 +96,13 @@ def fitted_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label
     cells = tuple(
         NULL_INTEGER
         if null_item == NULL_TEXT and label_kind(column) is int
-        else _fitted_cell(null_item, column, "so that null_item has to be one, not")
+        else _fit_cell(null_item, column, "so that null_item has to be one, not")
         for column in columns
     )
     return cells[0] if len(cells) == 1 else cells
 
 
-def _fitted_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Cell:
+def _fit_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Cell:
     """Return one cell of a label, converted to the type of `column`: int for integer columns, otherwise str.
 
     `but` is the part of the error message before the cell.

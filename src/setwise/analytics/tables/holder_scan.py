@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from setwise.analytics.engines.connect import types_of_joined
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.scan_notes import TableToScan, types_of_joined
+from setwise.analytics.tables.scan_notes import TableToScan
 from setwise.analytics.tables.unread_cells import named_columns, ordered_columns, unread_cells
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -35,7 +36,7 @@ class HolderScan:
         self._main = main
         self._joinable = joinable
         self._scanned: set[tuple[str, str]] = set()
-        self._told: set[str] = set()
+        self._past_sentences: set[str] = set()
         self._names: dict[str, tuple[str, ...]] = {}
         self._stopped = False
 
@@ -52,8 +53,8 @@ class HolderScan:
             name: replace(table, types={**table.types, **types_of_joined(types, name)})
             for name, table in self._joinable.items()
         }
-        own = {name: kind for name, kind in types.items() if name.partition(".")[0] not in self._joinable}
-        scan = HolderScan(replace(self._main, types={**self._main.types, **own}), joinable)
+        main_types = {name: kind for name, kind in types.items() if name.partition(".")[0] not in self._joinable}
+        scan = HolderScan(replace(self._main, types={**self._main.types, **main_types}), joinable)
         scan._stopped = self._stopped
         return scan
 
@@ -71,10 +72,10 @@ class HolderScan:
         for name, table in tables.items():
             columns, sentences = self._scan_new_columns(name, table, question)
             for sentence in sentences:
-                if sentence not in self._told:
+                if sentence not in self._past_sentences:
                     warnings.warn(sentence, UnreadCellsWarning, stacklevel=_caller_level())
             # Remembered only now: if warnings are errors, the next such question has to be stopped too.
-            self._told |= set(sentences)
+            self._past_sentences |= set(sentences)
             self._scanned |= columns
 
     def _scan_new_columns(self, name: str, table: TableToScan, question: str) -> tuple[set[tuple[str, str]], list[str]]:

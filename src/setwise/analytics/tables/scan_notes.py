@@ -87,13 +87,3 @@ class ScanNote:
 
     text: str
     mostly_unreadable: bool = False
-
-
-def types_of_joined(types: Mapping[str, Kind], table: str) -> dict[str, Kind]:
-    """Return those of `types` that are for columns of the joined table called `table`, by the names of the columns.
-
-    >>> types_of_joined({"rating": Kind.INTEGER, "films.year": Kind.INTEGER}, "films")
-    {'year': <Kind.INTEGER: 'integer'>}
-    """
-    prefix = f"{table}."
-    return {name.removeprefix(prefix): kind for name, kind in types.items() if name.startswith(prefix)}

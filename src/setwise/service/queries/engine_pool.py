@@ -388,7 +388,7 @@ class Engines:
         joinable = JoinableTables(public={name: self._locate(table, dataset.engine) for name, table in dataset.public})
         try:
             steps = self._unit_steps(dataset).then(*derivation.steps)
-            joined = Joined(joins=joins, name=dataset.name, user=dataset.user, beside=joinable, derivation=steps)
+            joined = Joined(joins=joins, name=dataset.name, user=dataset.user, joinable=joinable, derivation=steps)
             return self._open(dataset, joined)
         except UnsuitableTable:
             raise EngineFailed(

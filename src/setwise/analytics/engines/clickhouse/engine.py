@@ -55,7 +55,7 @@ class ClickHouseEngine(Engine):
         self._catalogue = ClickHouseCatalogue(self._run)
         try:
             self._base = self._look_up_relation()
-            self._relation = self._base.derived(derivation, ClickHouseDialect())
+            self._relation = self._base.derive(derivation, ClickHouseDialect())
         except BaseException:
             self.close()
             raise

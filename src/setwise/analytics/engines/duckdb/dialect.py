@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from setwise.analytics.bins import TimeUnit
-from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect, in_years
 from setwise.analytics.schema import Column, Kind
 
 
@@ -106,11 +106,11 @@ class DuckDBDialect(Dialect):
 
     def day(self, column: Column) -> str:
         moment = self._moment(column)
-        return f"CASE WHEN {_in_years(moment)} THEN CAST({moment} AS DATE) END"
+        return f"CASE WHEN {in_years(moment)} THEN CAST({moment} AS DATE) END"
 
     def microseconds(self, column: Column) -> str:
         moment = self._moment(column)
-        return f"CASE WHEN {_in_years(moment)} THEN epoch_us({moment}) + {EPOCH_DAYS * DAY_MICROSECONDS} END"
+        return f"CASE WHEN {in_years(moment)} THEN epoch_us({moment}) + {EPOCH_DAYS * DAY_MICROSECONDS} END"
 
     def months_later(self, day: str, months: int) -> str:
         return f"CAST({day} + INTERVAL ({months}) MONTH AS DATE)"
@@ -183,8 +183,3 @@ class DuckDBDialect(Dialect):
         codes = [hashed.get(name, name) for name in (user, *labels)]
         ranked = f"hash(xor(hash({', '.join(codes)}), CAST({salt} AS UBIGINT)))"
         return ", ".join([ranked, *codes[1:]] if hashed else [ranked])
-
-
-def _in_years(moment: str) -> str:
-    """Return a SQL condition that the SQL date or timestamp (without time zone) `moment` is in the years 1 to 9999."""
-    return f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect, in_years
 from setwise.analytics.schema import Column, Kind
 
 _NUMERIC_HEADER = 4
@@ -95,7 +95,7 @@ class PostgresqlDialect(Dialect):
 
     def day(self, column: Column) -> str:
         moment = self._moment(column)
-        return f"CASE WHEN {_in_years(moment)} THEN CAST({moment} AS date) END"
+        return f"CASE WHEN {in_years(moment)} THEN CAST({moment} AS date) END"
 
     def microseconds(self, column: Column) -> str:
         """Return a SQL expression for the microseconds from 0001-01-01 to the time in `column`, in 64 bits.
@@ -105,7 +105,7 @@ class PostgresqlDialect(Dialect):
         """
         moment = self._moment(column)
         since_epoch = self.int64(f"EXTRACT(EPOCH FROM {moment}) * 1000000")
-        return f"CASE WHEN {_in_years(moment)} THEN {since_epoch} + {EPOCH_DAYS * DAY_MICROSECONDS} END"
+        return f"CASE WHEN {in_years(moment)} THEN {since_epoch} + {EPOCH_DAYS * DAY_MICROSECONDS} END"
 
     def months_later(self, day: str, months: int) -> str:
         return f"CAST({day} + INTERVAL '{months} months' AS date)"
@@ -157,8 +157,3 @@ class PostgresqlDialect(Dialect):
         for value in (user, *labels):
             key = f"hashtextextended(CAST({value} AS text), {key})"
         return key
-
-
-def _in_years(moment: str) -> str:
-    """Return a SQL condition that the SQL date or timestamp (without time zone) `moment` is in the years 1 to 9999."""
-    return f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"

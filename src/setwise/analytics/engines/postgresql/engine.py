@@ -74,7 +74,7 @@ class PostgresqlEngine(Engine):
         self._source = source
         with self._connect() as connection:
             self._base = self._look_up_relation(connection)
-        self._relation = self._base.derived(derivation, PostgresqlDialect())
+        self._relation = self._base.derive(derivation, PostgresqlDialect())
         self._schema, self._manifest = self._relation.schema, self._relation.manifest
         self._origin = self._relation.origin
 

@@ -95,7 +95,13 @@ def _public_list(
     condition = None if not conditions else conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
     list_name = f"in {table} {number}"
     join = Join(
-        table=table, keys=tuple(keys), keeps_all=True, where=condition, found=list_name, once=True, called=list_name
+        table=table,
+        keys=tuple(keys),
+        keeps_all=True,
+        where=condition,
+        match_column=list_name,
+        once=True,
+        alias=list_name,
     )
     present = exp.Not(this=exp.Is(this=exp.column(list_name, quoted=True), expression=exp.Null()))
     return join, exp.paren(present, copy=False)

@@ -55,12 +55,14 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
             raise InvalidParameter(f"two tables are called {alias!r}: give one of them another alias")
         join = _join(node, name, alias, tables, read, moved)
         if name in tables.values():
-            join = _with(join, called=alias)
+            join = _with(join, alias=alias)
         merged = {key.joined.lower(): key.column for key in join.keys if key.column == key.joined}
         aliases = [*tables, alias]
         if join.keeps_all and any(_reads_key(each, alias, aliases, merged) for each in own_nodes(select)):
-            join = _with(join, found=f"{join.name} found")
-            left_keys |= {(alias.lower(), key): LeftKey(column, str(join.found)) for key, column in merged.items()}
+            join = _with(join, match_column=f"{join.name} found")
+            left_keys |= {
+                (alias.lower(), key): LeftKey(column, str(join.match_column)) for key, column in merged.items()
+            }
         joins.append(join)
         tables[alias] = join.name
     if moved:
@@ -70,8 +72,8 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
     return FromClause(tables=tables, joins=tuple(joins), left_keys=left_keys)
 
 
-def _with(join: Join, *, called: str | None = None, found: str | None = None) -> Join:
-    """Return a copy of `join`, which calls its table `called` and marks rows with a match in the column `found`.
+def _with(join: Join, *, alias: str | None = None, match_column: str | None = None) -> Join:
+    """Return a copy of `join`, which calls its table `alias` and marks rows with a match in `match_column`.
 
     An argument that is None leaves that part of the join unchanged.
     """
@@ -80,8 +82,8 @@ def _with(join: Join, *, called: str | None = None, found: str | None = None) ->
         keys=join.keys,
         keeps_all=join.keeps_all,
         where=join.where,
-        found=found or join.found,
-        called=called or join.called,
+        match_column=match_column or join.match_column,
+        alias=alias or join.alias,
     )
 
 
