@@ -63,7 +63,7 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
 
 
 class EngineQuery(Protocol):
-    """One aggregation (bounded counts or statistics per group) of one open table; its methods run it, without noise."""
+    """A query of one open table: its methods compute the counts or statistics of one aggregation, without noise."""
 
     def histogram(self, most: int | None) -> Histogram:
         """Return the exact count (no noise) of every group whose count is positive.

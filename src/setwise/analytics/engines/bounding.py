@@ -331,10 +331,10 @@ class StatementBuilder:
         """Return the part of the `statistics` statement (SQL) for one measure by which a user adds to several cells.
 
         A cell is an integer that a row can have. `place` is the position of the measure in `aggregation`. The columns
-        named in `sums` are 0 in all rows. If the measure counts distinct values, there is one row per group: users is
-        the number of distinct values that users keep, chosen with the salt `salt` (SQL). If the measure has a `weight`,
-        there is one row per cell: each user divides `weight` units among the cells of their rows, and users is the sum
-        of the cell's units.
+        named in `sums` are 0 in all rows. If the measure counts distinct values, there is one row per group, whose
+        column users is the number of distinct values that users keep, chosen with the salt `salt` (SQL). If the measure
+        has a `weight`, there is one row per cell. Each user divides `weight` units among the cells of their rows, and
+        the column users is the sum of the cell's units.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)

@@ -106,9 +106,9 @@ class Count(Statistic):
         return None if self.column is not None or self.is_auto else self.most or 1
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the bound on a user's rows as keyword arguments of a query whose main number is this count.
+        """Return the bound on a user's rows as a query states it in JSON if its main number is this count.
 
-        The one argument is called `per_item` if the query has groups (`grouped`), and `per_user` otherwise.
+        The key is `per_item` if the query has groups (`grouped`), and `per_user` otherwise.
         """
         return {"per_item" if grouped else "per_user": self.most}
 

@@ -149,7 +149,7 @@ class Statistic(ABC):
         return None
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the statistic's parameters as keyword arguments of a query whose main number is this statistic.
+        """Return the statistic's parameters as a query states them in JSON if its main number is this statistic.
 
         `grouped` is True for a top k or histogram, which rank groups by the statistic, and False for a count or sum
         without groups.
@@ -302,7 +302,7 @@ class Statistic(ABC):
 
     @property
     def search_limit_note(self) -> str:
-        """A sentence, without its full stop, if clipping bounds are at the limit of the private search; else ""."""
+        """A sentence (no full stop) on values beyond the limit of the private search for bounds; "" if not needed."""
         return ""
 
     @property

@@ -90,9 +90,9 @@ class Sum(BoundedStatistic):
         return positive_integer("high", int(clip.high))
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the column and the bound on a user's sum as keyword arguments of a query whose main number is the sum.
+        """Return the column and the bound of a user's sum as a query states them in JSON if its main number is the sum.
 
-        They are called `value` and `per_item` if the query has groups (`grouped`), and `value` and `clip` otherwise.
+        The keys are `value` and `per_item` if the query has groups (`grouped`), and `value` and `clip` otherwise.
         """
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 

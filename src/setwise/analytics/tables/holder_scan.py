@@ -27,9 +27,10 @@ class UnreadCellsWarning(UserWarning):
 
 
 class HolderScan:
-    """The scan of a session's tables before each charge; each column is scanned once, when a question first names it.
+    """The scan of a session's tables, before each charge, for cells that a question will not read.
 
-    `main` is the session's table, and `joinable` has the tables, by name, that a question may join to it.
+    Each column is scanned once, when a question first names it. `main` is the session's table, and `joinable` has the
+    tables, by name, that a question may join to it.
     """
 
     def __init__(self, main: TableToScan, joinable: Mapping[str, TableToScan]) -> None:

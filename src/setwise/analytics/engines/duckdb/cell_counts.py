@@ -1,4 +1,4 @@
-"""Exact counts of the filled and readable cells of each column. They have no noise: for the data holder only."""
+"""Exact counts of the filled and readable cells of each column; without noise, so only for the data holder."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
