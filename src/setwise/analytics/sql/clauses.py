@@ -83,6 +83,17 @@ def conjunction(where: exp.Expr | None) -> list[exp.Expr]:
     return list(condition.flatten()) if type(condition) is exp.And else [condition]
 
 
+def set_where(select: exp.Expr, conditions: Sequence[exp.Expr]) -> None:
+    """Set the WHERE clause of `select` to all `conditions`, joined with AND, in place; no conditions remove it."""
+    select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)) if conditions else None)
+
+
+def add_to_where(select: exp.Expr, conditions: Sequence[exp.Expr]) -> None:
+    """Put `conditions` before the condition in the WHERE clause of `select`, joined with AND, in place."""
+    where = select.args.get("where")
+    set_where(select, [*conditions, *([] if where is None else [exp.paren(where.this, copy=False)])])
+
+
 _PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.Case, exp.Filter, exp.Alias)
 
 

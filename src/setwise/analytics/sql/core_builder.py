@@ -22,6 +22,7 @@ from setwise.analytics.sql.aggregates import AggregateReader, has_aggregate, is_
 from setwise.analytics.sql.clauses import (
     WRITTEN,
     SelectedGroup,
+    conjunction,
     filter_text,
     inline_windows,
     read_group,
@@ -201,12 +202,8 @@ class CoreBuilder:
         Conditions that this language cannot state are added to `_conditions`, as row expressions (values computed from
         each row). Returns None if no condition is left for the text.
         """
-        where = self._select.args.get("where")
-        if where is None:
-            return None
         texts = []
-        condition = where.this.unnest()
-        parts = list(condition.flatten()) if type(condition) is exp.And else [condition]
+        parts = conjunction(self._select.args.get("where"))
         for part in parts:
             with self._problems.collect(part):
                 if type(part.unnest()) is exp.EQ and part.find(exp.Subquery) is None:

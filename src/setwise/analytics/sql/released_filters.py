@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from setwise.analytics.sql.clauses import conjunction, set_where
 from setwise.analytics.sql.grouping_sets import has_grouping_sets, resolve_group_column
 
 
@@ -69,15 +70,11 @@ def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: Re
     `groups` are the group columns of `select`. Released rows are noisy results of a private query. `released_names`
     takes a syntax node and returns its columns if it stands for released rows, or else None.
     """
-    where = select.args.get("where")
-    if where is None:
-        return []
-    condition = where.this.unnest()
-    parts = list(condition.flatten()) if type(condition) is exp.And else [condition]
+    parts = conjunction(select.args.get("where"))
     moved = [part for part in parts if _compares_groups(part, groups, released_names)]
     kept = [part for part in parts if all(part is not other for other in moved)]
     if moved:
-        select.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
+        set_where(select, kept)
     return moved
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate
+from setwise.analytics.sql.clauses import conjunction, set_where
 from setwise.analytics.sql.ratios import sql_text
 
 _LARGEST_POWER = 6
@@ -379,7 +380,7 @@ def _user_set(node: exp.Expr, user: str) -> exp.Expr:
     conditions = [*([] if left.args.get("where") is None else [left.args["where"].this.copy()]), member]
     if type(node) is exp.Except:
         conditions[-1] = exp.Not(this=member)
-    chosen.set("where", exp.Where(this=exp.and_(*conditions)))
+    set_where(chosen, conditions)
     return chosen
 
 
@@ -393,8 +394,7 @@ def _join_by_where(select: exp.Expr) -> None:
     joins = list(select.args.get("joins") or ())
     if source is None or where is None or not joins or not all(_is_cross(join) for join in joins):
         return
-    condition = where.this.unnest()
-    parts = list(condition.flatten()) if type(condition) is exp.And else [condition]
+    parts = conjunction(where)
     placed = {source.this.alias_or_name.lower()}
     ordered: list[exp.Expr] = []
     while joins:
@@ -412,7 +412,7 @@ def _join_by_where(select: exp.Expr) -> None:
         ordered.append(join)
         joins = [each for each in joins if each is not join]
     select.set("joins", ordered)
-    select.set("where", exp.Where(this=exp.and_(*parts, copy=False)) if parts else None)
+    set_where(select, parts)
 
 
 def _is_cross(join: exp.Expr) -> bool:

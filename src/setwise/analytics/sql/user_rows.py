@@ -22,7 +22,7 @@ from setwise.analytics.rows.derivation import (
 )
 from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
-from setwise.analytics.sql.clauses import check_not_negated, conjunction
+from setwise.analytics.sql.clauses import add_to_where, check_not_negated, conjunction, set_where
 from setwise.analytics.sql.core import SelectSource
 from setwise.analytics.sql.from_clause.names import LeftKey, Scope
 from setwise.analytics.sql.from_clause.tables import without_qualifiers
@@ -95,9 +95,7 @@ def join_rows(
     if source.columns is not None:
         scope.columns = (*source.columns, *(each.name for each in added))
     if others:
-        where = select.args.get("where")
-        conditions = [*others, *([] if where is None else [exp.paren(where.this, copy=False)])]
-        select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+        add_to_where(select, others)
     joined = replace(source, derivation=source.derivation.then(step), schema=None, columns=scope.columns)
     return joined if rows.unique_by == frozenset() else replace(joined, unique_by=None)
 
@@ -309,7 +307,7 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
         turned = plain.this is pair[1]
         kind = type(plain)
         inequality = (kind if not turned else _TURNED.get(kind, kind), *pair)
-    inner.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
+    set_where(inner, kept)
     if any(not is_inner(column) for column in inner.find_all(exp.Column)):
         raise unsupported("a column of the SELECT around a subquery, outside of WHERE", "compare it in WHERE")
     equal = [*pairs, *compared]

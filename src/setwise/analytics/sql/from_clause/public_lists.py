@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from setwise.analytics.engines.joins import Join, Key
-from setwise.analytics.rows.expression import AllOf
 from setwise.analytics.sql.clauses import check_not_negated, conjunction, subqueries_of
 from setwise.analytics.sql.from_clause.names import known_table, qualifier_of
-from setwise.analytics.sql.from_clause.tables import ReadExpression, without_qualifiers
+from setwise.analytics.sql.from_clause.tables import ReadExpression, all_of, without_qualifiers
 from setwise.analytics.sql.syntax import construct_of, unsupported
 from setwise.errors import InvalidParameter
 
@@ -92,13 +91,12 @@ def _public_list(
         raise unsupported(
             "EXISTS over a public table without an equality", f"compare a column of {alias} with one of the outer table"
         )
-    condition = None if not conditions else conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
     list_name = f"in {table} {number}"
     join = Join(
         table=table,
         keys=tuple(keys),
         keeps_all=True,
-        where=condition,
+        where=all_of(conditions),
         match_column=list_name,
         once=True,
         alias=list_name,

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.rows.expression import AllOf, RowExpression
-from setwise.analytics.sql.clauses import own_nodes
+from setwise.analytics.sql.clauses import add_to_where, own_nodes
 from setwise.analytics.sql.from_clause.names import LeftKey, known_table, qualifier_of
 from setwise.analytics.sql.syntax import check_parts, construct_of, unsupported
 from setwise.errors import InvalidParameter
@@ -66,9 +66,7 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
         joins.append(join)
         tables[alias] = join.name
     if moved:
-        where = select.args.get("where")
-        conditions = [*moved, *([] if where is None else [exp.paren(where.this, copy=False)])]
-        select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+        add_to_where(select, moved)
     return FromClause(tables=tables, joins=tuple(joins), left_keys=left_keys)
 
 
@@ -191,8 +189,12 @@ def _own_condition(
                 f"{column.sql()} in ON of a LEFT JOIN beside its equalities",
                 f"put only columns of {alias} there, with {alias}. before them",
             )
-    conditions = tuple(read(without_qualifiers(part)) for part in parts)
-    return None if not conditions else conditions[0] if len(conditions) == 1 else AllOf(conditions)
+    return all_of([read(without_qualifiers(part)) for part in parts])
+
+
+def all_of(conditions: Sequence[RowExpression]) -> RowExpression | None:
+    """Return the conditions joined with AND, as one row expression; None if `conditions` is empty."""
+    return AllOf(tuple(conditions)) if len(conditions) > 1 else next(iter(conditions), None)
 
 
 def without_qualifiers(node: exp.Expr) -> exp.Expr:

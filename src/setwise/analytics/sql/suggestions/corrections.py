@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from setwise.analytics.sql.aggregates import has_aggregate
+from setwise.analytics.sql.clauses import conjunction, set_where
 from setwise.analytics.sql.row_values import TRUNCATIONS
 from setwise.analytics.sql.suggestions.rewrites import close_statements, statements_about_values
 from setwise.analytics.sql.syntax import parse
@@ -187,10 +188,9 @@ def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
     if where is None or source is None or not isinstance(source.this, exp.Table):
         return None
     first = source.this.alias_or_name
-    condition = where.this.unnest()
     kept: list[exp.Expr] = []
     joins: list[exp.Expr] = []
-    for part in condition.flatten() if type(condition) is exp.And else [condition]:
+    for part in conjunction(where):
         node = part.unnest()
         inner = node.args["query"].this if type(node) is exp.In and node.args.get("query") is not None else None
         source = inner.args.get("from_") if isinstance(inner, exp.Select) else None
@@ -208,7 +208,7 @@ def _with_public_joins(tree: exp.Expr, _user: str) -> exp.Expr | None:
     if not joins:
         return None
     tree.set("joins", [*(tree.args.get("joins") or []), *joins])
-    tree.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+    set_where(tree, kept)
     return tree
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
+from setwise.analytics.sql.clauses import conjunction, set_where
 from setwise.analytics.sql.suggestions.public_joins import left_join_of_released, not_exists_for_not_in
 
 _TEXT_AGGREGATES = (
@@ -188,9 +189,8 @@ def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
         if where is None or source is None or not any(map(has_aggregate, inner.expressions)):
             continue
         inner_table = source.this.alias_or_name.lower()
-        parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
         keys, kept = [], []
-        for part in parts:
+        for part in conjunction(where):
             columns = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
             tables = [each.table.lower() if isinstance(each, exp.Column) else "" for each in columns]
             if inner_table in tables and any(table not in ("", inner_table) for table in tables):
@@ -201,7 +201,7 @@ def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
             continue
         select: exp.Expr = inner.copy()
         select.set("expressions", [*(key.copy() for key in keys), *select.expressions])
-        select.set("where", exp.Where(this=exp.and_(*(part.copy() for part in kept))) if kept else None)
+        set_where(select, [part.copy() for part in kept])
         select.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         return select
     return None
