@@ -183,7 +183,7 @@ def make_events(path: Path, seed: int, events: int = EVENTS) -> Truth:
 
 
 def _sample_places(random: "np.random.Generator", weights: "NDArray[np.floating]", count: int) -> "NDArray[np.int64]":
-    """Return `count` random indices of `weights`, drawn with replacement in proportion to the weights."""
+    """Return `count` indices of `weights`, drawn by `random` with replacement, in proportion to the weights."""
     import numpy as np
 
     ends = np.cumsum(weights)

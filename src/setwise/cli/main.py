@@ -253,7 +253,7 @@ def _with_option_names(message: str) -> str:
     sentence = sentence.replace("auto for bounds", "--bounds auto").replace(
         "give low and high", "give --low and --high"
     )
-    return _PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", sentence) + write + statement
+    return _PARAMETER.sub(lambda match: f"--{match[1].replace('_', '-')}", sentence) + write + statement
 
 
 def _drop_output() -> None:

@@ -264,8 +264,8 @@ NEEDED = inspect.Parameter.empty
 
 
 @contextmanager
-def needing(says: str) -> Iterator[None]:
-    """Context manager that raises `MissingExtra` with the message `says` if an import in its `with` block fails.
+def needing(message: str) -> Iterator[None]:
+    """Context manager that raises `MissingExtra` with this `message` if an import in its `with` block fails.
 
     An import error about a module of this package is not caught, because it is a defect.
     """
@@ -274,7 +274,7 @@ def needing(says: str) -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("setwise"):
             raise
-        raise MissingExtra(says) from None
+        raise MissingExtra(message) from None
 
 
 def ledger_url(url: str | None) -> str:

@@ -475,13 +475,13 @@ def _cells(place: int, each: "Item", truth: "dict[object, int] | None") -> list[
     return [str(place), in_words(each.label), *counted, "" if truth is None else f"{truth.get(each.label, 0):,}"]
 
 
-def _count_bar(each: "Item", reach: float, width: int) -> "Text":
-    """Return a text bar for the count of the item `each`, with a lighter bar up to the upper end of its interval.
+def _count_bar(item: "Item", reach: float, width: int) -> "Text":
+    """Return a text bar for the count of `item`, with a lighter bar up to the upper end of its interval.
 
     `reach` is the number whose bar is `width` characters long.
     """
     from rich.text import Text
 
-    high = 0 if each.interval is None else each.interval[1]
-    likely, possible = (max(0, round(width * value / reach)) for value in (float(each.count or 0), high))
+    high = 0 if item.interval is None else item.interval[1]
+    likely, possible = (max(0, round(width * value / reach)) for value in (float(item.count or 0), high))
     return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))

@@ -72,10 +72,10 @@ def accuracy_in_words(plan: "Plan") -> str:
         example = _EXAMPLE.search(plan.why)
         if example is None:
             return _capitalize(re.sub(r"^[^:]*: ", "", plan.why))
-        found = _COUNTS.match(example[2])
+        match = _COUNTS.match(example[2])
         close = example[2]
-        if found is not None:
-            close = f"counts within about {close[found.end() :]}; a group shows up if its count is about {found[1]} "
+        if match is not None:
+            close = f"counts within about {close[match.end() :]}; a group shows up if its count is about {match[1]} "
             close += "or more above those left out"
         return f"{_capitalize(example[1])}: {close}"
     if error.radius is None:

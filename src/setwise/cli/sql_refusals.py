@@ -36,7 +36,8 @@ def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) ->
 def schema_of(text: str, tables: dict[str, str], engine: str) -> "Schema | None":
     """Return the columns of the first table that the statement `text` names; None if that table cannot be opened.
 
-    `tables` maps the names given with --table to paths. Only the header or the metadata is read.
+    `tables` maps the names given with --table to paths, and `engine` reads the table. Only the header or the metadata
+    is read.
     """
     from setwise.analytics.engines.connect import open_engine
     from setwise.analytics.sql.syntax import table_names

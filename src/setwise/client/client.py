@@ -56,7 +56,7 @@ _REFUSED_PATIENCE = 3.0
 
 
 def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> "Client":
-    """Connect to a service with a token that a steward has given.
+    """Connect to a service with a `token` that a steward has given, and return the client.
 
     `url` is the address of the service, or a list of the addresses of several replicas, which are tried in turn. A
     request whose connection is lost, or that meets a busy replica, is repeated for `patience` seconds under the same
@@ -252,7 +252,7 @@ def _read_response(response: "httpx.Response") -> Any:  # noqa: ANN401 - JSON
 
 
 class SeriesWords(TypedDict, total=False):
-    """The parameters of a live series, as `setwise.live.open_live` documents them; None means that one is left out.
+    """The parameters of a live series, as `setwise.live.open_live` documents them; None leaves a parameter out.
 
     For each group of the column `item`, the series counts the users up to the end of each period; the column `at` has
     the time of each row. There are `periods` periods of one `every` (day, week or month), the first from `start` on.

@@ -184,7 +184,7 @@ class Steward:
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
 
     def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
-        """Return to the cap of `dataset` what idle accounts have reserved of it and not spent.
+        """Take back the unspent parts of the cap of `dataset` that idle accounts have reserved.
 
         The cap is the joint budget of all accounts on the dataset. An account is idle if it had no ledger entry, such
         as a charge, for `idle_hours` hours. The result has the number of accounts that lost their reserved slice.

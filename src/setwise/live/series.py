@@ -539,7 +539,7 @@ def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
 
 
 def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
-    """Create the private state of a series, unless it exists; return its token, and whether this call created it.
+    """Create the private `state` of a series, unless it exists; return its token, and whether this call created it.
 
     The private state stores the counted users and the noise, and its token is a random text that identifies it.
     `request` is a digest of the series' terms and noise. A state may exist because an earlier opening of the same

@@ -110,7 +110,10 @@ class SeriesView:
         return tuple(sorted(lines, key=lambda line: (-line.values[place], str(line.item)))[:k])
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
-        """Return the view restricted to the `k` largest groups of a period (see `top`), the largest first."""
+        """Return the view restricted to the `k` largest groups of a period, the largest first.
+
+        `period` is the first day of the period; None takes the last one, as in `top`.
+        """
         return replace(self, lines=self.top(k, period))
 
     def to_dict(self) -> "SeriesValuesRecord":

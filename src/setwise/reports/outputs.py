@@ -91,7 +91,7 @@ def write_series(view: "SeriesView", to: str) -> None:
 
 
 def write_whole(path: Path, contents: bytes) -> None:
-    """Replace the file `path` atomically: readers see the old or the new contents, and never a part of them.
+    """Replace the contents of the file `path` by `contents` atomically: readers see all old or all new contents.
 
     Raises: `StoreFailed` if the file cannot be written.
     """

@@ -49,9 +49,9 @@ _QUESTION = ("name", "title", "sql", "weight", "to", "contributions", "domain")
 class ReportQuestion:
     """One question of a report: its name, its query, its weight in the budget, and the destinations `to` of its answer.
 
-    The question gets a share of the report's budget in proportion to `weight`. A question in SQL has its text in
-    `select` and, once the tables are open, the statement parsed for them in `asked`; both are None for other questions.
-    `title` is the heading of the answer on the page; the name is used if the title is empty.
+    The question gets a share of the report's budget in proportion to `weight`. `title` is the heading of the answer on
+    the page; the name is used if the title is empty. A question in SQL has its text in `select` and, once the tables
+    are open, the statement parsed for them in `sql_question`; both are None for other questions.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ReportQuestion:
     weight: float
     to: tuple[str, ...]
     select: "ReportSelect | None" = None
-    asked: SqlQuestion | None = None
+    sql_question: SqlQuestion | None = None
     title: str = ""
 
 

@@ -92,9 +92,11 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
         ):
             step(f"asking {question.name} ({number} of {len(question_sessions)})")
             private_answer = session.paid_by(account).ask(question.query, total, key=question.name)
-            asked_sql = question.asked
+            sql_question = question.sql_question
             answer: Answered = (
-                private_answer if asked_sql is None else asked_sql.statement.result(private_answer, asked_sql.public)
+                private_answer
+                if sql_question is None
+                else sql_question.statement.result(private_answer, sql_question.public)
             )
             answers[question.name] = answer
             for to in question.to:
@@ -139,7 +141,7 @@ def _parse_question(question: ReportQuestion, session: Session, report: Report) 
         raise InvalidParameter(f"{question.name!r} has several SELECTs over private rows: make each a question")
     (rows,) = sql_question.sessions
     assert isinstance(rows, Session), "a local session derives local sessions"
-    return rows, replace(question, query=sql_question.statement.query, asked=sql_question)
+    return rows, replace(question, query=sql_question.statement.query, sql_question=sql_question)
 
 
 def _price_questions(report: Report, question_sessions: QuestionSessions) -> Priced:

@@ -83,10 +83,12 @@ class Upkeep:
     def verify(self, *, head: str | None = None) -> Verification:
         """Verify the ledger and the service's tables, and return the result with every fault.
 
-        A head is a signed record of where each account's hash chain ends. With a signing key, three things are checked:
-        every head is signed with that key; the latest head is at most twice `head_hours` hours old; and the ledger
-        still contains the head that is kept in a file outside the database. `head` is the digest that an earlier
-        verification returned; a change of any entry that existed then is a fault. None skips this comparison.
+        If there is a signing key, the heads are checked too; a head is a signed record of where each account's hash
+        chain ends. Every head must be signed with that key, and the latest one be at most twice `head_hours` hours old.
+        The ledger must still contain the head that is kept in a file outside the database.
+
+        `head` is the digest that an earlier verification returned. If it is not None, a change of any entry that
+        existed at that time is reported as a fault.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)

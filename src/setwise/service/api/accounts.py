@@ -194,8 +194,8 @@ async def show_account(request: Request, account: AccountName) -> AccountRecord:
 async def show_status(service: Service, status: AccountStatus) -> AccountRecord:
     """Return an account's `status` as the JSON object of the API.
 
-    If the account was ever charged, a worker process of the replica `service` computes its odometers (bounds on the
-    privacy loss of all answers so far) and adds them, because this computation would block the event loop.
+    If the account was ever charged, its odometers (bounds on the privacy loss of all answers so far) are added. A
+    worker process of the replica `service` computes them, because the computation would block the event loop.
     """
     return await service.calculators.run(ShowStatus(status=status)) if status.charges else status.to_dict()
 

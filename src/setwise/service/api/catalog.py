@@ -90,7 +90,8 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
 def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
     """Return the catalog's table `name` as a dataset to register, with all its columns. No row of the table is read.
 
-    A catalog is a TOML text that lists tables with their bounds and public group keys.
+    `catalog` is the parsed TOML text that lists tables with their bounds and public group keys. The engines of the
+    replica `service` look up the columns.
 
     Raises `InvalidParameter` if the table's engine, or an option for reading it, is not known to the service.
     """

@@ -130,7 +130,7 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
-    `rule` says how the prices of mechanism uses add up, and `failure_share` is the share of delta that is set aside for
+    `rule` says how the prices of mechanism uses add up. `failure_share` is the share of delta that is set aside for
     outright failures (events in which everything may be revealed); None is the default of the rule. `keep` says how
     questions pay the cap: "wallet" (any noise) or "sum" (a sum of epsilons, for pure noise only). With "either" both
     ways stay open until a question can be paid in only one of them, which closes the other for all accounts.
@@ -232,7 +232,7 @@ async def set_cap(
 async def reclaim(
     request: Request, dataset: DatasetName, body: Annotated[ReclaimBody, JsonBody(examples=[{"idle_hours": 24.0}])]
 ) -> ReclaimedRecord:
-    """Return to a dataset's cap what idle accounts have reserved of it and not spent.
+    """Take back the unspent parts of a dataset's cap that idle accounts have reserved.
 
     A cap is the joint budget of a dataset's accounts. An account is idle if it has had no ledger entry, such as a
     charge, for `idle_hours` hours. The response has the number of accounts that lost their reserved slice; an account

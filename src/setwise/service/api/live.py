@@ -81,7 +81,7 @@ _EXAMPLE = {
 
 
 class UpdateBody(Body):
-    """The day `until`, up to which the periods that have ended are released; today (UTC) if it is left out."""
+    """The day `until`: the periods that have ended before it are released. It is today (UTC) if it is left out."""
 
     until: Day | None = None
 
@@ -179,8 +179,9 @@ async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
 def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
     """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
 
-    `within` is the half-width of the intervals in the last period, and `shown_from` the noisy count above which a
-    private group is shown in that period (None if the groups are public); both are numbers of users.
+    Two fields are numbers of users in the last period: `within` is the half-width of the intervals, and `shown_from`
+    the noisy count above which a private group is shown (None if the groups are public). The replica `service` looks up
+    the name of the dataset.
     """
     terms, totals = series.terms, series.totals
     return {

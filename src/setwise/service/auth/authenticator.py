@@ -94,8 +94,8 @@ class Authenticator:
     async def identify(self, request: Request) -> Identity:
         """Return the person whose token or cookie the request has, and count the request against their rate limit.
 
-        Raises `NotSignedIn` without a valid token or cookie (the request then counts against the rate limit of its
-        address), `Forbidden` for a request that changes something by cookie without the page's CSRF value, and
+        Raises `NotSignedIn` without a valid token or cookie; the request then counts against the rate limit of its
+        address. Raises `Forbidden` for a request that changes something by cookie without the page's CSRF value, and
         `TooManyRequests` above the rate limit.
         """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")

@@ -234,9 +234,9 @@ class People:
     def join(self, name: str, subject: str) -> Person:
         """Let the existing person `name` sign on as the provider's user `subject`, and return the person.
 
-        Raises `NameTaken` if another person has that subject, `UnknownName` if there is no such person, and `Forbidden`
-        for the first steward: the provider's groups could take that role away, and no operator could then create a
-        steward's token.
+        Raises `NameTaken` if another person has that subject, and `UnknownName` if there is no such person. Raises
+        `Forbidden` for the first steward: the provider's groups could take that role away, and no operator could then
+        create a steward's token.
         """
         person = self.person(name)
         if name == _FIRST_STEWARD:
@@ -353,5 +353,5 @@ def _create_token(person: str, label: str, now: float, expires_at: float | None)
 
 
 def _row(new: NewToken) -> dict[str, object]:
-    """Return the database row of a new token: the fields of its record, and the digest of its secret."""
+    """Return the database row of the token `new`: the fields of its record, and the digest of its secret."""
     return asdict(new.token) | {"digest": digest(new.secret)}

@@ -246,9 +246,9 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
     the query.
     """
     job, statement = _find_query(service_of(request), caller(request), query)
-    asked = json.loads(job.request)
+    request_body = json.loads(job.request)
     url = service_of(request).settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
-    stated_query = asked["query"] if statement is None else statement.query.to_dict()
+    stated_query = request_body["query"] if statement is None else statement.query.to_dict()
     parts: AnswerParts | None = None
     if job.answer is not None:
         stored = service_of(request).questions.stored_answer(job, statement)
@@ -258,9 +258,9 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         template,
         charts=charts,
         job=job,
-        asked=asked,
+        asked=request_body,
         question=question_in_words(stated_query),
-        sql=asked["query"].get("text"),
+        sql=request_body["query"].get("text"),
         is_one=parts is not None
         and parts.bar_count == 1
         and stated_query.get("item") is None
@@ -276,8 +276,8 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         problem=None if job.problem is None else json.loads(job.problem),
         bars=BARS,
         rows=ROWS,
-        python=python_snippet(url, asked, job.key),
-        curl=curl_snippet(url, asked, job.key),
+        python=python_snippet(url, request_body, job.key),
+        curl=curl_snippet(url, request_body, job.key),
     )
 
 

@@ -64,15 +64,15 @@ async def login_page(request: Request, next: str = "") -> Response:  # noqa: A00
 async def log_in(request: Request) -> Response:
     """Exchange the token in the login form for a session cookie; show the form again if the token is not valid."""
     form = await _read_form(request)
-    going = local_address(form.get("next", ""))
+    destination = local_address(form.get("next", ""))
     _check_own_form(request, form.get("csrf", ""), request.cookies.get(LOGIN_COOKIE, ""))
     try:
         session = await service_of(request).authenticator.sign_in(request, form.get("token", "").strip())
     except NotSignedIn:
         return login_form(
-            request, going, "This token is unknown, expired or revoked. Ask a steward for a new one.", 401
+            request, destination, "This token is unknown, expired or revoked. Ask a steward for a new one.", 401
         )
-    return signed_in(request, session, going)
+    return signed_in(request, session, destination)
 
 
 @router.post("/logout")
@@ -103,21 +103,23 @@ async def _read_form(request: Request) -> dict[str, str]:
     raise Forbidden(_NOT_OUR_FORM)
 
 
-def login_form(request: Request, going: str, says: str, status: int = 200) -> Response:
-    """Return the login page, as a response with the HTTP `status`, with the message `says` above the form.
+def login_form(request: Request, destination: str, message: str, status: int = 200) -> Response:
+    """Return the login page, as a response with the HTTP `status`, with `message` above the form.
 
-    `going` is the page to go to after signing in.
+    `destination` is the page to go to after signing in.
     """
     csrf = secrets.token_urlsafe(32)
     sign_on = service_of(request).sign_on is not None
-    response = render(request, "login.html", status=status, going=going, says=says, csrf=csrf, sign_on=sign_on)
+    response = render(
+        request, "login.html", status=status, destination=destination, message=message, csrf=csrf, sign_on=sign_on
+    )
     set_cookie(request, response, LOGIN_COOKIE, csrf, 3600, same_site="strict", path="/login")
     return response
 
 
-def signed_in(request: Request, session: NewSession, going: str) -> Response:
-    """Return a redirect to the page `going`, with the cookie of the new browser session `session`."""
-    response = RedirectResponse(going, 303)
+def signed_in(request: Request, session: NewSession, destination: str) -> Response:
+    """Return a redirect to the page `destination`, with the cookie of the new browser session `session`."""
+    response = RedirectResponse(destination, 303)
     seconds = max(1, int(session.expires_at - service_of(request).authenticator.now()))
     set_cookie(request, response, COOKIE, session.secret, seconds, same_site="lax")
     response.delete_cookie(LOGIN_COOKIE, path="/login")
@@ -170,15 +172,15 @@ _MINUTES = 10
 @router.get("/sign-on")
 async def begin(request: Request, next: str = "") -> Response:  # noqa: A002 - the word in the address
     """Redirect the browser to the single sign-on provider; `next` is the page to go to afterwards."""
-    going = local_address(next)
+    destination = local_address(next)
     sign_on = _sign_on(request)
     service_of(request).authenticator.count_attempt(request)
     try:
         attempt, address = await sign_on.begin()
     except Unavailable as error:
-        return _login_form_with_error(request, going, error)
+        return _login_form_with_error(request, destination, error)
     response = RedirectResponse(address, 303)
-    cookie = f"{attempt.secret}.{quote(going, safe='')}"
+    cookie = f"{attempt.secret}.{quote(destination, safe='')}"
     set_cookie(request, response, ATTEMPT_COOKIE, cookie, 60 * _MINUTES, same_site="lax", path="/sign-on")
     return response
 
@@ -190,15 +192,15 @@ async def finish(request: Request) -> Response:
     A response is accepted once, and only from the browser that began the sign-on.
     """
     secret, _, quoted_page = request.cookies.get(ATTEMPT_COOKIE, "").partition(".")
-    going = local_address(unquote(quoted_page))
+    destination = local_address(unquote(quoted_page))
     sign_on = _sign_on(request)
     service_of(request).authenticator.count_attempt(request)  # before the provider is asked and the log written
     try:
         session = await sign_on.finish(Attempt(secret), request.query_params)
     except (NotSignedIn, Forbidden, NameTaken, Unavailable) as error:
-        response = _login_form_with_error(request, going, error)
+        response = _login_form_with_error(request, destination, error)
     else:
-        response = signed_in(request, session, going)
+        response = signed_in(request, session, destination)
     response.delete_cookie(ATTEMPT_COOKIE, path="/sign-on")
     return response
 
@@ -211,10 +213,10 @@ def _sign_on(request: Request) -> SignOn:
     return sign_on
 
 
-def _login_form_with_error(request: Request, going: str, error: SetwiseError) -> Response:
+def _login_form_with_error(request: Request, destination: str, error: SetwiseError) -> Response:
     """Return the login page with the message of `error` above the form.
 
-    `going` is the page to go to after signing in.
+    `destination` is the page to go to after signing in.
     """
     problem = problem_of(error)
-    return login_form(request, going, f"{problem.detail[:1].upper()}{problem.detail[1:]}.", problem.status)
+    return login_form(request, destination, f"{problem.detail[:1].upper()}{problem.detail[1:]}.", problem.status)

@@ -113,7 +113,7 @@ def error_page(request: Request, error: Exception, problem: Response) -> Respons
             detail = "the service failed to answer; its log names the place"
     title = _ERROR_TITLES.get(problem.status_code, "Something went wrong")
     sentence = detail[:1].upper() + detail[1:].rstrip(".") + "."
-    return render(request, "error.html", status=problem.status_code, title=title, says=sentence)
+    return render(request, "error.html", status=problem.status_code, title=title, message=sentence)
 
 
 def _redirect_to_login(request: Request) -> Response:

@@ -37,12 +37,15 @@ Name = Annotated[str, Query(max_length=64)]
 
 @router.get("/steward")
 async def steward_page(request: Request, account: Name = "", person: Name = "") -> Response:
-    """Show all datasets, and one page each of the accounts after the name `account` and the people after `person`."""
+    """Show all datasets, and one page each of accounts and of people, with names after `account` and after `person`."""
     return await service_of(request).rendering.run(_steward_page, request, account, person)
 
 
 def _steward_page(request: Request, account: str, person: str) -> Response:
-    """Return the page of a steward, with up to 50 accounts after `account` and up to 50 people after `person`."""
+    """Return the page of a steward: all datasets, up to 50 accounts and up to 50 people, in the order of names.
+
+    The accounts are those with names after `account`, and the people those with names after `person`.
+    """
     service, identity = service_of(request), caller(request)
     statuses = service.accounts.all_visible(identity, after=account, most=_ROWS + 1)
     people = service.people.page(after=person, most=_ROWS + 1)
@@ -212,7 +215,7 @@ def _latest_entries(service: Service, name: str) -> list[Entry]:
 def _entry_row(entry: Entry) -> dict[str, object]:
     """Return the cells of the row for `entry` in the audit page's table of ledger entries, by column.
 
-    The column `says` describes the question of a charge; it is "" for other entries.
+    The column `description` describes the question of a charge; it is "" for other entries.
     """
     contents = entry.contents
     is_charge = contents.kind == "charge"
@@ -221,7 +224,7 @@ def _entry_row(entry: Entry) -> dict[str, object]:
         "at": entry.moment.timestamp(),
         "kind": _KIND_NAMES[contents.kind],
         "key": contents.key,
-        "says": charge_in_words(contents.text) if is_charge else "",
+        "description": charge_in_words(contents.text) if is_charge else "",
         "uses": [format_use(use) for use in entry.uses],
         "previous": entry.previous,
         "hash": entry.hash,

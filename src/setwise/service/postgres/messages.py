@@ -350,7 +350,7 @@ def row_description(fields: Sequence[Field]) -> bytes:
 
 
 def data_row(cells: Sequence[bytes | None]) -> bytes:
-    """Return the server message with the encoded cells of one row of a result; None is null."""
+    """Return the server message with one row of a result; `cells` are its encoded cells, None for null."""
     parts = [struct.pack("!H", len(cells))]
     for cell in cells:
         parts.append(struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell)
@@ -381,14 +381,19 @@ def error(code: str, message: str, *, hint: str = "", severity: str = "ERROR", p
 
 
 def notice(message: str, *, hint: str = "") -> bytes:
-    """Return the server message of a notice: a sentence, with an optional hint, that clients show beside a result."""
+    """Return the server message of a notice, which clients show beside a result.
+
+    `message` is a sentence, and `hint` what to do ("" for none).
+    """
     return _message(b"N", _fields("00000", message, hint, "NOTICE", None))
 
 
 def _fields(code: str, message: str, hint: str, severity: str, position: int | None) -> bytes:
-    """Return the fields of an error or notice message as bytes: severity, SQLSTATE code, sentence, hint and position.
+    """Return the fields of an error or notice message as bytes.
 
-    A field is left out if its text is empty, or if `position` is None.
+    `severity` is a word such as "ERROR", `code` the SQLSTATE code, `message` a sentence, `hint` what to do, and
+    `position` the place in the statement in characters from 1. A field is left out if its text is empty, or if
+    `position` is None.
     """
     fields = {"S": severity, "V": severity, "C": code, "M": message, "H": hint}
     if position is not None:

@@ -89,8 +89,8 @@ class ResultWriter:
             return messages.copy_data(data)
 
         await self.send_each(result.rows, encode_next)
-        if rest := pending + (BINARY_TRAILER if is_binary else b""):
-            self._writer.write(messages.copy_data(rest))
+        if last := pending + (BINARY_TRAILER if is_binary else b""):
+            self._writer.write(messages.copy_data(last))
         self._writer.write(messages.COPY_DONE)
 
     async def send_each(

@@ -369,7 +369,7 @@ class _Connection:
                 self._writer.write(messages.parameter_status(name, value))
 
     def _fail(self, session: PostgresSession, message: messages.ClientMessage, error: Exception) -> None:
-        """Send `error` to the client, and mark an open transaction of the session as failed.
+        """Send `error` to the client, and mark an open transaction of the `session` as failed.
 
         `message` is the client's message that caused the error. If it belongs to the extended protocol, further
         messages are ignored until Sync.
@@ -564,8 +564,8 @@ def _check_columns(portal: Portal, result: Result) -> None:
     of one type as another. The types differ, for example, if setwise.intervals was set in between. The message is
     PostgreSQL's own, after which drivers prepare the statement again.
     """
-    told = portal.columns
-    if told is not None and [column.type for column in told] != [column.type for column in result.columns]:
+    described = portal.columns
+    if described is not None and [column.type for column in described] != [column.type for column in result.columns]:
         raise Rejected("0A000", "cached plan must not change result type", "Prepare the statement again.")
 
 

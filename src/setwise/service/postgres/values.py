@@ -80,7 +80,7 @@ class ResultColumn:
 
 
 def fit(values: Sequence[object], type_: int) -> tuple[int, list[object]]:
-    """Return the PostgreSQL type with which a column is sent, and its cells converted to that type.
+    """Return the PostgreSQL type with which a column is sent, and its cells `values` converted to that type.
 
     An answer has dates, times, periods and decimals as texts; they become values of the expected type `type_`. If a
     cell does not fit that type, the whole column is sent as floats (if it has numbers only) or as texts.

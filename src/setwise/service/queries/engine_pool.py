@@ -207,11 +207,13 @@ class Engines:
     def content_version(self, dataset: Dataset) -> str | None:
         """Return a text that differs whenever the rows of the dataset's table, or of its public tables, may differ.
 
-        It has the versions of lake tables (Delta, Iceberg) and objects, and the sizes, times and inodes of files. None
-        if rows could change while the text stays the same: for tables on a server, for tables in a database file (its
-        log is another file), and for files written less than two seconds ago (two writes may have the same time). The
-        text is private, because sizes are, and is only compared inside this replica. Public tables are tables without
+        The text has the versions of lake tables (Delta, Iceberg) and objects, and the sizes, times and inodes of files.
+        It is private, because sizes are, and is only compared inside this replica. Public tables are tables without
         users.
+
+        Returns None if rows could change while the text stays the same. This is so for tables on a server, for tables
+        in a database file (its log is another file), and for files written less than two seconds ago (two writes may
+        have the same time).
         """
         if dataset.engine is not EngineKind.DUCKDB:
             return None
@@ -295,8 +297,9 @@ class Engines:
         """Yield an engine on a dataset's table, or on the table that SQL derives from it by `joins` and `derivation`.
 
         `joins` are the public tables (those without users) that SQL joins to it, and `derivation` the steps by which
-        SQL computes each user's rows. After the `with` block, an engine without joins and derivation is kept for a
-        later query if there is room, unless it failed or the table has a newer version; any other engine is closed.
+        SQL computes each user's rows. After the `with` block the engine is closed or kept for a later query. It is kept
+        if it has no joins and derivation, did not fail, reads the newest version of the table, and if there is room.
+
         Raises `EngineFailed` if the table cannot be opened.
         """
         dataset = self.pin(dataset)
@@ -333,9 +336,10 @@ class Engines:
 
         The engine is on the dataset's table, or on the table that SQL derives from it: `joins` are the public tables
         (those without users) that SQL joins to it, and `derivation` the steps by which SQL computes each user's rows.
-        The engines that running queries use are not counted here. A second caller waits until the first one has
-        returned its engine, which can then be used again. If callers did not wait, under load every question would open
-        and close an engine, which takes several times as long as a small answer.
+
+        A second caller waits until the first one has returned its engine, which can then be used again. Without this,
+        under load every question would open and close an engine, which takes several times as long as a small answer.
+        Engines that running queries use are not counted here.
         """
         with self._lock:
             checking = self._checking[dataset.name]

@@ -303,9 +303,9 @@ class QuestionService:
     def statement(self, request: Mapping[str, Any], key: str) -> Statement | None:
         """Return the parsed SQL of `request`, the JSON object of a stored request that was charged under `key`.
 
-        The SQL is parsed for the columns of the table versions that the charge recorded. None if the request is not in
-        SQL, if this release of the program refuses the SQL, or if a version of a lake table (Delta, Iceberg) no longer
-        exists, so that its columns are not known.
+        The SQL is parsed for the columns of the table versions that the charge recorded. Returns None if the request is
+        not in SQL, or if this release of the program refuses the SQL. Also returns None if a version of a lake table
+        (Delta, Iceberg) no longer exists, because its columns are then not known.
         """
         if request["query"]["kind"] != "sql":
             return None

@@ -198,10 +198,11 @@ class Jobs:
         return job
 
     def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
-        """Return the queries of a person, newest first; only those older than the query `after`, unless it is None.
+        """Return the queries of the person `person`, newest first.
 
-        At most `most` queries are returned. The list also ends once the requests and answers in it have `most_bytes`
-        characters together, because a single answer may have ten megabytes.
+        With `after`, only queries older than the query `after` are returned. At most `most` queries are returned. The
+        list also ends once the requests and answers in it have `most_bytes` characters together, because a single
+        answer may have ten megabytes.
         """
         created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
         query = select(id_).where(schema.jobs.c.person == person)

@@ -133,9 +133,9 @@ class QueryTiming:
     def stop(self, reason: str) -> None:
         """Stop the query; may be called from any thread.
 
-        The query then raises `EngineFailed` with the message `reason`, whether it waits for an engine slot (the right
-        to read a table), is reading the table, or waits for its padded time (1, 2, 4, ... steps after the request). If
-        it is stopped twice, the first reason stays.
+        The query then raises `EngineFailed` with the message `reason`. This also ends its wait for an engine slot (the
+        right to read a table), its reading of the table, and its wait for a padded time (1, 2, 4, ... steps after the
+        request). If it is stopped twice, the first reason stays.
         """
         with self._lock:
             self._stop = self._stop or reason

@@ -27,10 +27,10 @@ class Dataset:
     protect: "user", or "user,day", which protects each day of a user by itself but not the user.
 
     `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
-    (the most groups in which one user counts) and `per_item` (the most rows, or units of a summed column, that a user
-    adds to one group) apply to a question that leaves them out, and no question may ask for more. `types` has the kinds
-    of CSV columns that are not text, and `csv` says how the files are written. `public` has the names and places of
-    tables without users, on the same engine, that SQL may join.
+    is the most groups in which one user counts, and `per_item` the most rows, or units of a summed column, that a user
+    adds to one group. They apply to a question that leaves them out, and no question may ask for more. `types` has the
+    kinds of CSV columns that are not text, and `csv` says how the files are written. `public` has the names and places
+    of tables without users, on the same engine, that SQL may join.
 
     SQL that states no bounds of its own uses the bounds declared here: `bounds` has the clipping bounds (column, lower,
     upper), and `rows_per_user` is the most rows of a user that count in a group, or None. `domains` has the public

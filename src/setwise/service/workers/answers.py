@@ -40,9 +40,9 @@ _LARGE = 64 * 1024
 class StoredAnswer:
     """The JSON `text` of a stored answer, and the parsed SQL `statement` that it answers (None if not asked in SQL).
 
-    `public` has the public tables (those without users) that the SQL joins to released rows (the noisy rows of an
-    answer): the name of each, and its rows as bytes in Arrow's stream format, which can be sent to a worker process and
-    compared by a cache.
+    `public` has the public tables (those without users) that the SQL joins to released rows, the noisy rows of an
+    answer. Each is a pair of its name and its rows as bytes in Arrow's stream format, which can be sent to a worker
+    process and compared by a cache.
     """
 
     text: str
@@ -114,8 +114,8 @@ class CheckShell:
 def make(task: "Task[Made]", stored: StoredAnswer, workers: WorkerPool) -> Made:
     """Return the result of `task`, which renders the answer `stored`.
 
-    A process of `workers` computes it if the answer is large or its SQL computes with released rows (the noisy rows of
-    an answer); otherwise it is computed here, which takes less time than a message to a worker.
+    A process of `workers` computes it if the answer is large, or if its SQL computes with released rows (the noisy rows
+    of an answer). Otherwise it is computed here, which takes less time than a message to a worker.
     """
     return workers.calculate(task) if stored.is_heavy else task.result()
 
@@ -295,7 +295,10 @@ def _charts(answer: PrivateAnswer) -> list[Chart]:
 
 
 def _first_bars(chart: Chart) -> list[dict[str, object]]:
-    """Return the first `BARS` bars of a chart as JSON objects: label, cells, value, interval, and the mark if any."""
+    """Return the first `BARS` bars of a chart as JSON objects: `item` (the label), `cells`, `count` and `interval`.
+
+    `count` is the bar's value. `unreliable` is True if the bar is marked as unreliable, and otherwise left out.
+    """
     return [
         {
             "item": bar.label,

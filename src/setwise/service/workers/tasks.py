@@ -195,9 +195,9 @@ class CertifyTerms:
     """Task: certify the overall epsilon at `delta` of an account with registered `uses`, and return its `Terms`.
 
     The account is called `name` and lets `analyst` ask about `dataset`. `period` is the calendar period after which the
-    mechanism uses are renewed, or None. `wallet` is the mu of a Gaussian wallet that pays for uses which are not
-    registered, and `failure` the most that the failure probabilities of those uses may add up to; both are 0 for an
-    account without a wallet.
+    mechanism uses are renewed, or None. The account may also have a Gaussian wallet, a budget of mu squared that pays
+    for uses which are not registered. `wallet` is its mu, and `failure` the most that the failure probabilities of
+    those uses may add up to; both are 0 for an account without a wallet.
     """
 
     name: str
