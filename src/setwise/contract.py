@@ -120,7 +120,10 @@ class PersonRecord(TypedDict):
 
 
 class TokenRecord(TypedDict):
-    """A token of `person`, without its secret; `label` says its purpose. Times: seconds since 1970, None for never."""
+    """A token of `person`, without its secret; `label` says what the token is for. Times are in seconds since 1970.
+
+    `expires_at` is None if the token never ends, and `revoked_at` is None if it was not revoked.
+    """
 
     id: Annotated[str, Example("9f86d081884c7d65")]
     person: Annotated[str, Example("ada")]

@@ -1,7 +1,7 @@
 """Compares the service's own tables with the ledger: stored answers, roles of people, definitions of datasets.
 
-Anybody who can write to the database could change these tables. The ledger has their right contents under its hashes:
-the answer of each query, each change of a role, and each registration of a dataset.
+Anybody who can write to the database could change these tables. The ledger has the right contents, protected by its
+hash chains: the answer of each query, each change of a role, and each registration of a dataset.
 """
 
 import logging

@@ -24,7 +24,7 @@ from setwise.service.telemetry import log_request, request_span
 
 
 class BodyLimit:
-    """ASGI middleware that limits request bodies: status 413 above `most` bytes, and 408 if one takes over `seconds`.
+    """ASGI middleware that limits request bodies to `most` bytes (else status 413) and `seconds` seconds (else 408).
 
     The size is checked by the Content-Length header, and again as the body arrives.
     """

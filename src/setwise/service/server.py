@@ -102,8 +102,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the server on `sockets`, then lengthen the kernel's queue of connections of each socket.
 
-        Uvicorn sets the length of the queue to `_AT_ONCE`. With None uvicorn opens a socket itself, whose queue is not
-        lengthened.
+        Uvicorn itself sets the length of the queue to `_AT_ONCE`. If `sockets` is None, uvicorn opens a socket, whose
+        queue is not lengthened.
         """
         await super().startup(sockets)
         for listening in sockets or ():

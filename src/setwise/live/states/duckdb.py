@@ -80,7 +80,7 @@ class DuckDBState(SeriesState):
         self._hide()
 
     def _hide(self) -> None:
-        """Make the state's file readable by its owner alone; it may have been copied with wider permissions.
+        """Make the state's file readable by its owner alone; it may have been created or copied with wider permissions.
 
         This is done only once the file is known to be a state, because `--state` may name another database by mistake.
         """

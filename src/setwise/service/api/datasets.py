@@ -91,11 +91,14 @@ class DatasetBody(Body):
     that `setwise prepare` has written; questions to it are then answered faster. `user` is the column that identifies
     users. Questions may group by the columns `items`, aggregate `values` and filter by `filters`. `contributions` is
     the most groups in which one user counts, and `per_item` the most that a user adds to one group; no question may ask
-    for more. Datasets on the same table share its cap (the joint budget of a dataset's accounts) and joint guarantee,
-    unless `apart` gives a reason why not. `unit` is the unit of privacy: "user", or with "user,day" each single day of
-    a user, which is a far weaker promise. Datasets that share a cap have the same unit. `types` has the kinds (integer,
-    date, ...) of CSV columns that are not text, `csv` says how the CSV files are written, and `public` has the names
-    and places of tables without users that SQL may join.
+    for more.
+
+    Datasets on the same table share its cap (the joint budget of a dataset's accounts) and joint guarantee, unless
+    `apart` gives a reason why not. `unit` is the unit of privacy: "user", or with "user,day" each single day of a user,
+    which is a far weaker promise. Datasets that share a cap have the same unit.
+
+    `types` has the kinds (integer, date, ...) of CSV columns that are not text, and `csv` says how the CSV files are
+    written. `public` has the names and places of tables without users that SQL may join.
     """
 
     name: Name

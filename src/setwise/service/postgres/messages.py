@@ -312,7 +312,7 @@ def backend_key(process: int, secret: int) -> bytes:
 def ready(*, in_transaction: bool = False, failed: bool = False) -> bytes:
     """Return the server message that the client may send its next query (ReadyForQuery).
 
-    It includes the state of the transaction: idle unless `in_transaction`; then failed if `failed`, and open otherwise.
+    The message includes the state of the transaction: idle if not `in_transaction`, failed if `failed`, and else open.
     """
     return _message(b"Z", (b"E" if failed else b"T") if in_transaction else b"I")
 
@@ -367,7 +367,7 @@ def copy_out(columns: int, *, is_binary: bool) -> bytes:
 
 
 def copy_data(data: bytes) -> bytes:
-    """Return the server message with `data`, a part of the bytes that COPY sends."""
+    """Return the server message (CopyData) with `data`, some of the bytes that COPY sends."""
     return _message(b"d", data)
 
 

@@ -51,9 +51,10 @@ class Limits:
     """Limits of a PostgreSQL connection, and of the number of connections; times are in seconds and sizes in bytes.
 
     `sign_in_seconds` is the time within which a client must sign in, and `idle_seconds` the longest time between two
-    messages. `send_seconds` is the time within which a client must read what the server has sent. `message_bytes` is
-    the size of a message. `connections` is the most connections that are signed in; one person may have half of them.
-    In addition, `connections` / 2 may be waiting to sign in; beyond that, the one that has waited longest is closed.
+    messages. `send_seconds` is the time within which a client must read the bytes that were sent. `message_bytes` is
+    the largest size of a message. `connections` is the most connections that are signed in; one person may have half of
+    them. In addition, `connections` / 2 may be waiting to sign in; beyond that, the one that has waited longest is
+    closed.
     """
 
     sign_in_seconds: float = 10.0

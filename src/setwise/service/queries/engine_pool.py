@@ -187,9 +187,9 @@ class Engines:
     def version(self, dataset: Dataset) -> str:
         """Return a text that changes when the dataset's table changes.
 
-        It has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files; it is "" for
-        a table on a server, whose changes are not known. Sizes and contents of files are left out because they are
-        private: an analyst sees a digest of this text in the key of a question.
+        The text has the versions of lake tables (Delta, Iceberg), or the inodes and modification times of files. It is
+        "" for a table on a server, whose changes are not known. Sizes and contents of files are left out because they
+        are private: an analyst sees a digest of this text in the key of a question.
         """
         pinned = self.pin(dataset)
         if pinned != dataset:

@@ -456,8 +456,8 @@ class QuestionService:
     def _read_select(self, select: SqlSelect, dataset: Dataset) -> Statement:
         """Parse the SQL of `select`, a question to `dataset`, check that the steward allows its columns, and return it.
 
-        The SQL over released rows (the noisy rows of an answer) is also checked, on empty tables in a worker process.
-        Raises `InvalidParameter` or `UnknownColumn`, at the field `query.text`.
+        The part of the SQL that runs over released rows (the noisy rows of an answer) is also checked, on empty tables
+        in a worker process. Raises `InvalidParameter` or `UnknownColumn`, at the field `query.text`.
         """
         allowed = AllowedColumns(dataset, self._engines.schema(dataset))
 

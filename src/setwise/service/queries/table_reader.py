@@ -90,7 +90,10 @@ class TableReader:
         self._results = results
 
     def check(self, aggregation: Aggregation) -> None:
-        """Raise `UnknownColumn` or `UnsuitableTable` if metadata shows that `aggregation` cannot be answered."""
+        """Raise `UnknownColumn` or `UnsuitableTable` if the table's columns cannot answer `aggregation`.
+
+        No row is read.
+        """
         with self._engines.borrow_to_check(self._dataset, self._joins, self._derivation) as engine:
             engine.check(aggregation)
 
@@ -132,9 +135,10 @@ class TableReader:
 
     @contextmanager
     def group_weights(self, aggregation: Aggregation) -> Iterator[WeightReader]:
-        """Yield a reader of the exact sums of users' weights per group of `aggregation`, to discover groups privately.
+        """Yield a reader of exact group weights, by which a mechanism discovers the groups of `aggregation` privately.
 
-        Discovery takes several rounds and reads the sums in each of them; one engine is borrowed for all rounds.
+        Each user divides some weight among their groups, and the weight of a group is the sum over users. Discovery
+        takes several rounds and reads the weights in each of them; one engine is borrowed for all rounds.
         """
         with self._reading() as engine, engine.group_weights(aggregation) as weights:
             yield weights

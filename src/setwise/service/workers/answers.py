@@ -127,7 +127,7 @@ class WriteRows:
     stored: StoredAnswer
 
     def result(self) -> dict[str, str]:
-        """Return the JSON texts of `columns` and `rows`, by these names.
+        """Return a dict with the JSON texts of the answer's `columns` and `rows`.
 
         If the SQL over released rows (the noisy rows of an answer) failed, `row_problem` has the JSON text of the error
         message. `row_notes` has the JSON text of a list of sentences about the rows, if there are any.
@@ -206,12 +206,14 @@ def _quote_text(text: str) -> str:
 class AnswerParts:
     """The parts of an answer that a page shows: its first items, bars and table rows, and how many there are in all.
 
-    `answer` has the first 1000 items, and `count` is the number of all items. `bars` are the first bars of the first
-    chart, `bar_count` is the number of all its bars, and `measure` is its name, which says what the bars show. `charts`
-    has a name and the first bars for each statistic; several quantiles share one chart, because they are in the same
-    unit. `over_time` is True if the labels of the bars are times. `columns` are the columns of the table with its first
-    1000 rows, as `table_columns` returns them, and `row_count` is the number of all rows. `notes` are sentences about
-    rows that SQL computed, and on how to ask for the same with less noise.
+    `answer` has the first 1000 items, and `count` is the number of all items. `charts` has a name and the first bars
+    for each statistic; several quantiles share one chart, because they are in the same unit. Three fields are about the
+    first chart: `bars` are its first bars, `bar_count` is the number of all its bars, and `measure` says what they
+    show. `over_time` is True if the labels of the bars are times.
+
+    `columns` are the columns of the table with its first 1000 rows, as `table_columns` returns them, and `row_count` is
+    the number of all rows. `notes` are sentences about rows that SQL computed, and on how to ask for the same with less
+    noise.
     """
 
     answer: PrivateAnswer

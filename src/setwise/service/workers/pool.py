@@ -112,11 +112,11 @@ class _Reply(Generic[R]):
 class WorkerPool:
     """A pool of worker processes that compute tasks (`work` in tasks.py), started when first needed.
 
-    Tasks and results are exchanged as pickles over sockets that no other process has. A calculation may take `seconds`
-    seconds and `memory` bytes; the error beyond a limit ends with the advice `remedy`. One person may use all processes
-    but one, so that another person never waits for all of theirs. With `remember`, results are cached. Each process
-    imports the module named `preload` (none if "") before its first calculation, so that the import does not count
-    against its time.
+    Tasks and results are exchanged as pickles over socket pairs. A calculation may take `seconds` seconds and `memory`
+    bytes; `remedy` is the advice at the end of the error for a calculation that takes more. One person may use all
+    processes but one, so that another person never waits for all of theirs. With `remember`, results are cached. Each
+    process imports the module named `preload` (none if "") before its first calculation, so that the import does not
+    count against its time.
     """
 
     def __init__(

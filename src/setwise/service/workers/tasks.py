@@ -392,10 +392,10 @@ class CurvePoints:
 
 
 def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
-    """Return (x, mechanisms) for about ten points of a curve: x is the value on the x axis.
+    """Return pairs (x, mechanisms) for about ten points of a curve; x is the value on the x axis.
 
     `along` says what x is: the number of mechanisms, up to the number in `mixture`, or the share of bounded-range
-    mechanisms, from 0 to 1.
+    mechanisms, from 0 to 1. The mechanisms are those of `mixture` with x in place of that number.
     """
     match along:
         case Along.NUMBER:
