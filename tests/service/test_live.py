@@ -236,6 +236,22 @@ def test_updates_are_padded_cancelled_and_block_nobody(padded: Team):
         assert len(padded.ada.post("/live/reach/update", json={}).json()["released"]) == 5
 
 
+def test_updates_and_queries_share_the_engine_slots(padded: Team):
+    """A replica that reads one table at a time reads none for a series while a query holds its only slot."""
+    service = padded.replica.service
+    words = {**WORDS, "dataset": "visits", "account": "ada-total", "domain": ["home"], "name": "reach"}
+    assert padded.ada.post("/live", json=words).status_code == 201
+    service.runner._slots.acquire()
+    with ThreadPoolExecutor(1) as threads:
+        try:
+            update = threads.submit(padded.ada.post, "/live/reach/update", json={})
+            time.sleep(2.0)
+            assert not _is_counted(service, periods=10)
+        finally:
+            service.runner._slots.release()
+        assert len(update.result().json()["released"]) == 10
+
+
 def _is_counted(service, periods: int) -> bool:
     """Return whether the private state has the counts of so many periods."""
     try:

@@ -8,7 +8,7 @@ The total up to period t is estimated by sum over s <= t of B[t, s] y[g, s], whe
 prefix sums.
 
 The weights are multiples of 2^-bits. So 2^bits C x is a vector of whole numbers, and the noise added to it is the
-exactly rounded Gaussian. Proofs: docs/running-totals.md.
+exactly rounded Gaussian. Proofs: docs/running-totals.md. live/series.py decides which periods are released.
 """
 
 import math

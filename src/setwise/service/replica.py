@@ -17,7 +17,7 @@ from setwise.service.queries.runner import Runner
 from setwise.service.queries.series import SeriesService
 from setwise.service.reconciliation import has_definition, record_sources, table_faults
 from setwise.service.settings import Settings
-from setwise.service.slots import PersonalLimit, Threads
+from setwise.service.slots import FairSlots, PersonalLimit, Threads
 from setwise.service.storage.database import Database, DatabaseProbe, open_database
 from setwise.service.storage.datasets import Datasets
 from setwise.service.storage.question_budgets import QuestionBudgets
@@ -119,6 +119,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     jobs = Jobs(database, replica=secrets.token_hex(8), heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
     authenticator = Authenticator(database, threads, settings, clock=clock)
     questions = QuestionService(datasets, accounts, engines, planners, SystemRandomness())
+    slots = FairSlots(settings.workers)
     sign_on = None
     if settings.oidc_issuer is not None:
         sign_on = SignOn(settings, people, authenticator, ledger, threads, clock=clock)
@@ -142,9 +143,9 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         planners=planners,
         renderers=_workers(settings, _SMALLER_ANSWER, remember=False),
         questions=questions,
-        series=SeriesService(ledger, datasets, accounts, engines, settings, SystemRandomness()),
+        series=SeriesService(ledger, datasets, accounts, engines, slots, settings, SystemRandomness()),
         jobs=jobs,
-        runner=Runner(questions.answer, jobs, metrics, threads, settings),
+        runner=Runner(questions.answer, jobs, metrics, threads, slots, settings),
         upkeep=Upkeep(
             ledger,
             jobs,

@@ -105,7 +105,7 @@ class Settings(BaseSettings):
         description="where tables may live: `duckdb`, `spark`, `spark://...`, `postgresql://...`, `clickhouse://...`, "
         "`chdb:///folder`; the option may be repeated, the variable separates by spaces",
     )
-    workers: Count = Field(2, description="queries that read tables at once; others wait")
+    workers: Count = Field(2, description="queries and updates of live series that read tables at once; others wait")
     memory: str | None = Field(
         None, description="DuckDB's memory for each query, as in `4GiB`; by default most of the machine's"
     )

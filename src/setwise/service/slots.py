@@ -1,7 +1,8 @@
 """Shares the scarce resources of a replica (threads, worker processes, engine slots) fairly among people.
 
 An engine slot is the right of one query to read a table. One analyst may have many requests in progress. Without shares
-these would fill every queue, and another analyst's single request would wait for all of them.
+these would fill every queue, and another analyst's single request would wait for all of them. replica.py makes the
+slots for reading tables; queries/runner.py and queries/series.py acquire them.
 """
 
 import asyncio

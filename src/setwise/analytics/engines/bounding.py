@@ -1,4 +1,6 @@
-"""The SQL statements that every engine runs to bound contributions and count groups, each nested in the next.
+"""The SQL statements that engines run to bound contributions and count groups, each nested in the next.
+
+DuckDB bounds small tables by one sort instead (`OneSortBuilder` in duckdb/query.py).
 
 rows      SELECT user, item, value WHERE user and item are not null, the filter holds, the item is in the domain
 pairs     GROUP BY user, item: the number of rows, or the sum of the value; only pairs with a positive number remain

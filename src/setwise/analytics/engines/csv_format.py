@@ -1,7 +1,7 @@
 """The format of CSV files, as the data holder declares it, and the conversion of their bytes to one common form.
 
-The common form is UTF-8 with one byte between cells. The `csv_*` modules import nothing else of Setwise, because Spark
-sends them to its executors.
+The common form is UTF-8 with one byte between cells. Numbers and dates inside cells are read by `CellGrammar` in
+typed_cells.py. The `csv_*` modules import nothing else of Setwise, because Spark sends them to its executors.
 """
 
 import codecs

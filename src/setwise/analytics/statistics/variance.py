@@ -1,4 +1,7 @@
-"""Variances and standard deviations of a column over rows."""
+"""Variances and standard deviations of a column over rows.
+
+`NoisyVariance` in mechanisms/statistics.py adds their noise.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

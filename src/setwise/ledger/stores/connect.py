@@ -1,6 +1,6 @@
 """Open the store at an address: a SQLite file, or a PostgreSQL database.
 
-A new store implements `Store` of base.py, has triggers that refuse to overdraw a balance, and is chosen in `_store`.
+A new store implements `Store` of base.py, has triggers that update balances, and is chosen in `_store`.
 """
 
 from sqlalchemy.engine import URL, make_url

@@ -1,6 +1,7 @@
 """The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time.
 
-`append_in` writes a charge; the triggers of sqlite_triggers.py update the balances and refuse to overdraw one.
+`append_in` writes a charge. The triggers of sqlite_triggers.py then update the balances, and the check `OVERSPENT` of
+schema.py refuses an update that would overdraw one.
 """
 
 import os

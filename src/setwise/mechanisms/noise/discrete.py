@@ -1,8 +1,8 @@
 """Discrete Laplace and Gaussian noise: P[z] proportional to exp(-|z| / scale), or to exp(-z^2 / (2 sigma^2)).
 
-Noise of moderate scale is drawn from a table of its whole law. Laplace noise of larger scale is drawn digit by digit.
-Gaussian noise of larger scale is drawn by rejection from Laplace noise; a draw is accepted with probability
-exp(-gamma), decided exactly.
+Noise of moderate scale is drawn from a table of its whole law (sampling/inverse_cdf.py). Laplace noise of larger scale
+is drawn digit by digit. Gaussian noise of larger scale is drawn by rejection from Laplace noise; a draw is accepted
+with probability exp(-gamma), decided exactly.
 """
 
 import math

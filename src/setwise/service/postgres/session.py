@@ -1,6 +1,6 @@
 """Runs the statements of one PostgreSQL connection: settings, catalogue queries, and questions that are charged.
 
-A `PostgresSession` belongs to one connection. It handles no bytes: the server passes statements in and sends the
+A `PostgresSession` belongs to one connection. It handles no bytes: server.py passes statements in and sends the
 replies.
 """
 

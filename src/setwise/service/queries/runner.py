@@ -303,7 +303,7 @@ class Runner:
 
     The function `answer` checks, plans, charges and runs a query, and returns the text of the stored answer. `jobs` is
     the store of charged queries, `metrics` counts how queries end, and `store` are the threads for short work with the
-    database.
+    database. `slots` are the replica's engine slots: the rights to read a table now, shared with live series.
     """
 
     def __init__(
@@ -312,6 +312,7 @@ class Runner:
         jobs: Jobs,
         metrics: Metrics,
         store: Threads,
+        slots: FairSlots,
         settings: Settings,
     ) -> None:
         self._answer = answer
@@ -320,7 +321,7 @@ class Runner:
         self._store = store
         self._settings = settings
         self._threads = ThreadPoolExecutor(settings.waiting, thread_name_prefix="setwise-query")
-        self._slots = FairSlots(settings.workers)
+        self._slots = slots
         self._large_slots = FairSlots(1)
         self._most_each = max(1, settings.waiting // 2)
         self._running: dict[tuple[str, str, str], RunningQuery] = {}

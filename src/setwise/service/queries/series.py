@@ -74,7 +74,8 @@ class RunningUpdate:
 class SeriesService:
     """Opens, updates, shows and closes live series (user counts that are released period by period).
 
-    An analyst may use the series that their own accounts have paid for.
+    An analyst may use the series that their own accounts have paid for. `slots` are the replica's engine slots: the
+    rights to read a table now, shared with queries.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class SeriesService:
         datasets: Datasets,
         accounts: Accounts,
         engines: Engines,
+        slots: FairSlots,
         settings: Settings,
         randomness: Randomness,
     ) -> None:
@@ -92,7 +94,7 @@ class SeriesService:
         self._engines = engines
         self._settings = settings
         self._randomness = randomness
-        self._slots = FairSlots(settings.workers)
+        self._slots = slots
         self._pool = ThreadPoolExecutor(settings.waiting, thread_name_prefix="setwise-update")
         self._running: dict[str, RunningUpdate] = {}
 
