@@ -209,12 +209,12 @@ class ContributionSearch:
         `noisy` has the noisy number of users in each bin of numbers of groups (or rows) per user. A bin is taken to
         have users if its noisy number is above a threshold that noise alone rarely exceeds. It is also taken to have
         users if the sum of its number and those of all later bins is above such a threshold, because users may be
-        spread over many bins.
+        spread over many bins. If no number is above its threshold, the bin with the highest noisy number is taken,
+        among bins of at most 8 groups (for rows, among all bins up to the largest bound).
 
-        If no number is above its threshold, the bin with the highest noisy number is taken, among bins of at most 8
-        groups (for rows, among all bins up to the largest bound). From this bin on, `_next_occupied` looks for a later
-        one with a lower threshold, again and again. `noise_at(bound)` is the error that noise adds to the answer if
-        `bound` is the contribution bound.
+        Bins after the last bin found so far are then tested with the lower thresholds of `_next_occupied`, until it
+        finds no further bin. `noise_at(bound)` is the error that noise adds to the answer if `bound` is the
+        contribution bound.
         """
         alone, with_later = _standing_radii(self._noise.scale, len(self.ends), _MISTAKEN)
         with_later_bins = np.cumsum(noisy[::-1])[::-1]
@@ -267,9 +267,9 @@ class ContributionSearch:
 
         The interval of the result contains every share p that the noise can explain. For the true p, (left-out pairs) -
         p * (all pairs) is 0 in the exact numbers, so in the noisy numbers it is a sum of noise alone. A p belongs to
-        the interval unless this sum is larger than noise can be, except with a small probability. The allowed
+        the interval if the absolute value of this sum is at most a radius that noise rarely exceeds. The allowed
         probability of a miss is divided among all combinations of `bound` and `of_first`, because the same noise chose
-        them.
+        both.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """

@@ -111,8 +111,8 @@ class DoublingBounds:
     its noisy number exceeds a threshold; if no number does, the bin with the highest noisy number is taken. The
     threshold is lower near a bin that has values, because bins there are more likely to have values too.
 
-    A user has at most one value, so a user changes one number by 1. All noisy numbers together cost one use of Laplace
-    noise of scale `scale`.
+    A user has at most one value, so a user changes one number by 1. All noisy numbers together cost as much privacy as
+    one number with Laplace noise of scale `scale`.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
@@ -135,11 +135,11 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The noisy number of values above which a bin of the outermost bin's size is taken to have values.
+        """The noisy number of values above which a bin about as far out as the outermost bin is taken to have values.
 
-        The outermost bin is the one farthest from bin 0 among those above `threshold`. If b is its absolute index, the
-        bins of about the same size have the absolute indices b - `_NEAR` + 1 to b, of either sign. They are more likely
-        to have values than other bins, so this number is lower than `threshold`.
+        The outermost bin is the bin farthest from bin 0, on either side, among those above `threshold`. If its index is
+        b or -b, the bins about as far from 0 have the indices b - `_NEAR` + 1 to b, and the negatives of these. They
+        are more likely to have values than other bins, so this number is lower than `threshold`.
         """
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
 
@@ -147,8 +147,8 @@ class DoublingBounds:
     def neighbour_threshold(self) -> int:
         """The noisy number of values above which a bin just outside of the range found so far is taken to have values.
 
-        It is the lowest of the three thresholds, because a mistake costs little here: it only doubles a clipping bound,
-        but a bin that is missed has the values of its users clipped.
+        It is the lowest of the three thresholds, because a mistake costs little here: it only doubles a clipping bound.
+        If a bin with values is missed, however, the values in it are clipped.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
@@ -166,9 +166,10 @@ class DoublingBounds:
         """Return clipping bounds low < high, found with noise; `counts` has the exact number of values in each bin.
 
         The bounds are 0 and 1 if only bin 0, which holds the zeros, is taken to have values. `randomness` is the source
-        of the noise. For a sum, `noise_at(bound)` is the error that noise adds to the sum if `bound` is the larger
-        absolute bound. A bound is then moved outwards as long as this error grows by less than the clipped part of the
-        sum shrinks. Without `noise_at` the bounds stay at the outermost bins that are taken to have values.
+        of the noise. If the bounds are for a sum, `noise_at(bound)` is the error that noise adds to the sum if `bound`
+        is the larger absolute value of the two clipping bounds. A clipping bound is then moved outwards as long as this
+        error grows by less than the clipped part of the sum shrinks. Without `noise_at` the bounds stay at the
+        outermost bins that are taken to have values.
 
         Raises: `InvalidParameter` unless there are 121 counts.
         """
@@ -206,8 +207,8 @@ class DoublingBounds:
         """Return the indices, -60 to 60, of the first and the last bin that are taken to have values.
 
         `noisy` has the noisy number of values in each bin. There are three steps. First, the bins above `threshold` are
-        taken; if there are none, the bin with the highest number is. Second, the bins of about the same size as the
-        outermost of these, of either sign, are taken if they are above `near_threshold`. Third, the range of bins is
+        taken; if there are none, the bin with the highest number is taken. Second, bins about as far from 0 as the
+        outermost of these, on either side, are taken if they are above `near_threshold`. Third, the range of bins is
         extended at both ends, as long as the next bin is above `neighbour_threshold`.
         """
         standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS

@@ -58,7 +58,7 @@ class Histogram:
         return self._at(order)
 
     def _is_ranked(self) -> bool:
-        """Whether all counts are positive and highest first, with equal counts in the order of their labels.
+        """Whether all counts are positive and in descending order, with equal counts in the order of their labels.
 
         Engines return the highest counts in this order, and this check is quicker than sorting them again.
         """

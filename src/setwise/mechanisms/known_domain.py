@@ -205,7 +205,8 @@ class PermuteAndFlip:
     `score_range` is the largest change of a score minus the smallest change of a score, between any two neighbouring
     tables.
 
-    Theorem: McKenna and Sheldon (2020); docs/mechanisms.md, "Permute-and-flip", for scores that move together.
+    Theorem: McKenna and Sheldon (2020); docs/mechanisms.md, "Permute-and-flip", for scores that one user changes in the
+    same direction.
 
     >>> PermuteAndFlip(epsilon=Fraction(1, 2), score_range=Fraction(1)).guarantees()
     (Use(guarantee=PureDP(epsilon=0.5), count=1),)

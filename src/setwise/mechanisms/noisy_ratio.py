@@ -18,8 +18,8 @@ class NoisyRatio:
 
     `reach` is the largest absolute value that a true quotient can have. `explained(theta)` is a bound on the absolute
     noise in sum - theta * number, for a possible value theta of the true quotient; it holds with the confidence of the
-    interval. The interval consists of the theta with |sum - theta * number| <= explained(theta). `explained` must be
-    convex.
+    interval. The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta).
+    `explained` must be convex, so that these theta form an interval.
     """
 
     reach: int

@@ -161,8 +161,8 @@ class GridQuantiles:
     def _pick_between(self, values: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
         """Return the picked grid cells of the quantiles with indices `first` to `last` - 1.
 
-        The slice `values` holds the values between the cuts that were picked for the quantiles `first` - 1 and `last`.
-        The middle quantile is picked first, and then the others from the two slices below and above its cut.
+        The slice `values` holds the values between the positions at which the quantiles `first` - 1 and `last` cut the
+        grid. The middle quantile is picked first, and then the others from the two slices below and above its cut.
         `randomness` is the source of the random picks.
         """
         if first == last:
@@ -192,9 +192,10 @@ class GridQuantiles:
 
     @property
     def _units(self) -> int:
-        """Number of positions in a grid cell; the values can be cut only at odd positions.
+        """Number of positions in a grid cell: equal steps across the cell, of which the odd ones are possible cuts.
 
-        The number is smaller if users divide a weight among several cells, which keeps scores within 64 bits.
+        Between the values below and above a cut, the next quantiles are picked separately. The number of positions is
+        smaller if users divide a weight among several cells, which keeps scores within 64 bits.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
@@ -291,9 +292,9 @@ class _Slice:
         """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of the slice.
 
         `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
-        scores. `randomness` is the source of the random picks. To save time, a run of positions is picked first, with
-        the sum of its weights, and then a position within the run. In a run the scores rise or fall by equal steps; a
-        cell has at most one rising and one falling run.
+        scores. `randomness` is the source of the random picks. To save time, a run of neighbouring positions is picked
+        first, with a probability proportional to the sum of their weights, and then a position within the run. In a run
+        the scores rise or fall by equal steps; a cell has at most one rising and one falling run.
         """
         cells = self._cells
         first = np.maximum(self.units * cells, self.low) | 1

@@ -23,7 +23,7 @@ class Randomness(Protocol):
     """A source of independent, uniformly distributed integers of 1 to 64 bits, from which all noise is drawn."""
 
     def words(self, count: int, width: int = WORD) -> NDArray[np.uint64]:
-        """Return `count` independent uniform integers of `width` bits, from 1 to 64 bits."""
+        """Return `count` independent uniform integers of `width` bits each; `width` is from 1 to 64."""
         ...
 
 

@@ -137,7 +137,7 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 
 
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
-    """Return the standard deviation of the last estimate of a series, divided by that of one noisy count of equal cost.
+    """Return the standard deviation of the last estimate of a series, divided by that of one equally private count.
 
     `coefficients` are the weights of the present and earlier periods in a release. `window` is the number of periods
     that the estimate sums, or None for all. A user adds to a group of the series in at most `participations` periods,
@@ -193,10 +193,10 @@ class RunningTotals:
     """The mechanism that releases counts of groups over T periods, once per period, for the cost of one Gaussian use.
 
     A release is a weighted sum of the counts of the present and earlier periods, plus noise. The T `coefficients` are
-    the weights, in units of 2^-`bits`. `sigma` is the parameter of the Gaussian use that is charged: the noise scale
-    divided by the l2-sensitivity. Each user adds one unit to each of at most `contributions` groups, in at most
-    `participations` periods. `failure` is the probability that a group of one user alone is ever shown, or None if all
-    groups are public.
+    the weights, in units of 2^-`bits`. `sigma` is the parameter of that Gaussian use: the noise scale divided by the
+    l2-sensitivity. Each user adds one unit to each of at most `contributions` groups, in at most `participations`
+    periods. `failure` is the probability that a group of one user alone is ever shown, or None if all groups are
+    public.
 
     >>> totals = RunningTotals.plan(periods=365, contributions=10, sigma=4.0)
     >>> round(float(totals.deviations()[-1]))
@@ -286,7 +286,7 @@ class RunningTotals:
         return (gaussian,) if self.failure is None else (gaussian, Use(ApproxDP(epsilon=0.0, delta=self.failure)))
 
     def draw(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of the noise of one release, in units of 2^-bits users.
+        """Return `count` independent exact draws of the noise of one release, in units of 2^-`bits` users.
 
         `randomness` is the source of random words.
         """

@@ -158,9 +158,9 @@ class NoisyMean(NoisySums):
     """A noisy sum divided by a noisy number of users, or of rows; one user has at most `rows` rows.
 
     Every user or row adds at most `reach` to the sum, in absolute value. Both the sum and the number are released for
-    every group, so a group costs two uses. `noise` is the noise of the number; the noise scale of the sum is `reach`
-    times as large. The interval holds every ratio theta for which noise can explain sum - theta * number. For Gaussian
-    noise it is Fieller's interval.
+    every group, so a group costs two uses of the noise mechanism. `noise` is the noise of the number; the noise scale
+    of the sum is `reach` times as large. The interval holds every ratio theta for which noise can explain sum - theta *
+    number. For Gaussian noise it is Fieller's interval.
 
     Theorem: Fieller54 for the interval.
     """
@@ -227,7 +227,7 @@ class NoisyVariance(NoisySums):
 
     One user has at most `rows` rows. Both sums are in units of 1 / reach, so a row adds at most `reach` to each sum, in
     absolute value, and 1 to the number. `noise` is the noise of the number; the noise scale of the sums is `reach`
-    times as large. A group costs three uses: two for the sums and one for the number.
+    times as large. A group costs three uses of the noise mechanism: two for the sums and one for the number.
 
     Let m and t be the two sums divided by the number. The variance is (1 + t) / 2 - m^2, limited to between 0 and 1.
     Its interval combines the intervals of m and t, each of which may miss with half of the allowed probability.

@@ -129,9 +129,9 @@ class LaplaceCounts:
 class GaussianCounts:
     """Gaussian noise on counts, of standard deviation at most per_item * sigma.
 
-    per_item is the most that one user adds to a count. The noise costs one use of gaussian:sigma for each count that
-    can differ between neighbouring tables. If the labels were picked in an order before, the noisy counts are replaced
-    by the closest sequence that does not rise in that order.
+    per_item is the most that one user adds to a count. The noise costs one Gaussian use of parameter sigma for each
+    count that can differ between neighbouring tables. If the labels were picked in an order before, the noisy counts
+    are replaced by the closest sequence that does not rise in that order.
     """
 
     sigma: Fraction
@@ -230,9 +230,7 @@ class TwoPhaseTopK:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the largest privacy cost of one release, of picking labels and of counting them.
 
-        The cost is stated as uses (guarantees with counts).
-
-        A release costs less if fewer labels are found.
+        The cost is stated as uses (guarantees with counts). A release costs less if fewer labels are found.
         """
         return self.discovery.guarantees() + self._count_uses(self._picks)
 

@@ -81,8 +81,9 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
-    Z is discrete Laplace noise of this `scale` on a count. `changeable` is the number of labels that only one of two
-    neighbouring tables may have.
+    The margin is the distance of the threshold above the largest count of a label that only one of two neighbouring
+    tables has. Z is discrete Laplace noise of this `scale` on a count. `changeable` is the largest number of such
+    labels.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -93,8 +94,9 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on the threshold. `changeable` is
-    the number of labels that only one of two neighbouring tables may have.
+    The margin is the distance of the threshold, before its noise, above the largest count of a label that only one of
+    two neighbouring tables has. Z1 and Z2 are independent discrete Laplace noises of this `scale`, on a count and on
+    the threshold. `changeable` is the largest number of such labels.
 
     Raises: `Unattainable` if m would exceed 2^61.
     """
@@ -308,9 +310,9 @@ SMALLEST_SHARE = 1e-300
 def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
     """Return a whole number m >= 0 with P[Z > m] <= `share`, for rounded Gaussian noise Z of deviation `sigma`.
 
-    Z = round(X) > m means X >= m + 1/2. So m + 1/2 must be at least sigma times the upper quantile of the standard
-    normal at `share`. For safety the share is rounded down and sigma up, and a factor covers the rounding error of the
-    quantile.
+    m serves as the distance of a threshold above counts that must stay hidden. Z = round(X) > m means X >= m + 1/2. So
+    m + 1/2 must be at least sigma times the upper quantile of the standard normal at `share`. For safety the share is
+    rounded down and sigma up, and a factor covers the rounding error of the quantile.
     """
     least = float_above(sigma) * -float(ndtri(float_below(share))) * (1.0 + 1e-12) - 0.5
     return max(0, math.ceil(least))

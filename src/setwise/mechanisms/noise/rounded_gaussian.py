@@ -77,11 +77,12 @@ class RoundedGaussianNoise:
     def _coins(
         self, sizes: NDArray[np.int64], parts: NDArray[np.uint64], randomness: Randomness, width: int
     ) -> NDArray[np.bool_]:
-        """Return for each candidate n + u whether it is accepted, with probability exp(-(2 n u + u^2) / (2 sigma^2)).
+        """Return for each candidate of the rejection sampling of rounded Gaussian noise whether it is accepted.
 
-        `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. Floating point decides if
-        neither the missing bits of u nor rounding error can change the result. Otherwise more bits are drawn.
-        `randomness` is the source of random words.
+        A candidate n + u is accepted with probability exp(-(2 n u + u^2) / (2 sigma^2)). `sizes` are the whole parts n,
+        and `parts` the first `width` bits of the fractions u. Floating point decides if neither the missing bits of u
+        nor rounding error can change the decision. Otherwise more bits are drawn. `randomness` is the source of random
+        words.
         """
         words = randomness.words(len(sizes), width)
         grain = 2.0**-width
@@ -99,10 +100,11 @@ class RoundedGaussianNoise:
         return result
 
     def _decide_exactly(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
-        """Return whether the candidate n + u is accepted: whether V < exp(-(2 n u + u^2) / (2 sigma^2)).
+        """Return whether a candidate n + u of the rejection sampling of rounded Gaussian noise is accepted.
 
-        n is `size`. The first `width` bits of the fraction u are `part`, and those of the uniform number V are `word`.
-        Further random words are appended to both until the comparison is certain; `randomness` is their source.
+        It is accepted if V < exp(-(2 n u + u^2) / (2 sigma^2)), where V is uniform in [0, 1]. n is `size`. The first
+        `width` bits of the fraction u are `part`, and those of V are `word`. Further random words are appended to both
+        until the comparison is certain; `randomness` is their source.
         """
         bits = width
         while True:
@@ -116,9 +118,10 @@ class RoundedGaussianNoise:
             bits += width
 
     def _gamma(self, size: int, part: Fraction) -> Fraction:
-        """Return the exponent g = (2 n u + u^2) / (2 sigma^2); a candidate n + u is accepted with probability exp(-g).
+        """Return the exponent g = (2 n u + u^2) / (2 sigma^2) for n = `size` and u = `part`.
 
-        n = `size` is the candidate's whole part, and u = `part` its fraction.
+        In the rejection sampling of rounded Gaussian noise, a candidate n + u, with whole part n and fraction u, is
+        accepted with probability exp(-g).
         """
         return part * (2 * size + part) / (2 * self.sigma * self.sigma)
 

@@ -59,9 +59,9 @@ class SharedGaussianNoise:
             object.__setattr__(self, name, rational(name, getattr(self, name), SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return a draw of the noise of all counts, of which the counts share a part.
+        """Return one draw of noise for each count; all counts share a part of their noise.
 
-        The noise is made from random words of `width` bits, of which `randomness` is the source.
+        `randomness` is the source of random words, which have `width` bits each.
 
         Raises: `InvalidParameter` unless `count` equals `labels`.
         """
@@ -112,9 +112,9 @@ class SharedGaussianNoise:
         """Approximate variance of one count's noise, to be compared with the sigma^2 of a rounded Gaussian.
 
         The noise is (own part + common part) / denominator, rounded. Rounding each part to whole numbers adds 1/12, in
-        units of 1/denominator^2, and is included. Rounding the quotient adds about 1/12, as it does for a rounded
-        Gaussian. This 1/12 is left out; only its small difference, which depends on whether ties are possible, is
-        included.
+        units of 1/denominator^2, and is included. Rounding the quotient to a whole number adds about 1/12 more. That
+        1/12 is left out, because rounding adds it to a rounded Gaussian too. The true addition differs from 1/12 by a
+        small amount, which depends on whether ties are possible; this amount is included.
         """
         ties = Fraction(1, 6) if self.denominator % 2 == 0 else Fraction(-1, 12)
         return self.sigma**2 + (Fraction(1, 6) + ties) / self.denominator**2
@@ -133,11 +133,12 @@ class SharedGaussianNoise:
 def gaussian_count_noise(
     labels: int, contributions: int | None, per_item: int, sigma: Fraction
 ) -> RoundedGaussianNoise | SharedGaussianNoise:
-    """Return the smallest Gaussian noise on `labels` counts that costs min(labels, contributions) Gaussian uses.
+    """Return the smallest Gaussian noise on `labels` counts at the privacy cost that `contributions` and `sigma` fix.
 
-    `contributions` is the number of counts that one user can change (None: all), `per_item` the most that one user adds
-    to a count, and `sigma` the parameter of each use. The counts share a part of their noise if that makes the noise
-    smaller. The noise is independent if sharing would gain less than 1%, or less than the extra rounding loses.
+    The cost is that of min(labels, contributions) uses of a Gaussian mechanism of parameter `sigma`. `contributions` is
+    the number of counts that one user can change (None: all), and `per_item` the most that one user adds to a count.
+    The counts share a part of their noise if that makes the noise smaller. The noise is independent if sharing would
+    gain less than 1%, or less than the extra rounding loses.
 
     >>> gaussian_count_noise(10, None, 1, Fraction(10)).radius(Fraction(95, 100))
     13

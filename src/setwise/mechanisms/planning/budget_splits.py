@@ -29,10 +29,10 @@ _Number = TypeVar("_Number", float, Floats)
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
     """Return by how much, in units of a count, one label's count must exceed another's to be ranked above it.
 
-    The lead is enough in all of `contests` comparisons of two labels together with probability `confidence`. Each count
-    has the noise `noise`. A lead of s fails with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
-    labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are
-    within one unit of them.
+    With probability `confidence`, this lead is enough in all of `contests` comparisons of two labels at once.  Each
+    count has the noise `noise`. A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2
+    are the noises of the two labels; a union bound adds up these probabilities. The continuous laws of the noise are
+    used; the integer laws are within one unit of them.
     """
     miss = float(1 - confidence)
     match noise:
@@ -49,9 +49,9 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
 def laplace_lead(contests: int, miss: float) -> float:
     """Return the lead by which a label's exact count must exceed a rival's to win every comparison under Laplace noise.
 
-    The lead is in units of the noise scale, and both counts of a comparison have noise. In `contests` comparisons, some
-    difference of two noises exceeds the lead t with probability at most `miss`: t solves contests * exp(-t) (2 + t) / 4
-    = miss. The lead is 0 if there are no contests.
+    The lead is in units of the noise scale, and both counts of a comparison have noise. With probability at most
+    `miss`, the difference of the two noises exceeds the lead t in at least one of `contests` comparisons: t solves
+    contests * exp(-t) (2 + t) / 4 = miss. The lead is 0 if there are no contests.
 
     >>> round(laplace_lead(1, 0.5), 9)
     0.0
@@ -120,8 +120,9 @@ class BudgetSplit:
 def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
     """Return the best budget split of every mechanism that can answer the query, in the order of their errors.
 
-    A `BudgetSplit` divides the budget `total` between finding labels and counting them. `bounds` describe the query and
-    limit what one user contributes. The order is by `merit`, the estimated error of the whole plan.
+    A `BudgetSplit` divides the budget `total` between finding labels and counting them. `bounds` states the query: its
+    k, its public labels and the limits on what one user contributes. The order is by `merit`, the estimated error of
+    the whole plan.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -130,9 +131,10 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
     """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
 
-    `bounds` describe the query. Mechanisms with noise on every count need a bound on the number of labels of one user;
-    mechanisms that pick labels need a top k. The noise of the counts is for counts drawn in a second step, after labels
-    were picked. It is `NONE` if the mechanism counts in the same step, or if no counts are wanted.
+    `bounds` states the query: its k, its public labels and the limits on what one user contributes. Mechanisms with
+    noise on every count need a bound on the number of labels of one user; mechanisms that pick labels need a top k.
+    Mechanisms that pick labels count the picked labels afterwards, and the second entry of a pair is the noise of these
+    counts. It is `NONE` if the mechanism has noise on every count, or if no counts are wanted.
     """
     known = bounds.domain is not None
     laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
@@ -157,7 +159,7 @@ def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
     The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. For Laplace
-    noise on an unknown domain it depends on `bounds`: if they limit the number of labels, only one share is tried.
+    noise on an unknown domain, only one share is tried if `bounds.limit` limits the number of labels that take part.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -180,10 +182,10 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
     """Return how the mechanism `name` best divides the budget `total` between finding labels and counting them.
 
-    `bounds` describe the query. `counts` is the kind of noise on counts that follow picked labels, or `NONE`. Several
-    shares of delta for the threshold (rows of the arrays) are combined with several ratios between the noise scales of
-    counts and picks (columns). Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest
-    error of a count is returned.
+    `bounds` states the query: its k, its public labels and the limits on what one user contributes. `counts` is the
+    kind of noise on counts that follow picked labels, or `NONE`. Several shares of delta for the threshold are combined
+    with several ratios between the noise scales of counts and picks. Among the splits whose `plan_merit` is nearly the
+    smallest, the one with the smallest error of a count is returned.
     """
     shares, ratios = _shares(name, bounds), _ratios(counts)
     share, ratio = np.array(shares)[:, None], np.array(ratios)
@@ -248,11 +250,12 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 
 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
-    """Return about the noise scale at which picks and counts cost (epsilon, delta), adding up the picks' epsilons.
+    """Return approximately the noise scale at which picks and counts together cost (epsilon, delta).
 
-    For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies. So
-    only the counts are composed by zCDP here. `picks` is the number of picks, and `rho` the zCDP parameter of the
-    counts at noise scale 1. The scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) = epsilon.
+    The picks are charged the sum of their epsilons, and only the counts are composed by zCDP. For one or two picks at a
+    small delta, that sum is below the epsilon that their zCDP implies. `picks` is the number of picks, and `rho` the
+    zCDP parameter of the counts at noise scale 1. The scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta))
+    = epsilon.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
         slope = picks + 2.0 * np.sqrt(rho * -np.log(delta))
@@ -264,8 +267,9 @@ def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Fl
     """Return about how far a label's count must be above its rivals, or above 0, to be released with probability 95%.
 
     The result is in units of per_item, the most that one user adds to a count. The mechanism is `name` with the noise
-    scale `scale`, and `bounds` describe the query. `failure` is the delta of the threshold, if the mechanism has a
-    threshold, and `changed` is the number of counts that one user can change.
+    scale `scale`. `bounds` states the query: its k, its public labels and the limits on what one user contributes.
+    `failure` is the delta of the threshold, if the mechanism has a threshold, and `changed` is the number of counts
+    that one user can change.
     """
     contests = (bounds.k or 0) * bounds.rivals
     match name:
@@ -306,9 +310,9 @@ def _gaussian_lead(contests: int) -> float:
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
     """Return the estimated mean absolute error of a count, in units of per_item, the most that one user adds to it.
 
-    It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise. `bounds` describe the query,
-    `name` is the mechanism, and `scale` its noise scale. If counts with the noise `counts` follow picked labels, their
-    noise scale is `ratio` times `scale`.
+    It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise. `bounds` states the query: its
+    k, its public labels and the limits on what one user contributes. `name` is the mechanism, and `scale` its noise
+    scale. If counts with the noise `counts` follow picked labels, their noise scale is `ratio` times `scale`.
     """
     match name:
         case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
@@ -328,8 +332,8 @@ def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale:
 
 
 def _planned_elsewhere() -> AssertionError:
-    """Return the exception for a programming error: a request to split the budget of discovery in rounds here.
+    """Return the exception for a programming error: this module was asked to plan the mechanism `WEIGHTED_ROUNDS`.
 
-    Discovery in rounds finds private labels in several passes over the table; `planning/rounds.py` plans it.
+    That mechanism finds private labels in several passes over the table, and `planning/rounds.py` plans it.
     """
     return AssertionError("discovery in rounds has no split")

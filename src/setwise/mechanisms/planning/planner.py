@@ -42,9 +42,9 @@ class Choice:
     """A plan: the chosen mechanism with its noise, its epsilon at the budget's delta, and its expected error.
 
     `name` is the mechanism's name. If labels are picked before they are counted, the kind of noise on the counts
-    follows. `preview` is the expected error of the release. `merit` is the same as one number, by which plans are
-    compared (smaller is better): by how much a label's count must exceed its rivals, or a threshold, to be released
-    reliably, plus ten times the mean error of a count. `why` is a sentence that compares the plan with its
+    follows. `preview` is the expected error of the release. `merit` is this error as one number, by which plans are
+    compared (smaller is better). It is by how much a label's count must exceed its rivals, or a threshold, to be
+    released reliably, plus ten times the mean error of a count. `why` is a sentence that compares the plan with its
     alternatives.
     """
 
@@ -59,8 +59,9 @@ class Choice:
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
     """Return the best mechanism for a histogram or top k, with the least noise that the budget `total` allows.
 
-    `bounds` describe the query and limit what one user contributes to it. The budget is split between finding labels
-    and counting them. `confidence` is the probability with which the error bounds stated in the plan hold.
+    `bounds` states the query: its k, its public labels and the limits on what one user contributes. The budget is split
+    between finding labels and counting them. `confidence` is the probability with which the error bounds stated in the
+    plan hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
     mechanisms that can answer, the one with the smallest estimated error (`Choice.merit`) is taken.
@@ -85,9 +86,9 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
     """Return the plan that finds labels in several rounds of weighted votes and then counts them.
 
     In a round, each user divides a weight among their labels, and a label is found if its noisy sum of weights exceeds
-    a threshold (module `weighted_rounds`). `bounds` describe the query, and `total` is its budget. `confidence` is the
-    probability with which the error bounds stated in the plan hold. Returns None if no noise in range is enough and
-    `total` does not force rounds.
+    a threshold (module `weighted_rounds`). `bounds` states the query: its k, its public labels and the limits on what
+    one user contributes. `total` is the query's budget. `confidence` is the probability with which the error bounds
+    stated in the plan hold. Returns None if no noise in range is enough and `total` does not force rounds.
 
     Raises: `InvalidParameter` if rounds cannot answer the query, `Unattainable` if `total` forces rounds and no noise
     in range is enough.
@@ -114,8 +115,9 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
     """Return the plans among which `plan` chooses, best first, with estimated instead of certified epsilons.
 
-    The caller certifies the cost of the chosen plan together with that of other releases. `bounds` describe the query,
-    and `total` is its budget. `confidence` is the probability with which the error bounds stated in the plans hold.
+    The caller certifies the cost of the chosen plan together with that of other releases. `bounds` states the query:
+    its k, its public labels and the limits on what one user contributes. `total` is the query's budget. `confidence` is
+    the probability with which the error bounds stated in the plans hold.
     """
     return [rough.choice for rough in _estimates(bounds, total, confidence)[0]]
 
@@ -125,7 +127,7 @@ class _Rough:
     """A candidate plan of the planner, whose noise scale is only estimated.
 
     `split` says how the budget is divided between finding labels and counting them, `scale` is the estimate of the
-    smallest noise scale that the budget pays for, and `choice` is the plan with that noise.
+    smallest noise scale that stays within the budget, and `choice` is the plan with that noise.
     """
 
     split: BudgetSplit
@@ -136,9 +138,10 @@ class _Rough:
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[BudgetSplit, ...]]:
     """Return (candidates, untried): plans with estimated noise, best first, and the budget splits that were not tried.
 
-    A split divides the budget `total` between finding labels and counting them, for the query that `bounds` describe. A
-    split is not tried if its rough error (`merit`) is more than 1.5 times the smallest one. `confidence` is the
-    probability with which the error bounds stated in the plans hold.
+    A split divides the budget `total` between finding labels and counting them. `bounds` states the query: its k, its
+    public labels and the limits on what one user contributes. A split is not tried if its rough error (`merit`) is more
+    than 1.5 times the smallest one. `confidence` is the probability with which the error bounds stated in the plans
+    hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
     """
@@ -161,7 +164,7 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
 
 
 def _check(bounds: Bounds, total: Total) -> None:
-    """Raise `InvalidParameter` if no mechanism can answer the query because the budget or the bounds lack something.
+    """Raise `InvalidParameter` if the budget or the bounds of a query lack what every mechanism needs.
 
     Private labels need a positive delta in the budget `total`. `bounds` must have a contribution bound (the most labels
     to which one user adds), a public domain, or a `k` (for a top k).
@@ -196,8 +199,9 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
     """Return a function that maps a noise scale to the epsilon of one release by the mechanism that `split` names.
 
-    A split divides the budget `total` between finding labels and counting them; `bounds` describe the query.
-    `priced(mechanism, delta)` computes the epsilon of a mechanism with its noise, certified or estimated.
+    A split divides the budget `total` between finding labels and counting them. `bounds` states the query: its k, its
+    public labels and the limits on what one user contributes. `priced(mechanism, delta)` computes the epsilon of a
+    mechanism with its noise, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -208,8 +212,9 @@ def _calibrate(
     """Return the plan for `split` with the smallest noise scale that is certified to stay within the budget `total`.
 
     Returns None if no noise scale in range stays within the budget. A split names a mechanism and divides the budget
-    between finding labels and counting them. The search starts at the estimate `first`. `bounds` describe the query.
-    `confidence` is the probability with which the error bounds stated in the plan hold.
+    between finding labels and counting them. The search starts at the estimate `first`. `bounds` states the query: its
+    k, its public labels and the limits on what one user contributes. `confidence` is the probability with which the
+    error bounds stated in the plan hold.
     """
     scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
     if scale is None:
@@ -224,8 +229,9 @@ def _build_plan(
     """Return the plan that uses `mechanism`, with the budget `total` divided as `split` says.
 
     A split divides a budget between finding labels and counting them. One release of the mechanism costs `epsilon` at
-    the budget's delta. The plan also states the mechanism's expected error for a query with these `bounds`;
-    `confidence` is the probability with which the stated error bounds hold.
+    the budget's delta. The plan also states the mechanism's expected error for the query. `bounds` states the query:
+    its k, its public labels and the limits on what one user contributes. `confidence` is the probability with which the
+    stated error bounds hold.
     """
     preview = _preview_error(mechanism, bounds, confidence)
     return Choice(
@@ -239,12 +245,13 @@ def _build_plan(
 
 
 def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
-    """Return the expected error of `mechanism` for the query that `bounds` describe, from parameters alone.
+    """Return the expected error of `mechanism` for a query, from parameters alone.
 
     The result is `mechanism.preview(confidence)`, except if only the k highest counts of a noisy histogram are shown.
     Then `shortfall` is by how much a label's count must exceed another count to be ranked above it. Over a known domain
-    `radius` is then also larger, because the highest noisy counts are selected. `confidence` is the probability with
-    which an interval holds and a ranking is right.
+    `radius` is then also larger, because the highest noisy counts are selected. `bounds` states the query: its k, its
+    public labels and the limits on what one user contributes. `confidence` is the probability with which an interval
+    holds and a ranking is right.
     """
     preview = mechanism.preview(confidence)
     match mechanism:
@@ -287,8 +294,8 @@ def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fr
     """Return the mechanism that the budget `split` names, with the noise scale `scale`.
 
     A split divides the budget `total` between finding labels and counting them: it has the share of delta for the
-    threshold, and the ratio between the noise scales of counts and picks. `bounds` describe the query. `scale` is in
-    units of the most that one user adds to a count.
+    threshold, and the ratio between the noise scales of counts and picks. `bounds` states the query: its k, its public
+    labels and the limits on what one user contributes. `scale` is in units of the most that one user adds to a count.
     """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
@@ -327,7 +334,8 @@ def _with_counts(
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
     """Return the mechanism `discovery`, which picks labels, followed by noisy counts if `split` has counts.
 
-    The noise scale of the counts is `split.ratio` times `scale`. `bounds` describe the query.
+    The noise scale of the counts is `split.ratio` times `scale`. `bounds` states the query: its k, its public labels
+    and the limits on what one user contributes.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts
@@ -349,7 +357,8 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], 
 
     The next best plan is the best of `others`, the other plans whose noise was estimated. If there are none, it is the
     first of `unlikely`, the budget splits that were not worth an estimate. If `total` forces a mechanism, nothing is
-    compared. The sentence depends only on `bounds`, which describe the query, and on the budget `total`, not on data.
+    compared. `bounds` states the query: its k, its public labels and the limits on what one user contributes. The
+    sentence depends on the query and its budget `total`, not on data.
     """
     text = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
     text = f"{text} ({_confidence_in_words(best, bounds, total)})"
@@ -381,8 +390,8 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
 def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     """Return a phrase about the confidence of the plan `choice`: how surely items are found and intervals hold.
 
-    If noisy counts choose the items, intervals hold only on average over the list. `bounds` describe the query, and
-    `total` is its budget.
+    If noisy counts choose the items, intervals hold only on average over the list. `bounds` states the query: its k,
+    its public labels and the limits on what one user contributes. `total` is the query's budget.
     """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:
@@ -398,10 +407,11 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
 
 
 def _no_noise(tried: list[BudgetSplit], bounds: Bounds, total: Total) -> str:
-    """Return the error message that no noise in range meets the budget `total` for a query with these `bounds`.
+    """Return the error message that no noise in range meets the budget `total` for a query.
 
     If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the
-    budget splits that were tried.
+    budget splits that were tried. `bounds` states the query: its k, its public labels and the limits on what one user
+    contributes.
     """
     least = math.inf
     for split in tried:

@@ -40,7 +40,7 @@ Below it one pass with equal weights finds about as many groups, and its counts 
 
 
 def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
-    """Return whether rounds of weighted votes can find the groups of the query `bounds` within the budget `total`.
+    """Return whether rounds of weighted votes can find the groups of the query `bounds` with the budget `total`.
 
     In a round, each user divides a weight among their groups, and a group is found if its noisy sum of weights exceeds
     a threshold. Rounds need private groups, a bound on the groups of one user, a positive delta and a table that tells
@@ -76,7 +76,8 @@ def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] 
     """Return (mechanism, certified epsilon) for finding groups in rounds of weighted votes and counting them.
 
     Returns None if no noise in range is enough. In a round, each user divides a weight among their groups not found
-    yet. `bounds` describe the query, and `total` is its budget.
+    yet. `bounds` states the query: its k, its public groups and the limits on what one user contributes. `total` is the
+    query's budget.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
     Raises: `InvalidParameter` if rounds cannot answer the query.
@@ -98,12 +99,13 @@ def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] 
 
 
 def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
-    """Return the mechanism that finds groups in rounds and counts them with noise of deviation up to per_item * scale.
+    """Return the mechanism that finds groups in rounds and then counts them, for a given noise of the counts.
 
-    `bounds` describe the query; per_item is the most that one user adds to a count. The counts cost contributions /
-    scale^2, and the rounds cost 1 / sigma^2, both as mu squared. The sigma of the rounds is chosen so that the rounds
-    have the share `FINDING_SHARE` of the sum. If the budget `total` was derived from a wanted accuracy of the counts,
-    the share is `CLOSE_FINDING_SHARE`.
+    The noise of a count has standard deviation at most per_item * scale, where per_item is the most that one user adds
+    to a count. `bounds` limits what one user contributes. The counts cost contributions / scale^2, and the rounds cost
+    1 / sigma^2, both as mu squared. The sigma of the rounds is chosen so that the rounds have the share `FINDING_SHARE`
+    of the sum. If the budget `total` was derived from a wanted accuracy of the counts, the share is
+    `CLOSE_FINDING_SHARE`.
     """
     contributions = bounds.contributions or 1
     finding = CLOSE_FINDING_SHARE if total.from_accuracy else FINDING_SHARE
@@ -118,11 +120,11 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 
 
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
-    """Return the mechanism that finds groups in rounds of weighted votes, for about the budget `total`.
+    """Return the mechanism that finds groups in rounds of weighted votes, at about the cost of the budget `total`.
 
     Returns None if no noise in range is enough. In a round, each user divides a weight among their groups not found
-    yet. `bounds` describe the query. The cost is only estimated here; the caller certifies it together with the cost of
-    the statistics.
+    yet. `bounds` states the query: its k, its public groups and the limits on what one user contributes. The cost is
+    only estimated here; the caller certifies it together with the cost of the statistics.
     """
     delta = float_below(total.delta)
 

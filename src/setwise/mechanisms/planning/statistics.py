@@ -64,11 +64,12 @@ def plan_statistics(
 ) -> StatisticsChoice:
     """Return the mechanism that releases the statistics `wanted` with the smallest noise within the budget `total`.
 
-    `bounds` describe the query and limit what one user contributes. The noise in the entries of `wanted` is a
-    placeholder that is replaced. Every statistic gets about the same share of the budget. So the two noisy sums of a
-    mean have a noise scale larger by sqrt(2), and the epsilon with which a quantile is picked costs as much zCDP as one
-    noisy sum. If `certified` is False, the noise scale is an estimate, increased by `_ESTIMATE_MARGIN`. It takes a
-    third of the time and says whether the statistics can be planned, but nothing may be released with it.
+    `bounds` states the query: its k, its public groups and the limits on what one user contributes. The noise in the
+    entries of `wanted` is a placeholder that is replaced. Every statistic gets about the same share of the budget. So
+    the two noisy sums of a mean have a noise scale larger by sqrt(2), and the epsilon with which a quantile is picked
+    costs as much zCDP as one noisy sum. If `certified` is False, the noise scale is an estimate, increased by
+    `_ESTIMATE_MARGIN`. This takes a third of the time and is enough to say whether the statistics can be planned, but
+    nothing may be released with the estimated scale.
 
     Ensures: if `certified`, the set-wise composition of the mechanism's guarantees is certified to be within (epsilon,
     delta).
@@ -142,8 +143,9 @@ def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
 class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
-    `bounds` are the bounds on what one user contributes. `found` is the plan that finds the groups, or None if they are
-    public. `wanted` are the statistics to release, and `noise` is the kind of noise on counts, sums and means.
+    `bounds` states the query: its k, its public groups and the limits on what one user contributes. `found` is the plan
+    that finds the groups, or None if they are public. `wanted` are the statistics to release, and `noise` is the kind
+    of noise on counts, sums and means.
     """
 
     bounds: Bounds
@@ -215,7 +217,8 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
     """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
 
     The caller takes the first list in which some plan stays within the budget, and from this list the plan with the
-    smallest error of the statistics. `bounds` describe the query, and `wanted` are the statistics.
+    smallest error of the statistics. `bounds` states the query: its k, its public groups and the limits on what one
+    user contributes. `wanted` are the statistics to release.
 
     If all groups of a public domain are wanted, the only list is [None], because no groups have to be found. Otherwise
     the last list has the plans that find groups in one pass. If discovery in rounds is preferred, a list with only that

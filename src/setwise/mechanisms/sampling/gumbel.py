@@ -21,10 +21,10 @@ _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return approximate noisy scores (keys) of candidates, from their scores and 64-bit random words.
 
-    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, the logarithm of the
-    run's weight (see `Runs`) is added. A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is a uniform number in
-    [0, 1] whose first 64 bits are the candidate's entry of `words`. The further bits are not drawn yet, so the key is
-    computed for the middle of all V that start with these bits.
+    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, its entry also includes
+    the logarithm of the run's weight (see `Runs`). A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is a uniform
+    number in [0, 1] whose first 64 bits are the candidate's entry of `words`. The further bits are not drawn yet, so
+    the key is computed for the middle of all V that start with these bits.
     """
     with np.errstate(divide="ignore"):  # words that round to V = 1 are recomputed in the next two lines
         exponentials = -np.log1p((words + 0.5) * -(2.0**-64))
@@ -38,9 +38,9 @@ def float_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return certified lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
 
-    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, the logarithm of the
-    run's weight (see `Runs`) is added. `words` are the first 64 bits of the uniform numbers V that make the noise. For
-    V very close to 0 or 1 a bound is loose or infinite.
+    `shortfalls` are rate * (score - highest score). If a candidate stands for a run of scores, its entry also includes
+    the logarithm of the run's weight (see `Runs`). `words` are the first 64 bits of the uniform numbers V that make the
+    noise. For V very close to 0 or 1 a bound is loose or infinite.
 
     Why they hold: a key was computed for the middle of all V that start with the word, which is within 2^-65 of the
     true V. The float of V is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V
@@ -217,8 +217,8 @@ def _overlaps(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the ranges of a provisional ranking in which the order is still uncertain, as (starts, ends).
 
-    A range [start, end) holds positions of the ranking; ranges that do not matter for the first `k` positions are left
-    out. `lower` and `upper` are bounds on the noisy scores, in the order of the ranking.
+    A range [start, end) holds positions of the ranking. Ranges that begin after the first `k` positions are left out.
+    `lower` and `upper` are bounds on the noisy scores, in the order of the ranking.
     """
     lowest_so_far = np.minimum.accumulate(lower)
     highest_to_come = np.maximum.accumulate(upper[::-1])[::-1]
@@ -271,7 +271,7 @@ def _resolve(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -
 def _doubtful(
     keys: list[ExactKey], bounds: dict[int, tuple[Fraction | None, Fraction | None]], k: int
 ) -> list[ExactKey]:
-    """Return the keys of the candidates whose order cannot be decided yet and matters for the first `k` positions.
+    """Return the candidates (keys) whose order cannot be decided yet and may change the first `k` positions.
 
     The order of two candidates cannot be decided if the bounds on their noisy scores overlap. `keys` are sorted by
     upper bound, highest first; `bounds` maps a candidate's index to its (lower, upper) bounds.
