@@ -23,7 +23,7 @@ class Aggregation:
 
     The aggregation reads the rows that satisfy `where`, have a user and have an item. If there is a `domain` (a list of
     public labels), the item must also be in the domain. Rows whose item is null are left out, or counted under the
-    label `null_item`.
+    label `null_item` if that is not None.
 
     Every user keeps `contributions` distinct items, drawn uniformly at random, or all items if `contributions` is None.
     A user adds to the count of each kept item the number of their rows of the item or, if `value` names a column, the
@@ -31,7 +31,7 @@ class Aggregation:
 
     `Engine.statistics` computes `measures` (the integers that one user adds to a group, such as a clipped sum of a
     column) and reads neither `value` nor `per_item`. If `pooled`, it sums the contributions to all kept groups under
-    the one label `EVERYTHING`.
+    the one label `EVERYTHING`. `suitable_for` is the schema for which `check_suitable` has passed, or None.
 
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
@@ -74,8 +74,8 @@ class Aggregation:
     def for_discovery(self) -> "Aggregation":
         """Return a copy of this aggregation that finds which group labels occur in the table.
 
-        In the copy each user adds 1 to each of at most 200 (`MOST_GROUPS`) groups. The copy has no measures (numbers
-        that users add) and no domain (public labels).
+        The copy has the same user and group columns, but each user adds 1 to each of at most 200 (`MOST_GROUPS`)
+        groups. It has no measures (numbers that users add) and no domain (public labels).
         """
         return replace(self, contributions=MOST_GROUPS, per_item=1, measures=(), domain=None)
 
@@ -97,7 +97,7 @@ class Aggregation:
 
     @property
     def needs_salt(self) -> bool:
-        """Whether a statement needs a secret salt, which decides the random choices of what counts for a user.
+        """Whether the SQL needs a secret salt, by which it chooses at random the items or values that a user keeps.
 
         True if each user keeps only some items (groups), or if a measure (an integer that each user adds to a group)
         counts only some of the user's distinct values.
@@ -114,8 +114,8 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     """Raise unless the columns that `aggregation` names exist in `schema` and have types that can be counted exactly.
 
     Only types are checked, never values, so an error reveals nothing about the rows. A table without rows passes, and a
-    column that holds only nulls is judged by its declared type. `aggregation.suitable_for` stores the schema of a check
-    that passed, so that the planner, the charge and the engine do not repeat the check.
+    column that holds only nulls is judged by its declared type. After a check that passed, `schema` is stored as
+    `aggregation.suitable_for`, so that the planner, the charge and the engine do not repeat the check.
 
     Raises: `UnknownColumn` for a missing column, `UnsuitableTable` for a column of the wrong type, `InvalidParameter`
     for labels whose type differs from their column's.
@@ -200,11 +200,11 @@ _GROUPING = {
 
 
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
-    """Raise unless rows can be grouped by the values of `column`: text, integers, dates or booleans.
+    """Raise unless `column` holds text, integers, dates or booleans, the types by whose values rows can be grouped.
 
-    All engines write these values alike as labels. `place` is the position of `column` among the group columns of
-    `aggregation`. At this position the labels in the aggregation's domain, and its label for null, must have the type
-    of the column.
+    Values of these types become the same labels on all engines. `place` is the position of `column` among the group
+    columns of `aggregation`. At this position the labels in the aggregation's domain (its public labels), and its label
+    for null, must have the type of the column.
 
     Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
     """
@@ -278,8 +278,9 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
     """Raise `InvalidParameter` if a label that `aggregation` states has another type than the labels of `column`.
 
     Stated labels are the domain (the public labels) and `null_item` (the label for null). `place` is the position of
-    `column` among the group columns; of a label of several values, only the value at this position is checked. Only the
-    first label of the domain is checked, because `distinct_labels` has checked that all have one type.
+    `column` among the group columns. With several group columns a label is a tuple, of which only the value at this
+    position is checked. Only the first label of the domain is checked, because `distinct_labels` has checked that all
+    have one type.
     """
     labels: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
     if aggregation.null_item is not None:
@@ -293,16 +294,18 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
 def _type_name(column: Column) -> str:
     """Return the name of the type of `column` for an error message.
 
-    It is the SQL type if the kind is OTHER or IDENTIFIER, because these names say little, and otherwise the kind.
+    The name is the column's kind, such as text, for most columns. The kinds OTHER and IDENTIFIER say too little, so a
+    column of these kinds is described by its SQL type.
     """
     return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
 
 
 def has_two_forms(aggregation: Aggregation) -> bool:
-    """Return whether `aggregation` can be computed by two SQL statements, of which the engine takes the faster one.
+    """Return whether two different SQL statements can compute `aggregation`, so that an engine can take the faster one.
 
-    The first groups the rows by user and item. The second numbers the rows with window functions
-    (`StatementBuilder.counts_of_rows`). They give the same result. Returns False if only the first can be used:
+    The first statement groups the rows by user and item. The second numbers the rows with window functions
+    (`StatementBuilder.counts_of_rows`), and gives the same result. The second cannot be used, and False is returned, in
+    each of these cases:
 
     - users keep all items, so that nothing has to be ranked;
     - a column is summed (`value`);

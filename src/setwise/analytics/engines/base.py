@@ -88,8 +88,8 @@ class EngineQuery(Protocol):
         """Return exact sums of users' weights (see `GroupWeights`) for the groups that are not in `found_labels`.
 
         A user who has n such groups gives about 1/sqrt(n) to each. The private search for groups runs in rounds. Each
-        round calls this method once, with the labels that earlier rounds found. A query may store the bounded pairs of
-        user and group in the first round, so that later rounds do not read the table again.
+        round calls this method once, with the labels that earlier rounds found. A query may store the (user, group)
+        pairs in the first round, so that later rounds do not read the table again.
         Raises: the errors of `Engine`, which carry no error of the driver as their cause.
         """
         ...
@@ -167,7 +167,7 @@ class Engine(ABC):
 
     @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
-        """Raise if the table's metadata shows that `aggregation` cannot be answered; called before a charge.
+        """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
         Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
         redefined since it was opened. A prepared dataset (users' ranked items) also refuses an aggregation that it was
@@ -218,10 +218,10 @@ class Engine(ABC):
         return WeightReader(self, aggregation)
 
     def relations(self) -> tuple[str, ...]:
-        """Return the schema-qualified names of the server's tables that this table reads; empty for files.
+        """Return the schema-qualified names of the server's tables that this engine reads; empty for files.
 
-        A view is returned together with the tables that it reads, so that two names for the same data can be
-        recognised.
+        If the engine reads a view, the result has the names of the view and of the tables below it. By these names the
+        same data is recognised under another name.
         """
         return ()
 
@@ -229,9 +229,9 @@ class Engine(ABC):
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
         """Return an Arrow table with one row for each user and each group of `aggregation` in which the user has a row.
 
-        Columns are u (the user as text), g0, g1, ... (labels). All groups of a user are in it: contributions are not
-        bounded. The rows are as private as the table; only the state of a live series, which belongs to the data
-        holder, keeps them.
+        Columns are u (the user as text), g0, g1, ... (labels). Contributions are not bounded: all groups of a user are
+        in the result. The rows are as private as the table. Only the private state of a live series (a report that is
+        repeated as rows arrive) stores them.
 
         Raises: `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """
@@ -329,19 +329,19 @@ class Engine(ABC):
         """Raise `UnsuitableTable` if the table was redefined since the engine was opened.
 
         A new definition could change the column types that SQL statements rely on, or add a view or row policy that
-        fails on some row. The default does nothing, for engines whose tables cannot be redefined while they are open.
+        fails on some row. By default nothing is checked, for engines whose tables cannot be redefined while open.
         """
 
     @abstractmethod
     def _engine_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
-        """Return a context manager that yields the query object for `aggregation`, on a connection of its own.
+        """Return a context manager that yields the query of `aggregation`, which runs on a connection of its own.
 
         While the context is open, `cancel` stops the query, and errors of the driver are replaced by errors with fixed
         messages, because the driver's messages may quote private rows.
         """
 
     def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
-        """Return a context manager that yields the query of `aggregation` for the rounds of the search for groups.
+        """Return a context manager that yields the query of `aggregation` for the private search for groups.
 
         Raises: on entering, `UnsuitableTable` for a prepared dataset, whose stored ranks no longer distinguish users.
         """
@@ -367,8 +367,8 @@ class Engine(ABC):
 class SqlEngineQuery(ABC):
     """One `aggregation` in the SQL of one engine: builds the statements, runs them and converts the results.
 
-    `relation` is the SQL text of the table to read and `schema` its columns. `manifest` describes the prepared dataset
-    (users' items, ranked and stored by `Engine.prepare`) if `relation` is one; otherwise `manifest` is None.
+    `relation` is the SQL text, in `dialect`, of the table to read, and `schema` its columns. `manifest` describes the
+    prepared dataset (users' items, ranked and stored by `Engine.prepare`) if `relation` is one; otherwise it is None.
     """
 
     def __init__(
@@ -444,7 +444,7 @@ class SqlEngineQuery(ABC):
         return [f"NOT ({self._membership(labels, columns, rows)})"]
 
     def _keep_pairs(self) -> str | None:
-        """Return the SQL name of a temporary table of pairs (u, labels): a user and a group in which the user counts.
+        """Return the SQL name of a temporary table of pairs (u, labels): each user u with each group that u keeps.
 
         The first call stores the pairs, so that later rounds of the search for groups need not read the table again.
         Returns None if the engine stores no pairs, which is the default.
@@ -459,7 +459,7 @@ class SqlEngineQuery(ABC):
         return nullcontext()
 
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
-        """Return SQL, with parameters, for the ranked items (item, n, rank, users) that a prepared dataset stores."""
+        """Return SQL, with its parameters, for the rows (item, n, rank, users) that a prepared dataset stores."""
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())
         return self._builder.prepared_rows(ranked), self._builder.parameters.values
@@ -513,10 +513,10 @@ class SqlEngineQuery(ABC):
         return self._builder.counts(self._aggregation, items)
 
     def _rows(self, *conditions: str, hint: str = "") -> str:
-        """Return the SQL statement for the rows to aggregate, each with its user, labels and the values that are read.
+        """Return the SQL statement for the rows to aggregate: the user, labels and values of each.
 
-        The rows satisfy the aggregation's filter and all SQL `conditions`, and their labels are in its domain, if it
-        has one. `hint` is text for the engine's query optimizer, placed before the columns of the SELECT.
+        The rows satisfy the aggregation's filter and all SQL `conditions`, and their labels are in its domain (the
+        public labels), if it has one. `hint` is text for the query optimizer, placed before the columns of the SELECT.
         """
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 
@@ -530,7 +530,7 @@ class SqlEngineQuery(ABC):
 
     @cached_property
     def _in_domain(self) -> list[str]:
-        """A list with one SQL condition, that a row's labels are in the domain; an empty list if there is no domain."""
+        """A list of one SQL condition, that a row's labels are among the public labels; [] if there are none."""
         if self._aggregation.domain is None:
             return []
         if self._manifest is None:
@@ -540,11 +540,11 @@ class SqlEngineQuery(ABC):
         return [self._membership(labels, *domain_rows(self._aggregation, schema))]
 
     def _hint(self) -> str:
-        """Return text for the engine's query optimizer, placed in the SELECT of the rows to rank; "" for no hint."""
+        """Return text for the query optimizer, placed in the SELECT of rows that are then ranked; "" for no hint."""
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one item; then `counts_of_rows` is the faster SQL statement.
+        """Return whether few users have several rows of one item: SQL that numbers the rows is then faster.
 
         False by default; an engine that can estimate how often rows repeat a (user, item) pair overrides this method.
         """
@@ -552,7 +552,7 @@ class SqlEngineQuery(ABC):
 
     @abstractmethod
     def _salt(self) -> str:
-        """Return the SQL of a new secret number for random choices, the same throughout one statement."""
+        """Return the SQL of a new secret number for random choices, with one value throughout a statement."""
 
     @abstractmethod
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:

@@ -108,7 +108,7 @@ def within(number: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementBuilder:
-    """Builder of SQL statements about one relation (a table, view or join), in the dialect of one engine.
+    """Builder of SQL statements about one relation (a table, view or join), in the `dialect` of one engine.
 
     `relation` is the SQL text after FROM and `schema` its columns. Constants of the statements are added to
     `parameters`. All methods return SQL text. In the statements u is the user, g0, g1, ... are the labels of a row's
@@ -121,7 +121,7 @@ class StatementBuilder:
     parameters: Parameters
 
     def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
-        """Return the SQL statement for the rows to aggregate, with columns u, g0, g1, ... and the values that are read.
+        """Return the SQL statement for the rows to aggregate: columns u (the user), g0, g1, ... (labels) and values.
 
         The values are v, if `aggregation.value` is set, and v0, v1, ..., the numbers of a row from which measures are
         computed. `conditions` are SQL conditions that are added to those of `aggregation`. `hint` is text for the query
@@ -153,7 +153,7 @@ class StatementBuilder:
         return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
 
     def _label(self, group: Group, null_item: Label | None, place: int) -> str:
-        """Return the SQL expression of a row's label in one of the columns that the rows are grouped by, `group`.
+        """Return the SQL expression of a row's label for `group`, one of the columns, or their bins, to group by.
 
         A null label becomes the label `null_item`, unless `null_item` is None. With several group columns `null_item`
         is a tuple, and `place`, the position of `group`, selects its component.
@@ -165,10 +165,10 @@ class StatementBuilder:
         return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for one row (u, labels, n) per user and item of `aggregation`, from the SQL statement `rows`.
+        """Return SQL for one row (u, labels, n) per user u and item of `aggregation` in the rows of the SQL `rows`.
 
-        n is the number of the user's rows, or the sum of their values (see `pairs`). If rows are counted and `per_item`
-        is 1, n is the constant 1, so that the engine does not need to count rows.
+        n is the number of the user's rows of the item or, if `aggregation.value` is set, the sum of its values. But n
+        is 1 if rows are counted and `per_item` is 1, so that the engine does not need to count them.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             by = f"u, {label_columns(aggregation)}"
@@ -176,9 +176,10 @@ class StatementBuilder:
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return SQL for one row (u, labels, n) per user and item of `aggregation`, from the SQL statement `rows`.
+        """Return SQL for one row (u, labels, n) per user u and item of `aggregation` in the rows of the SQL `rows`.
 
-        n is the number of the user's rows, or the sum of their values, at most 2^62. Pairs with n <= 0 are left out.
+        n is the number of the user's rows of the item or, if `aggregation.value` is set, the sum of its values, at most
+        2^62. Pairs with n <= 0 are left out.
         """
         by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:
@@ -229,10 +230,9 @@ class StatementBuilder:
         """Return SQL for the labels and `columns` of the items that users keep, one row per user and item.
 
         `pairs` is the SQL statement of all pairs of user and item. A user keeps the `aggregation.contributions` items
-        with the smallest hashes, salted with the SQL expression `salt`. The statement uses the dialect's aggregate
-        function for the smallest rows (`Dialect.smallest_rows`); it then leaves out n if `per_item` is 1, because only
-        users are counted. Without such a function, or if a measure depends on all groups of a user, a window function
-        ranks the items.
+        with the smallest hashes, salted with the SQL expression `salt`. The dialect's aggregate for the smallest rows
+        (`Dialect.smallest_rows`) finds them; n is then left out if `per_item` is 1, because it is not read. Without
+        such an aggregate, or if a measure depends on all groups of a user, a window function ranks the items.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -246,12 +246,12 @@ class StatementBuilder:
         return f"SELECT {rows} FROM ({pairs}) AS pairs GROUP BY u"
 
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
-        """Return SQL for one row (labels, weight, root, share) per group, for the private search for groups.
+        """Return SQL for three sums per group, (labels, weight, root, share), for the private search for groups.
 
-        The SQL `pairs` has one row (labels, u) per user and group of `aggregation`. A user with k groups adds to each
+        The SQL `pairs` has one row (labels, u) per user u and group of `aggregation`. A user with k groups adds to each
         of them about 2^20/sqrt(k) to weight (`user_weight`), 2^14/sqrt(k) to root (`user_root`) and 2^14/k to share
-        (`user_share`). The statement has these numbers as integer constants for each k, so that all engines compute the
-        same sums.
+        (`user_share`). The statement has these numbers as integer constants for each k, so all engines compute the same
+        sums.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -275,7 +275,7 @@ class StatementBuilder:
         summed, s<i> is the sum and n<i> the number of users who add. A row with measure = i >= 0 is about one integer,
         called cell: users is the number of users who add this integer by measure i. If two measures are equal, only the
         first has such rows. The columns users, s<i> and n<i> of disjoint sets of users can be added up, except for
-        distinct values.
+        measures that count distinct values.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt, or None if nothing is chosen
         at random. If `number_rows`, rows are numbered instead of grouped, as in `counts_of_rows`.
@@ -330,13 +330,13 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return the part of the `statistics` statement (SQL) for one measure by which a user adds to several cells.
+        """Return the part of the `statistics` SQL for one measure by which a user adds to several cells (integers).
 
-        A cell is an integer that a row can have. `place` is the position of the measure in `aggregation`. The columns
-        named in `sums` are 0 in all rows. If the measure counts distinct values, there is one row per group, whose
-        column users is the number of distinct values that users keep, chosen with the salt `salt` (SQL). If the measure
-        has a `weight`, there is one row per cell. Each user divides `weight` units among the cells of their rows, and
-        the column users is the sum of the cell's units.
+        `place` is the position of the measure in `aggregation`. The columns named in `sums` are 0 in all rows. If the
+        measure counts distinct values, there is one row per group, whose column users is the number of distinct values
+        that users keep, chosen with the salt `salt` (SQL). If the measure has a `weight`, there is one row per cell.
+        Each user divides `weight` units among the cells of their rows, and the column users is the sum of the cell's
+        units.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -371,7 +371,7 @@ class StatementBuilder:
         Each user divides `weight` units among the cells (integers) of their rows in a group. A user with one row in the
         group, as most have, gives all units to its cell; only for other users three window functions divide the units.
         `place` is the measure's position in `aggregation`, `salt` the SQL of the salt that chooses the groups of a user
-        (None: users keep all groups), and `none` the SQL text of further columns, which are 0.
+        (None: users keep all groups), and `none` the SQL text of further result columns, which are 0.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -458,13 +458,13 @@ class StatementBuilder:
         return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return SQL, which numbers rows instead of grouping them, for (labels, count) of every item of `aggregation`.
+        """Return SQL for the (labels, count) of every item of `aggregation` that numbers rows instead of grouping them.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the salt that ranks each user's items.
-        The counts equal those of `pairs`, `rank_items`, `keep_items` and `counts` in turn. In the window's order the
-        rows of one user and item are adjacent, so DENSE_RANK numbers the user's distinct items, and ROW_NUMBER - RANK
-        numbers the rows of one item from 0. This form is faster if users rarely have several rows of one item. It
-        cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
+        The counts equal those of `pairs`, `rank_items`, `keep_items` and `counts`, applied in turn. In the window's
+        order the rows of one user and item are adjacent, so DENSE_RANK numbers the user's distinct items, and
+        ROW_NUMBER - RANK numbers the rows of one item from 0. This form is faster if users rarely have several rows of
+        one item. It cannot leave out items whose sum of values is not positive, so it is for counts of rows only.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
@@ -573,7 +573,7 @@ SaltSource: TypeAlias = Callable[[], int]
 
 
 def secret_salt() -> int:
-    """Return a secret of 63 random bits from the operating system, which decides which items of a user count."""
+    """Return a secret of 63 random bits from the operating system, by which each user's kept items are chosen."""
     return secrets.randbits(SALT_BITS)
 
 

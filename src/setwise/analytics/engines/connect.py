@@ -36,7 +36,7 @@ Source: TypeAlias = str | Path | object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinableTables:
-    """The tables that may be joined to a private table, by name, as the data holder declares them.
+    """The tables that may be joined to a private table, as the data holder declares them: sources by table name.
 
     `public` tables may be joined on any column; `private` ones must have the same user column and are joined on it.
     """
@@ -79,8 +79,8 @@ class Joined:
     """The tables that are joined to a private table, and the steps that are applied to the joined rows.
 
     Each of `joins` joins one of the tables in `joinable`. `name` is the name by which `joins` refer to the private
-    table, and `user` its user column. `derivation` has the steps that compute columns, filter rows or group the rows of
-    each user.
+    table, and `user` its user column; both may be "" if nothing is joined. `derivation` has the steps that compute
+    columns, filter rows or group the rows of each user.
     """
 
     joins: Sequence[Join] = ()
@@ -190,9 +190,10 @@ def without_password(address: str) -> str:
 def pin_version(source: Source, engine: str) -> Source:
     """Return `source` with its current version appended, as in `events@7`, so that later openings read this version.
 
-    This is for DuckDB's lake tables (Delta Lake or Iceberg), which keep their versions, and for other objects in an
-    object store. A query of other stored objects is refused once they were written again. Any other source, a source
-    that names a version already, and every source of another `engine` than "duckdb" is returned unchanged.
+    A version is appended to DuckDB's lake tables (Delta Lake or Iceberg), which keep their old versions, and to other
+    objects in an object store. If such an object is written again, queries of the pinned version are refused. Any other
+    source, a source that names a version already, and every source of another `engine` than "duckdb" is returned
+    unchanged.
     """
     if not isinstance(source, str | Path) or engine != "duckdb":
         return source
@@ -242,7 +243,7 @@ IN_MEMORY = Location(name="")
 def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
     """Return the name and the local files of the table that `open_engine` would open with the same arguments.
 
-    A table of a database has its own name, a file its name without endings, and a folder or glob the name of the
+    The name of a database's table is its own. A file has its name without endings, and a folder or glob the name of the
     folder. A prepared dataset (users' items, ranked and stored in advance) has the name of the table it was prepared
     from. A table in an object store has no local files.
 

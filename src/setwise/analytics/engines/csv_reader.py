@@ -152,10 +152,10 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
 
 
 def _separator_line(names: tuple[str, ...], form: CsvFormat) -> str:
-    """Return an error message if the first line only states the separator, as the line sep=; of Excel; otherwise "".
+    """Return an error message if the first line only states the separator, as Excel's line sep=; does; otherwise "".
 
-    `names` are the cells of that line, and `form` is the CSV format that was tried. The message names the options that
-    read the file.
+    `names` are the cells of that line, and `form` is the CSV format that was tried. The message names the command-line
+    options with which the file can be read.
     """
     separator_line = re.fullmatch(r'"?sep=(.)"?', form.separator.join(names), re.IGNORECASE | re.DOTALL)
     if separator_line is None:
@@ -188,7 +188,7 @@ def separator_option(separator: str) -> str:
 def _bad_names_message(names: tuple[str, ...], form: CsvFormat) -> str:
     """Return the error message for a CSV header whose `names` have an empty name or the same name twice.
 
-    `form` is the CSV format of the file. The message names the options that read the file.
+    `form` is the CSV format of the file. The message names the command-line options with which the file can be read.
     """
     if not any(names):
         return (
@@ -269,8 +269,7 @@ class CsvFile:
     def count_lines(self) -> tuple[int, int]:
         """Return (lines, kept lines): how many lines below the header are not blank, and how many of these are read.
 
-        The lines of malformed records do not count as read. The numbers have no noise, so they are for the data holder
-        alone.
+        Lines of malformed records are not read. The numbers have no noise, so they are for the data holder alone.
         """
         return self._records().count_lines() if self.names else (0, 0)
 
@@ -292,9 +291,9 @@ class CsvFile:
         return pa.RecordBatch.from_arrays(cells, names=batch.schema.names)
 
     def _parse(self, block: bytes, columns: Sequence[str]) -> pa.Table | None:
-        """Return the columns named `columns` of a block of CSV lines as text.
+        """Return the columns named `columns` of a block of CSV lines, as a table of text.
 
-        None if a line has another number of cells than the header, or a cell is not UTF-8.
+        Returns None if a line has another number of cells than the header, or a cell is not UTF-8.
         """
         try:
             return self._table(block, columns, pa.string())

@@ -37,7 +37,7 @@ class Layout:
     `width` is the number of cells of a record. `separator` is the byte between cells. `crlf` says whether lines end in
     CR LF. `block`, `step` and `longest` are numbers of bytes: the file is read `block` bytes at a time. If a record
     goes on after a block, its end is looked for in `step` further bytes, then in twice as many, and so on. A record of
-    more than `longest` bytes is lost.
+    more than `longest` bytes is left out, as malformed records are.
     """
 
     width: int
@@ -51,7 +51,7 @@ class Layout:
     step: int = 2**16
     """Bytes that are read first to find the end of a record beyond a block; doubled with every further read."""
     longest: int = 2**26
-    """The most bytes of a record; a longer record is lost.
+    """The most bytes of a record; a longer record is left out.
 
     The limit does not depend on where blocks begin, because that depends on the rows of others.
     """
@@ -62,7 +62,7 @@ class Records:
 
     `open_file` opens the file from its beginning, `start` is the byte offset of the first record, and `layout` says how
     records are written. The file is read forwards once. But if a record goes on after the end of a block, the bytes
-    after the block are read twice: first to find the record's end.
+    after the block are read twice: once to find the record's end, and again when the reading goes on.
     """
 
     def __init__(self, open_file: Callable[[], BinaryIO], start: int, layout: Layout) -> None:
@@ -117,7 +117,7 @@ class Records:
     def count_lines(self) -> tuple[int, int]:
         """Return (lines, kept lines): how many lines after the header are not blank, and how many of these are kept.
 
-        The kept lines are those of well-formed records; all other lines are lost.
+        The kept lines are those of well-formed records; all other lines are left out when the file is read.
         """
         with _ForwardReader(self._open) as file:
             file.skip_to(self._start)
@@ -128,9 +128,9 @@ class Records:
     def keep_well_formed(self, block: bytes) -> tuple[bytes, int | None]:
         """Return (records, position): the well-formed records of `block`, and the byte position of its undecided line.
 
-        A line is undecided if its number of quotes is odd and its record may end after the block. There is at most one;
-        `position` is None if there is none. The lines after an undecided line are judged as if its record were
-        malformed.
+        A line is undecided if its number of quotes is odd and its record may end after the block. A block has at most
+        one such line; `position` is None if it has none. The lines after an undecided line are judged as if the
+        undecided line's record were malformed.
         """
         if not block:
             return b"", None

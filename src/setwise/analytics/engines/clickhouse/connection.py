@@ -59,8 +59,8 @@ class ClickHouseConnection:
     def ask(self, statement: str, parameters: Mapping[str, object], comment: str) -> Columns:
         """Run the SQL `statement` with `parameters`; return the result's columns by name, or {} if it has no rows.
 
-        A SETTINGS clause is added to the statement, so that the login's own settings cannot change the result.
-        `comment` is stored with the statement, so that `kill` can find it.
+        A SETTINGS clause is added to the statement, so that settings of the login (the database user) cannot change the
+        result. `comment` is stored with the statement, so that `kill` can find it.
 
         Raises: `EngineFailed` or `UnsuitableTable`, with fixed messages, if ClickHouse raises an error.
         """
@@ -82,7 +82,7 @@ class ClickHouseConnection:
             worker.shutdown()
 
     def command(self, statement: str) -> None:
-        """Run a SQL statement that returns no rows, such as CREATE TABLE, with the settings of the login.
+        """Run a SQL statement that returns no rows, such as CREATE TABLE, with the database user's own settings.
 
         Raises: `EngineFailed` if ClickHouse raises an error.
         """
@@ -93,8 +93,8 @@ class ClickHouseConnection:
         """Insert rows into `table`, one for each JSON object in `lines`; return when the rows are stored.
 
         `columns` are the names of the columns that the objects have. If `token` is not None, and rows with the same
-        token were inserted into the table before, ClickHouse ignores the insertion. The login's settings cannot delay
-        it.
+        token were inserted into the table before, ClickHouse ignores the insertion. The rows are stored at once, even
+        if the settings of the login (the database user) ask for delayed insertions.
 
         Raises: `EngineFailed` if ClickHouse raises an error.
         """
@@ -237,9 +237,9 @@ _CHANGED = f"SELECT name, changed FROM system.settings WHERE changed OR name IN 
 def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
     """Return the SETTINGS clause of a statement, as SQL text.
 
-    The clause sets the settings that statements rely on. It resets every other setting that the login has changed to
-    its default, except limits on resources and settings of the connection. `settings` maps each setting's name to
-    whether the login changed it. ClickHouse stores `log_comment` with the statement.
+    The clause sets the settings that statements rely on. Every other setting that the login (the database user) has
+    changed gets its default value, except limits on resources and settings of the connection. `settings` maps each
+    setting's name to whether the login changed it. ClickHouse stores `log_comment` with the statement.
     """
     relied_on = {name: value for name, value in _RELIED_ON.items() if name in settings}
     chosen = {name: f"'{value}'" for name, value in {**_SET_TO_LOOK, **relied_on}.items()}
@@ -271,7 +271,7 @@ def _failures(sentence: str) -> Iterator[None]:
     The driver's messages quote rows, statements and addresses. A cancelled query and a missing privilege have messages
     of their own; `sentence` is the message for all other errors.
 
-    Raises: `EngineFailed`, or `UnsuitableTable` for a login that may not change settings.
+    Raises: `EngineFailed`, or `UnsuitableTable` for a login (a database user) that may not change settings.
     """
     try:
         yield

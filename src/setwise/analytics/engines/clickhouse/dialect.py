@@ -187,8 +187,8 @@ class ClickHouseDialect(Dialect):
         """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
         NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Adding 0.0 turns -0.0
-        into 0.0, because ClickHouse looks up values by hash, and the hashes of -0.0 and 0.0 differ. Times are compared
-        as nanoseconds in 128 bits, because converting them to a common precision fails if it overflows.
+        into 0.0, because ClickHouse finds values of an IN list by hash, and the hashes of -0.0 and 0.0 differ. Times
+        are compared as nanoseconds in 128 bits, because converting them to a common precision fails if it overflows.
         """
         name = self.name(column.name)
         match column.kind:
@@ -256,8 +256,8 @@ class ClickHouseDialect(Dialect):
     def int64(self, number: str) -> str:
         """Return a SQL expression that casts `number`, which is null or fits into 64 bits, to a 64-bit integer.
 
-        For a null ClickHouse stores some other value and casts it, too. If that value does not fit, CAST would fail,
-        but accurateCastOrNull gives null.
+        In a row where `number` is null, ClickHouse stores an arbitrary value and casts that value, too. If it does not
+        fit, CAST would fail, but accurateCastOrNull gives null.
         """
         return f"accurateCastOrNull({number}, 'Int64')"
 

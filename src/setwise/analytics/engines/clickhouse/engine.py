@@ -113,7 +113,8 @@ class ClickHouseEngine(Engine):
 def open_tables(request: OpenRequest) -> ClickHouseEngine:
     """Return a ClickHouse engine that reads the server's tables that `request` names.
 
-    The tables are joined, and columns, filters and groups are derived, as `request` says.
+    As `request` says, the tables are joined, and the joined rows are filtered, grouped per user or given computed
+    columns.
     """
     return ClickHouseEngine(request.address, request.server_source(), derivation=request.derivation)
 

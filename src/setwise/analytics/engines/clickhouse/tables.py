@@ -67,7 +67,8 @@ _UUID = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column of a ClickHouse table: its type (`native`), and whether values may be computed while rows are read."""
+    """A column of a ClickHouse table: its type (`native`), and whether its value may be `computed` when a row is read.
+    """
 
     native: str
     computed: bool
@@ -100,9 +101,10 @@ class _Definition:
 
 
 class ClickHouseCatalogue:
-    """Lookup of tables in ClickHouse's catalogue; refuses a table if one row could make a query of it fail.
+    """Lookup of tables in ClickHouse's catalogue, which refuses a table if one row could make a query of it fail.
 
-    Only the catalogue is read, never rows. The function `ask` runs a SQL statement and returns its columns.
+    Only the catalogue is read, never rows. The function `ask` runs a SQL statement and returns the columns of its
+    result.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -211,7 +213,7 @@ class ClickHouseCatalogue:
         return self._total[key]
 
     def _check_view(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless every column of the view `table` is a column of one table, of the same type.
+        """Raise `UnsuitableTable` unless each column of the view `table` shows a column of the same type of one table.
 
         A view that computes or converts values could fail on a row. `definition` is the view's entry in the catalogue.
         """
