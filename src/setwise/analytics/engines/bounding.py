@@ -250,8 +250,7 @@ class StatementBuilder:
 
         The SQL `pairs` has one row (labels, u) per user u and group of `aggregation`. A user with k groups adds to each
         of them about 2^20/sqrt(k) to weight (`user_weight`), 2^14/sqrt(k) to root (`user_root`) and 2^14/k to share
-        (`user_share`). The statement has these numbers as integer constants for each k, so all engines compute the same
-        sums.
+        (`user_share`). For each k the statement has these numbers as integers, so all engines compute the same sums.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -335,8 +334,7 @@ class StatementBuilder:
         `place` is the position of the measure in `aggregation`. The columns named in `sums` are 0 in all rows. If the
         measure counts distinct values, there is one row per group, whose column users is the number of distinct values
         that users keep, chosen with the salt `salt` (SQL). If the measure has a `weight`, there is one row per cell.
-        Each user divides `weight` units among the cells of their rows, and the column users is the sum of the cell's
-        units.
+        Each user divides `weight` units among the cells of their rows; users is the sum of the cell's units.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)

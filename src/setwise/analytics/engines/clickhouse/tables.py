@@ -67,8 +67,7 @@ _UUID = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column of a ClickHouse table: its type (`native`), and whether its value may be `computed` when a row is read.
-    """
+    """A column of a ClickHouse table: its type (`native`), and whether reading a row may compute it (`computed`)."""
 
     native: str
     computed: bool
