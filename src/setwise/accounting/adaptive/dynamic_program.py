@@ -103,8 +103,8 @@ that the multiple is not below the epsilon."""
 class DrawOrders:
     """Bounded-range mechanisms that may be used in any order, with the states of the dynamic program over their orders.
 
-    `groups` are pairs (epsilon, count); one use is called a draw. If `prices` is empty, a state is the vector of
-    remaining counts, and the program computes the largest delta over all orders.
+    `groups` are pairs (epsilon, count); one use is called a draw. If `prices` is empty, a state is a vector with the
+    number of remaining draws of each group, and the program computes the largest delta over all orders.
 
     If there would be too many vectors, `prices` has a positive whole number for each group, the price of one of its
     draws. A state is then the sum of the prices of the remaining draws. These states also allow orders that draw from a
@@ -303,7 +303,7 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return the step of a grid of epsilons: at most about the smallest of `epsilons` divided by `cells`.
+    """Return a step for a grid of epsilons: at most about the smallest of `epsilons` divided by `cells`.
 
     The step may be up to `CONFIG.finer` times smaller than this quotient. If some step in this range divides all
     `epsilons`, it is returned. Otherwise the step is chosen so that rounding each of `epsilons` up to a multiple of the
@@ -354,7 +354,7 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
 
     A profile is delta as a function of epsilon. `draws` are the bounded-range mechanisms with the states of the dynamic
     program over orders, and `after` is the profile of the mechanisms used last. `band` says how many grid points a
-    profile needs. `progress` is called with 1.0 about once per use.
+    profile needs for the wanted accuracy. `progress` is called with 1.0 about once per bounded-range use.
 
     `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the
     mechanisms of `profile`; it computes lower and upper bounds, or upper bounds only. If uses have prices (see
@@ -386,8 +386,8 @@ def _operator(epsilon: float, step: float) -> BoundedRangeStep:
 
     The operator takes the profile of the mechanisms that follow, and returns the profile of the bounded-range mechanism
     and the mechanisms that follow. Both profiles are on a grid of epsilons with this `step`. For the upper bound, the
-    mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon;
-    between two grid points the profile is read at the right one, where it is lower.
+    mechanism's epsilon is rounded up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon. A
+    value between two grid points is then replaced by the value at the right one, which is lower.
     """
     return BoundedRangeStep(epsilon, cells_up(epsilon, step), step)
 
@@ -427,10 +427,10 @@ def _over_all_orders(
     """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `band` says how many grid points a profile needs. The
-    maximum is over the possible orders only. The computation goes backwards: after n rounds it holds, for every vector
-    of remaining counts that add up to n, the profile of these n uses followed by `after`. `apply(operator, profile,
-    size)` returns, at `size` grid points, the profile of one more mechanism followed by the mechanisms of `profile`.
-    `progress` is called with 1.0 after each round.
+    maximum is over the possible orders only. The computation goes backwards, from the last use to the first. After n
+    rounds it has, for every choice of n of the uses, the profile of these n uses followed by `after`. `apply(operator,
+    profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by the mechanisms of
+    `profile`. `progress` is called with 1.0 after each round.
     """
     operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)
@@ -457,8 +457,8 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 
     `draws` are bounded-range uses, each with a price, a positive whole number. The bound is the maximum over all
     sequences of uses whose prices add up to the total price of `draws`, which include every real order. `after` is the
-    profile of the mechanisms used last, and `band` says how many grid points a profile needs. The lower values of the
-    result are 0. `progress` is called with 1.0 once per use.
+    profile of the mechanisms used last, and `band` says how many grid points a profile needs. The result's lower bounds
+    on delta are all 0, because they are not computed. `progress` is called with 1.0 once per bounded-range use.
     """
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total

@@ -88,8 +88,9 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
     follow, and q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t. `read` returns f at an
     array of epsilons.
 
-    If `read` returns the upper bounds of a `Profile`, the result is below the upper value of `BoundedRangeStep` by a
-    share of about (epsilon / points)^2. If `read` returns the lower bounds, the result is at least the lower value.
+    If `read` returns the upper bounds of a `Profile`, the result is below the upper bound that `BoundedRangeStep`
+    computes, by a share of about (epsilon / points)^2. If `read` returns the lower bounds, the result is at least the
+    lower bound that `BoundedRangeStep` computes.
     """
     t = np.linspace(0.0, epsilon, points + 1)
     keep = np.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -97,12 +98,13 @@ def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, po
 
 
 def step_rounding(epsilon: float, cells: int) -> float:
-    """Return a bound on the relative rounding error of one application of the bounded-range operator to upper values.
+    """Return a bound on the relative rounding error of one application of the bounded-range operator S to upper bounds.
 
-    The mechanism has `epsilon`-bounded range, and `cells` is the number of grid cells across epsilon.
+    S puts an epsilon-bounded-range mechanism before the mechanisms of a privacy profile f; here f is given by upper
+    bounds at grid points. `cells` is the number of grid cells across `epsilon`.
 
-    Theorem: if the stored values are convex in u, no computed maximum is below V = (S f)(x) by more than (430 + 16
-    epsilon) (1 + N c) units of V (2^-53 V), with N = `cells` and c = 1 / (1 - e^-epsilon).
+    Theorem: if the stored values are convex in u = e^x, no computed maximum is below V = (S f)(x) by more than (430 +
+    16 epsilon) (1 + N c) units of V (2^-53 V), with N = `cells` and c = 1 / (1 - e^-epsilon).
     """
     # Proof, with errors in units. (i) Inputs. b errs by 12 units of itself (one difference, one product, 1 / (e^h - 1))
     # and a = f_p + b by 13. So A = a - a' errs by at most 27 a. With s T and the roots in which it is used, B = s T (b
@@ -185,7 +187,7 @@ class BoundedRangeStep:
     def apply(self, profile: Profile, size: int) -> Profile:
         """Return the privacy profile of one bounded-range mechanism followed by the mechanisms of `profile`.
 
-        The result has lower and upper values at `size` grid points, from the first grid point of `profile` on.
+        The result has lower and upper bounds on delta at `size` grid points, from the first grid point of `profile` on.
 
         Requires: the profile has this operator's step.
         """
@@ -196,8 +198,8 @@ class BoundedRangeStep:
     def apply_upper(self, profile: Profile, size: int) -> Profile:
         """Return an upper bound on the privacy profile of one bounded-range mechanism followed by those of `profile`.
 
-        The result has `size` grid points, from the first grid point of `profile` on. To save time the lower values are
-        not computed; they are 0.
+        The result has `size` grid points, from the first grid point of `profile` on. To save time, lower bounds are not
+        computed, and those of the result are 0.
 
         Requires: the profile has this operator's step.
         """
@@ -205,7 +207,7 @@ class BoundedRangeStep:
         return Profile(self.step, np.zeros(size), upper, self._rounding_after(profile), profile.first)
 
     def _rounding_after(self, profile: Profile) -> float:
-        """Return the relative rounding error of the values after the operator is applied to the privacy `profile`."""
+        """Return the relative rounding error of the privacy profile that the operator computes from `profile`."""
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
     def _extend(self, values: Floats, size: int, beyond: float) -> Floats:
@@ -228,8 +230,8 @@ class BoundedRangeStep:
 
         `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
         that of one bounded-range mechanism followed by them. At each grid point it is a supremum over the mechanism's
-        parameter t in [0, epsilon]; the second result has the t near the supremum. If `left_out` grid points were left
-        out on the left, the profile is continued there along the chord of `Profile.whole`.
+        parameter t in [0, epsilon]; the second result has the t near the supremum. If `values` leaves out the first
+        `left_out` grid points, the profile is bounded there by the chord of `Profile.whole`.
         """
         cells = self.cells
         f = self._extend(values, size, float(values[-1]))
@@ -291,11 +293,11 @@ class BoundedRangeStep:
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
         """Return the grid cells to evaluate: (triples of smooth cells with t, rough cells, first cell of the tail).
 
-        The operator is a supremum over the parameter t of the bounded-range mechanism, and `omega` has for each cell
-        the number that decides its best t (see the comment at the top of the module). Blocks of cells in which the best
-        t varies little are smooth. A triple (j, first, last) says that the smooth cells first to last - 1 are evaluated
-        with t from j to j + 1 grid steps. Cells of other blocks are rough, and are evaluated one by one. The tail are
-        the last cells, which read the profile beyond the end of the grid.
+        The operator is a supremum over the parameter t of the bounded-range mechanism. `omega` has for each cell the
+        number that decides the best t of the cell (see the comment at the top of the module). Blocks of cells in which
+        the best t varies little are smooth. A triple (j, first, last) says that the smooth cells first to last - 1 are
+        evaluated with t from j to j + 1 grid steps. Cells of other blocks are rough, and are evaluated one by one. The
+        tail are the last cells, which read the profile beyond the end of the grid.
         """
         # For the cell p let w_p = epsilon + log(omega_p), and let h be the grid step. The supremum is attained in a
         # cell p with t in [w_p, w_p + h], or at the edge between two cells where w rises by more than h. All cells of a
@@ -340,9 +342,10 @@ class BoundedRangeStep:
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
         """Raise the upper bounds `out` on the new privacy profile near the end of the grid.
 
-        The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. The
-        cells from the index `tail` on are evaluated: each cell near its best t, and its left grid point at every t.
-        `terms` and `omega` are the constants of each cell.
+        The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. It is
+        a maximum over the mechanism's parameter t. The grid cells from the index `tail` on are evaluated near the t
+        that is best in each, and the left grid point of each of these cells at every t. `terms` and `omega` are the
+        constants of each cell.
 
         All values form one square table, so that the work is a few array operations. A cell is not evaluated at other
         t, because continuing its chord that far would magnify rounding errors where f is flat, as near the end of a
@@ -413,8 +416,8 @@ class BoundedRangeStep:
         The new profile is that of one bounded-range mechanism followed by others; `values` are lower bounds on the
         profile of these others. The new profile is a supremum over the parameter t, so every t on the grid gives a
         lower bound. Only the pairs of t and grid point in `choices` are tried, which came near the upper bound. If
-        `left_out` grid points were left out on the left, the profile counts as constant there, which is a lower bound
-        because it falls.
+        `values` leaves out the first `left_out` grid points, the first stored value is used there; it is a lower bound,
+        because a profile falls with epsilon.
         """
         cells = self.cells
         f = self._extend(values, size, 0.0)
@@ -455,7 +458,7 @@ class RandomizedResponseStep:
     def apply_upper(self, profile: Profile, size: int) -> Profile:
         """Return an upper bound on the privacy profile of one epsilon-DP mechanism followed by those of `profile`.
 
-        The result has the first `size` grid points. Its lower values are not computed; they are 0.
+        The result has the first `size` grid points. Lower bounds are not computed, and those of the result are 0.
 
         Requires: the profile has this operator's step.
         """

@@ -127,8 +127,9 @@ class Optimum:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages in order.
 
-        `width` is the wanted width of the bracket relative to its upper end. If it is None, the default width of
-        `effort` is aimed for, and a wider bracket is accepted.
+        A stage is a set of mechanism uses, in any order within the stage. `width` is the wanted width of the bracket
+        relative to its upper end. If it is None, the default width of `effort` is aimed for, and a wider bracket is
+        accepted.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -154,8 +155,9 @@ class Optimum:
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
 
-        The analysts go through the stages in order. `width` is the wanted width of the bracket relative to its upper
-        end. If it is None, the default width of `effort` is aimed for, and a wider bracket is accepted.
+        The analysts go through the stages in order. A stage is a set of mechanism uses, in any order within the stage.
+        `width` is the wanted width of the bracket relative to its upper end. If it is None, the default width of
+        `effort` is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), or if the bracket cannot be made as narrow as `width`.
@@ -182,7 +184,8 @@ class Optimum:
         """Return a lower bound on the delta or epsilon of `target` from a single run on a coarse grid, quickly.
 
         `target` asks for the delta at an epsilon, or for the epsilon at a delta, of the worst analyst who goes through
-        the stages in order. The result is a few parts in a thousand below the optimum.
+        the stages in order. A stage is a set of mechanism uses, in any order within the stage. The result is a few
+        parts in a thousand below the optimum.
 
         Raises: `Unattainable` if the coarse grid takes too much work.
         """
@@ -201,12 +204,13 @@ class Optimum:
         return solution.epsilon(target.given, CONFIG.near * self.effort.width, about).lower
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
-        """Return an upper bound on the privacy profile (delta as a function of epsilon) of all stages.
+        """Return an upper bound on the privacy profile (delta as a function of epsilon) of the uses of all stages.
 
-        It is accurate up to about `epsilon`. `cells` is the number of grid cells across the smallest epsilon of a
-        mechanism. In convolutions each loss L is weighted by exp(`tilt` L), so that probabilities of the losses that
-        matter keep their digits. The lower values of the result are 0, because they are not computed. Outright failures
-        (in which everything may be revealed) are not included.
+        A stage is a set of mechanism uses, in any order within the stage. The bound is accurate for epsilons up to
+        about `epsilon`. `cells` is the number of grid cells across the smallest epsilon of a mechanism. In convolutions
+        each loss L is weighted by exp(`tilt` L), so that the probabilities of the losses that decide delta keep their
+        digits. The lower bounds of the returned profile are 0, because they are not computed. Outright failures (in
+        which everything may be revealed) are not included.
 
         Requires: a stage of bounded-range mechanisms comes first.
         """
@@ -248,9 +252,8 @@ class Optimum:
         parameter t for all bounded-range mechanisms. A few t are tried, and the largest delta is taken. They are near
         the t that is worst if privacy profiles fall with the overall epsilon x like exp(-`tilt` x).
 
-        The delta is computed only if the last stage has at least `CONFIG.many_uses` bounded-range uses, all of one
-        epsilon. Before it there may be one stage of fixed dominating pairs, if the losses of that stage can be
-        enumerated. For other stages the result is None.
+        The delta is computed in two cases. Either all uses are bounded-range uses of one epsilon, at least
+        `CONFIG.many_uses`. Or such uses come after uses with fixed dominating pairs, whose losses can be enumerated.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
@@ -281,19 +284,20 @@ class Optimum:
 
     @property
     def _needs_tilt(self) -> bool:
-        """Whether some stage of fixed dominating pairs has too many privacy losses to enumerate.
+        """Whether some mechanisms with fixed dominating pairs have too many privacy losses to enumerate.
 
-        Its losses are then rounded to a lattice (equally spaced losses), and each loss L is weighted by exp(tilt L)
-        while they are summed. The accuracy depends on the tilt, so several tilts are tried.
+        Their losses are then rounded to a lattice (equally spaced losses), and each loss L is weighted by exp(tilt L)
+        while losses are summed. The accuracy depends on the tilt, so several tilts are tried.
         """
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
         return any(enumerate_losses(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
-        """The bounded-range mechanisms of each stage, as groups (epsilon, count), in order.
+        """The bounded-range mechanisms of each stage, as groups (epsilon, count), in the order of the stages.
 
-        Stages without bounded-range mechanisms are left out.
+        A stage is a set of mechanism uses, in any order within the stage. Stages without bounded-range mechanisms are
+        left out.
         """
         return [stage.groups for stage in self.stages if isinstance(stage, RangeStage)]
 
@@ -313,12 +317,12 @@ class Optimum:
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
-        """Return the states of the dynamic program that maximises delta over every adaptive order of one stage.
+        """Return the states of the dynamic program that maximises delta over every adaptive order of `groups`.
 
-        `groups` are the bounded-range mechanisms of the stage as (epsilon, count). The states are for the upper bound:
-        epsilons below `_least` are rounded up to it. If there would be too many vectors of remaining counts, the states
-        are sums of prices, which are positive whole numbers for each use (see `DrawOrders`). Prices are chosen for
-        privacy profiles that fall with the overall epsilon x like exp(-`tilt` x).
+        `groups` are the bounded-range mechanisms of one stage of the interaction, as (epsilon, count). The states are
+        for the upper bound: epsilons below `_least` are rounded up to it. If there would be too many vectors of
+        remaining counts, the states are sums of prices, which are positive whole numbers for each use (see
+        `DrawOrders`). Prices are chosen for privacy profiles that fall with the overall epsilon x like exp(-`tilt` x).
         """
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
@@ -335,11 +339,11 @@ class Optimum:
         )
 
     def _work(self, cells: int, tilt: float) -> float:
-        """Return the estimated work of one run on a grid with `cells` cells across the smallest epsilon.
+        """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
-        The unit of work is one grid point in one application of an operator. The result is infinite if the largest
-        epsilon would span more than `RefinementConfig.most_cells` cells. `tilt` is the rate at which privacy profiles
-        are expected to fall with the overall epsilon.
+        An operator adds one mechanism to a privacy profile; the unit of work is one grid point in one application of an
+        operator. The result is infinite if the largest epsilon would span more than `RefinementConfig.most_cells`
+        cells. `tilt` is the rate at which privacy profiles are expected to fall with the overall epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
@@ -349,10 +353,11 @@ class Optimum:
 
     @property
     def _has_kinks(self) -> bool:
-        """Whether pure-DP or Laplace mechanisms come after the first stage.
+        """Whether some pure-DP or Laplace mechanisms come after the first stage of the interaction.
 
-        Their losses have atoms (losses of positive probability), so privacy profiles have kinks, and applying a
-        bounded-range operator to them takes more work.
+        A stage is a set of mechanism uses, in any order within the stage. Losses of pure-DP and Laplace mechanisms have
+        atoms (losses of positive probability). So privacy profiles have kinks, and adding a bounded-range mechanism to
+        such a profile takes more work.
         """
         later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
         return any(
@@ -361,7 +366,11 @@ class Optimum:
 
     @property
     def _begins_with_atoms(self) -> bool:
-        """Whether the first stage has pure-DP or Laplace uses, and more privacy losses than can be enumerated."""
+        """Whether the mechanisms used first include pure-DP or Laplace uses and have too many losses to enumerate.
+
+        The mechanisms used first are those of the first stage. Losses of pure-DP and Laplace uses have positive
+        probability, which makes brackets wider.
+        """
         match self.stages[0]:
             case LinearStage(uses=uses):
                 return (
@@ -382,11 +391,12 @@ class Optimum:
         return proxy_saddle(linear, self._groups)
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
-        """Return the result of the recursion over stages on one grid, accurate near the overall epsilon `about`.
+        """Return the optimal delta as computed on one grid of epsilons, accurate near the overall epsilon `about`.
 
-        The recursion goes from the last stage to the first. Its result is less accurate left of the epsilon `begin`.
-        `trial` has the fineness and the length of the grid. Wherever losses are summed on a lattice (equally spaced
-        losses), each loss L is weighted by exp(tilt L), with tilt = `full_tilt` times `trial.tilt_share`.
+        The computation goes backwards, from the stage that the analyst uses last to the first. A stage is a set of
+        mechanism uses, in any order within the stage. The result is less accurate left of the epsilon `begin`. `trial`
+        has the fineness and the length of the grid. Wherever losses are summed on a lattice (equally spaced losses),
+        each loss L is weighted by exp(tilt L), with tilt = `full_tilt` times `trial.tilt_share`.
         """
         least, tilt = self._least, trial.tilt_share * full_tilt
         step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], trial.cells)
@@ -422,14 +432,16 @@ class Optimum:
     ) -> "_GridSolution":
         """Return the privacy profile of all stages, computed from the last stage to the first on a grid of this `step`.
 
-        `read` has the smallest and the largest epsilon at which the result will be read; the largest may be infinite.
-        In convolutions each loss L is weighted by exp(`tilt` L). `parts` maps the groups (epsilon, count) of a
-        bounded-range stage to a list of `DrawOrders`; the analyst uses the last entry of the list first.
+        A stage is a set of mechanism uses, in any order within the stage. `read` has the smallest and the largest
+        epsilon at which the profile will be read; the largest may be infinite. In convolutions each loss L is weighted
+        by exp(`tilt` L). `parts` divides the groups (epsilon, count) of a bounded-range stage into a list of
+        `DrawOrders`, each for mechanisms in any order; the analyst uses the mechanisms of the last entry first.
         `apply(operator, profile, size)` returns, at `size` grid points, the profile of one more mechanism followed by
         the mechanisms of `profile`.
 
-        If the first stage has fixed dominating pairs, its loss distribution is kept beside the profile of the later
-        stages. Delta is then computed only at the epsilons at which it is read.
+        If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
+        the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of
+        interest.
         """
         variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
@@ -462,12 +474,12 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True)
 class _GridSolution:
-    """The result of the recursion over stages on one grid, from which the optimal delta is read at any epsilon.
+    """The result of the backward computation on one grid, from which the optimal delta is read at any epsilon.
 
-    `upper` and `lower` are loss distributions of a first stage of fixed dominating pairs, for an upper and a lower
-    bound on delta. If the first stage has bounded range, they have only the loss 0. `rest` is the privacy profile of
-    all other stages. `failure` is the bracket for the probability of outright failure (in which everything may be
-    revealed).
+    `upper` and `lower` are loss distributions of the mechanisms that are used first, for an upper and a lower bound on
+    delta, if these mechanisms have fixed dominating pairs. Otherwise both have only the loss 0. `rest` is the privacy
+    profile of all other mechanisms. `failure` is the bracket for the probability of outright failure (in which
+    everything may be revealed).
     """
 
     upper: Atoms
@@ -476,7 +488,7 @@ class _GridSolution:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the bracket for the optimal delta at `epsilon`, as read off this grid.
+        """Return the bracket for the optimal delta at `epsilon`, as computed on this grid.
 
         The probability of outright failure (in which everything may be revealed) is included.
         """
@@ -484,10 +496,10 @@ class _GridSolution:
         return either_fails(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
-        """Return the bracket for the smallest epsilon whose optimal delta is at most `delta`, as read off this grid.
+        """Return the bracket for the smallest epsilon whose optimal delta is at most `delta`, as computed on this grid.
 
-        The search starts at the epsilon `guess`, and finds the upper end to the relative accuracy `near`. If delta is
-        still above `delta` at the end of the grid, the bracket is [0, infinity].
+        The search starts at the epsilon `guess`, and finds the upper end to the relative accuracy `near`. If the
+        optimal delta is still above `delta` at the end of the grid, the bracket is [0, infinity].
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there

@@ -39,9 +39,9 @@ class Profile:
     """Certified lower and upper bounds on a privacy profile at the epsilons 0, h, 2h, ... with h = `step`.
 
     A privacy profile is delta as a function of epsilon. `rounding` is the relative rounding error of the stored values
-    `lower` and `upper`; only `read_lower` and `read_upper` allow for it. `first` is the number of grid points that are
-    left out on the left, so the stored values begin at the epsilon `first` * h. Only profiles with `first` = 0 can be
-    read; `whole` returns one.
+    `lower` and `upper`; only `read_lower` and `read_upper` allow for it. The values at the first `first` grid points
+    are not stored, so the stored values begin at the epsilon `first` * h. Only profiles with `first` = 0 can be read;
+    `whole` returns such a profile.
     """
 
     step: float
@@ -64,7 +64,7 @@ class Profile:
         return replace(self, lower=self.lower[left_out:], upper=self.upper[left_out:], first=first)
 
     def whole(self) -> "Profile":
-        """Return this privacy profile f with bounds on the values that were left out on the left.
+        """Return this privacy profile f with bounds on the values that are not stored, at the smallest epsilons.
 
         Let s be the first epsilon with a stored value. Lower bound: a profile falls, so f(s) is a lower bound left of
         s. Upper bound: a profile is at most 1 and convex in u = e^x, so between 0 and s it is at most the chord from
@@ -133,10 +133,10 @@ class Band:
     """Decides how many grid points privacy profiles need so that the final delta is accurate at the epsilon `end`.
 
     The recursion computes profiles (delta as a function of epsilon) of the last mechanisms first, on a grid with this
-    `step`. Beyond its last grid point a profile counts as constant; this constant must be well below the final delta.
-    `depth` is about -log of the final delta, and `variance` is the variance of the privacy loss of all mechanisms. If
-    `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0. The final profile is not
-    read left of the epsilon `begin`.
+    `step`. Beyond its last grid point a profile is taken to be constant, so its last value must be well below the final
+    delta. `depth` is about -log of the final delta, and `variance` is the variance of the privacy loss of all
+    mechanisms. If `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0. The final
+    profile is not read left of the epsilon `begin`.
     """
 
     step: float
@@ -150,7 +150,7 @@ class Band:
 
         `done` is the variance of the privacy loss of these mechanisms, and `support` their largest privacy loss. If the
         overall epsilon `end` is infinite, the grid covers epsilons up to `support`. Otherwise it covers only the
-        epsilons at which the profile can still matter for the final delta.
+        epsilons at which the profile can still change the final delta noticeably.
         """
         if self.end == math.inf:
             return math.ceil(support / self.step) + 2
@@ -158,12 +158,13 @@ class Band:
         return math.ceil(reach / self.step) + 2
 
     def first(self, done: float, epsilon: float) -> int:
-        """Return how many grid points on the left the privacy profile of the mechanisms used last does not need.
+        """Return how many of the first grid points the privacy profile of the mechanisms used last does not need.
 
         `done` is the variance of the privacy loss of these mechanisms, and `epsilon` the epsilon of one of them. The
         final profile is read at epsilons of at least `begin`. Losses of the earlier mechanisms lower the epsilon at
-        which the profile of the last ones is read, to about `begin` times `done` / `variance`. Epsilons several
-        standard deviations below that hardly matter. One mechanism reads the profile up to `epsilon` further left.
+        which the profile of the last ones is read, to about `begin` times `done` / `variance`. At epsilons several
+        standard deviations below that, the profile hardly changes the final delta. Adding the mechanism of this
+        `epsilon` reads the profile at epsilons smaller by up to `epsilon`.
         """
         if self.end == math.inf:
             return 0
@@ -173,11 +174,11 @@ class Band:
 
     @property
     def _deviations(self) -> float:
-        """Number of standard deviations of the loss that a grid covers on each side of the epsilons of interest."""
+        """Number of standard deviations of the privacy loss that a grid covers beyond the epsilons of interest."""
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return the standard deviation of the loss of the mechanisms used last, conditional on the loss of all.
+        """Return the standard deviation of the privacy loss of the mechanisms used last, given the total loss.
 
         `done` is the variance of the loss of the mechanisms used last.
         """

@@ -85,7 +85,7 @@ CONFIG = RefinementConfig()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Parameters of one run, on one grid of epsilons, of the recursion that computes the optimal delta.
+    """Parameters of one run, on one grid of epsilons, of the computation of the optimal delta.
 
     `cells` is the number of grid cells across the smallest epsilon of a mechanism, and `stretch` the length of the grid
     relative to the default. The run weights each loss L by exp(tilt L), which keeps the probabilities of rare large
@@ -122,7 +122,7 @@ class Refinement:
 
     @property
     def done(self) -> bool:
-        """Whether to stop: the best bracket is as narrow as wanted, or its upper end is too small to matter."""
+        """Whether to stop: the best bracket is as narrow as wanted, or its upper end is near the smallest float."""
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:

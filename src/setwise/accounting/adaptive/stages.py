@@ -107,12 +107,13 @@ Stage = LinearStage | RangeStage
 
 
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return the mechanisms of a batch as stages, in one fixed order in which adapting to answers gains little.
+    """Return the mechanisms of a batch in one fixed order in which adapting to earlier answers gains little.
 
     A batch is a set of mechanisms chosen up front; their order does not change its delta. So the largest delta of an
-    adaptive analyst who uses the stages in the returned order is an upper bound on the delta of the batch. The
-    bounded-range mechanisms `groups`, pairs (epsilon, count), come first, largest epsilon first. `linear`, mechanisms
-    with fixed dominating pairs and their counts, come last.
+    adaptive analyst who uses the mechanisms in the returned order is an upper bound on the delta of the batch. The
+    result has one stage for each bounded-range epsilon, and one for `linear`. The bounded-range mechanisms `groups`,
+    pairs (epsilon, count), come first, largest epsilon first. `linear`, mechanisms with fixed dominating pairs and
+    their counts, come last.
     """
     ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
     return (*ranges, LinearStage(tuple(linear))) if linear else ranges
@@ -167,8 +168,8 @@ def losses(
 def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
     """Return the privacy profile of `stage`: mechanisms with fixed dominating pairs that an analyst uses last.
 
-    The profile is their own delta, at every epsilon of the grid that `band` describes. If losses L are rounded to a
-    lattice (equally spaced losses), they are convolved with the weight exp(`tilt` L).
+    It has the delta of these mechanisms at every epsilon of the grid, whose step and length `band` decides. If losses L
+    are rounded to a lattice (equally spaced losses), they are convolved with the weight exp(`tilt` L).
     """
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
@@ -192,21 +193,22 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 
 
 def _few(band: Band, variance: float, support: float) -> int:
-    """Return the most different losses over which a privacy profile can be averaged in acceptable time.
+    """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    If the mechanisms of a stage have more losses, these are rounded to a lattice. An average reads the profile once per
-    loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid points. `band` decides this
-    number from the `variance` and the largest value `support` of the total loss of the mechanisms.
+    Mechanisms with more losses than that have their losses rounded to a lattice (equally spaced losses). An average
+    reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid
+    points. `band` decides the number of grid points from the `variance` and the largest value `support` of the
+    mechanisms' total loss.
     """
     return int(CONFIG.most_reads / band.size(variance, support))
 
 
 def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
-    """Return the privacy profile of the mechanisms of `stage` followed by others: E[f(x - L)] at every grid point x.
+    """Return the privacy profile of `stage`'s mechanisms followed by others: E[f(x - L)] at every grid point x.
 
-    `after` has f, the profile of the others. L is the privacy loss of the mechanisms of `stage`, which have fixed
-    dominating pairs. If the losses are rounded to a lattice (equally spaced losses), they are convolved with the weight
-    exp(`tilt` L). `band` says how many grid points the result needs.
+    `after` has f, the profile of the other mechanisms. L is the privacy loss of the mechanisms of `stage`, which have
+    fixed dominating pairs. If the losses are rounded to a lattice (equally spaced losses), they are convolved with the
+    weight exp(`tilt` L). `band` says how many grid points the result needs.
 
     Raises: `Unattainable` if even the coarsest lattice of losses takes more than `CONFIG.most_reads` reads of f.
     """

@@ -49,8 +49,8 @@ class TwoPointLaw:
 
     P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of
     both outcomes, because the probabilities add up to 1 under P and under Q. An upper bound on delta must hold for the
-    pair (P, Q) and for the pair (Q, P). Exchanging P and Q gives a different law, so a single law must not stand for a
-    mechanism in an upper bound.
+    pair (P, Q) and for the pair (Q, P). Exchanging P and Q gives another distribution of the loss. So one `TwoPointLaw`
+    alone must not stand for a mechanism in an upper bound.
     """
 
     high: float
@@ -170,8 +170,8 @@ def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
 class _Sums:
     """A loss distribution: `mass` holds the probabilities of the losses top / unit, (top - step) / unit, and so on.
 
-    `top` and `step` are whole numbers. `unit` is a positive number by which these whole numbers are divided to give
-    losses, and `error` is the relative error of each entry of `mass`.
+    `top` and `step` are whole numbers, and `unit` is a positive number. Dividing the whole numbers by `unit` gives the
+    losses; `error` is the relative error of each entry of `mass`.
     """
 
     top: int

@@ -89,8 +89,8 @@ def common_unit(values: Sequence[float]) -> float | None:
 def common_step(values: Sequence[float], largest: float) -> float:
     """Return a lattice step of at most `largest` of which `values` are whole multiples, if such a step exists.
 
-    If `values` have no common unit (see `common_unit`), only the largest of them is a multiple of the step. If `values`
-    is empty, the step is `largest`.
+    If `values` are not all multiples of one number (see `common_unit`), only the largest of them is a multiple of the
+    step. If `values` is empty, the step is `largest`.
     """
     if not values:
         return largest
@@ -197,7 +197,8 @@ def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relativ
     """Return two lattices for a finite loss distribution, whose deltas bound its delta from above and from below.
 
     The distribution has the values `loss` with the probabilities `mass`. `step` is the distance of neighbouring lattice
-    points, `infinite` the probability of an infinite loss, and `relative_error` the relative error of each mass.
+    points, `infinite` the probability of an infinite loss, and `relative_error` bounds the relative error of each
+    probability.
     """
     q = mass * np.exp(np.minimum(-loss, 700.0))  # losses below -700 have masses far below the range of floats
     return LossPair(
@@ -245,7 +246,7 @@ class LatticeTail:
 
     The losses are top, top - step, ..., with the probabilities `mass`. Each probability has a relative error of at most
     `relative_error`. The probabilities of losses that are left out sum to at most `dropped`. `decayed[a]` is the sum
-    over i <= a of mass[i] exp(-step (a - i)), and `base[a]` is the delta at the a-th loss.
+    over i <= a of mass[i] exp(-step (a - i)), and `base[a]` is the delta at the epsilon that equals the a-th loss.
     """
 
     top: float
@@ -447,7 +448,7 @@ class Atoms:
         )
 
     def average(self, inner: Loss, x: float) -> Bracket:
-        """Return a bracket for the delta at epsilon `x` of mechanisms with this privacy loss composed with others.
+        """Return a bracket for the delta, at epsilon `x`, of mechanisms with this privacy loss together with others.
 
         `inner` is the privacy loss of the other mechanisms. The delta is E[delta_inner(x - L)], where delta_inner is
         the delta of `inner` as a function of epsilon, and L is distributed like this object.

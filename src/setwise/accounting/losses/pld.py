@@ -191,9 +191,9 @@ class LatticeSum:
         """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
 
         The tables are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
-        exp(`tilt` L). They cover losses around that mean; with `whole` also those around the mean without a tilt.
-        `saddle` is the total loss on a coarse lattice (equally spaced losses), from which the range of losses is
-        chosen.
+        exp(`tilt` L). They cover losses around that mean; if `whole`, they also cover the losses around the mean
+        without a tilt. `saddle` is the total loss on a coarse lattice (equally spaced losses), from which the range of
+        losses is chosen.
         """
         view = window(saddle, tilt, whole=whole)
         fitting = self._fitting(view)
@@ -221,10 +221,10 @@ class LatticeSum:
         """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
         They are most accurate near the tilted mean: the mean of the loss L when its probabilities are weighted by
-        exp(`tilt` L). If `whole`, they hold all losses that matter for the average of a falling function; otherwise
-        only those from about the tilted mean upwards. `saddle` is the total loss on a coarse lattice (equally spaced
-        losses), from which the range of losses is chosen. Gaussian losses too large to be tabulated count, by their
-        probability, in `dropped` of the upper distribution.
+        exp(`tilt` L). If `whole`, they have all losses that change the average of a falling function noticeably;
+        otherwise only the losses from about the tilted mean upwards. `saddle` is the total loss on a coarse lattice
+        (equally spaced losses), from which the range of losses is chosen. The probability of Gaussian losses that are
+        too large to be tabulated is part of `dropped` of the upper distribution.
         """
         view = window(saddle, tilt, whole=whole)
         return self._fitting(view)._sum_within(view)
@@ -283,16 +283,16 @@ class LatticeSum:
         return math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in self.uses)
 
     def _largest_step(self) -> float:
-        """Return the largest lattice step for which rounding adds at most the tolerated share of variance.
+        """Return the largest lattice step for which rounding losses adds at most the tolerated share of variance.
 
-        Losses of positive probability (atoms) are taken to be lattice points, so that only continuous losses are
-        rounded. Infinite if no loss is continuous.
+        A lattice is a set of equally spaced losses. Losses of positive probability (atoms) are taken to be lattice
+        points, so that only continuous losses are rounded. Infinite if no loss is continuous.
         """
         between = math.fsum(count * variance_and_continuous_mass(noise)[1] for noise, count in self.uses)
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return the distinct units of the uses whose atoms should be lattice points, in ascending order.
+        """Return the distinct units of the uses whose atoms should be points of the loss lattice, in ascending order.
 
         An atom is a loss of positive probability, and the unit of a use is the number of which all its atoms are
         multiples.
@@ -334,7 +334,7 @@ class LatticeSum:
         return common_step(units, coarser * on_units)
 
     def _reach(self, noise: KnownNoise, tilt: float) -> float:
-        """Return how many standard deviations from the mean the losses of `noise` must be tabulated.
+        """Return up to how many standard deviations from their mean the losses of `noise` must be tabulated.
 
         For a Gaussian the number grows with `tilt`, because weighting each loss L by exp(`tilt` L) moves the mean. For
         other noise the number is `CONFIG.farthest`.

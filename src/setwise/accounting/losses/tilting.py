@@ -161,8 +161,8 @@ class Saddle:
     def support(self) -> tuple[float, float]:
         """Smallest and largest possible total privacy loss, moved outwards by `CONFIG.beyond` lattice steps per loss.
 
-        With this margin, the two numbers also hold for the same losses rounded to lattices up to `CONFIG.beyond` times
-        as coarse.
+        With this margin, the two numbers also bound the total of the same losses after they are rounded to lattices up
+        to `CONFIG.beyond` times as coarse.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
@@ -294,9 +294,9 @@ class Saddle:
     def _largest(self) -> float:
         """Largest exponential tilt that is used: `CONFIG.largest` divided by the smallest deviation of one use's loss.
 
-        A tilt weights the probability of a loss L by exp(tilt L). Under this tilt every loss is at its largest value.
-        The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly
-        varies counts as having a deviation of a thousandth of a lattice step.
+        A tilt weights the probability of a loss L by exp(tilt L). Under a tilt this large, nearly all probability is at
+        the largest loss. The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A
+        loss that hardly varies counts as having a deviation of a thousandth of a lattice step.
         """
         deviations = [epsilon / 2 for epsilon, _ in self.ranges]
         if self.parts:
@@ -377,10 +377,10 @@ def _with_few_values(noise: KnownNoise) -> KnownNoise:
 
 
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
-    """Return the tilt at which the function `residual` is 0, by a few Newton steps from `tilt`.
+    """Return the tilt at which a function is 0, by a few Newton steps from `tilt`.
 
-    A tilt weights the probability of a loss L by exp(tilt L). `residual` maps a tilt to a pair: the value of a function
-    that should be 0, and minus the derivative of this function. None if the steps do not converge.
+    A tilt weights the probability of a loss L by exp(tilt L). `residual` maps a tilt to a pair: the value of the
+    function, and minus its derivative. Returns None if the steps do not converge.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

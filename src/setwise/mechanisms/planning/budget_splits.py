@@ -29,7 +29,7 @@ _Number = TypeVar("_Number", float, Floats)
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
     """Return by how much, in units of a count, one label's count must exceed another's to be ranked above it.
 
-    With probability `confidence`, this lead is enough in all of `contests` comparisons of two labels at once.  Each
+    With probability `confidence`, this lead is enough in all of `contests` comparisons of two labels at once. Each
     count has the noise `noise`. A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2
     are the noises of the two labels; a union bound adds up these probabilities. The continuous laws of the noise are
     used; the integer laws are within one unit of them.
