@@ -51,13 +51,13 @@ _SAMPLED = (
 
 
 def from_event(event: "DpEvent") -> tuple[Use, ...]:
-    """Return the mechanisms in a dp-accounting event as `Use`s (a guarantee and a count each), to compose them here.
+    """Return the mechanisms in a dp-accounting event as `Use`s, which Setwise composes: a guarantee and a count each.
 
     The event's sensitivities are taken as they are: if they are for replacing a user, and not for adding or removing
     one, the composed guarantee is for replacing a user too.
     Raises: `InvalidParameter` for an event with sampling, because set-wise composition has no amplification by
-    sampling, and for an event without a matching guarantee. Compose sampled events in dp-accounting, together with our
-    uses converted by `to_pld`.
+    sampling, and for an event without a matching guarantee. Compose such an event in dp-accounting instead, together
+    with the result of `to_pld` for your other mechanisms.
     """
     return merged(Use(guarantee, count) for guarantee, count in _parts(event, 1))
 
@@ -107,11 +107,11 @@ def to_pld(
 ) -> "PrivacyLossDistribution":
     """Return a dp-accounting privacy loss distribution that dominates the composition.
 
-    Its hockey-stick divergence equals our certified delta at `points` values of epsilon, and is linear in exp(epsilon)
-    between them, where it lies above the true delta, which is convex. `tail` is the delta at the last of these epsilons
-    and becomes probability mass at infinite loss. `discretization` is the distance between losses on the distribution's
-    grid. The result may be composed with distributions of other mechanisms, in any order and adaptively
-    (docs/adapters.md).
+    Its hockey-stick divergence equals our certified delta at `points` values of epsilon. Between them it is linear in
+    exp(epsilon), and so lies above the true delta, which is convex in exp(epsilon). `tail` is the delta at the largest
+    of these epsilons, and becomes probability mass at infinite loss. `discretization` is the distance between losses on
+    the distribution's grid. The result may be composed with distributions of other mechanisms, in any order and
+    adaptively (docs/adapters.md).
     Raises: `InvalidParameter` if `points` or `discretization` is out of range.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -158,10 +158,10 @@ def _convex(u: Floats, values: Floats) -> Floats:
 def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) -> Use:
     """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one `Use`.
 
-    The distance is between datasets with and without one user: 1 if each user has one row. The measurement's privacy
-    map states only a class such as zCDP. If the noise is known, describe the mechanism by it instead:
-    `setwise.Gaussian(sigma=...)` composes better than its zCDP guarantee, and `setwise.BoundedRange(epsilon=...)`
-    better than the pure DP of an exponential mechanism.
+    `d_in` is the distance between datasets with and without one user: 1 if each user has one row. The measurement's
+    privacy map states only the parameters of a class such as zCDP. If the noise is known, describe the mechanism by its
+    noise instead: `setwise.Gaussian(sigma=...)` composes better than the zCDP guarantee of Gaussian noise, and
+    `setwise.BoundedRange(epsilon=...)` composes better than the pure-DP guarantee of an exponential mechanism.
     Raises: `InvalidParameter` if the measurement's privacy measure has no counterpart here.
     """
     _require_opendp_016()
@@ -200,9 +200,9 @@ _RENYI_ROUNDED = 1e-13
 def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
     """Return upper bounds on the Rényi divergence of all `uses` together, one for each of the `orders` above 1.
 
-    Divergences of the same order add up, also if the uses are chosen adaptively (Mironov17). The curve keeps less
-    information than the uses: an epsilon that is computed from the curve is never below the set-wise optimum of the
-    uses.
+    Divergences of the same order add up, also if the uses are chosen adaptively (Mironov17). The curve has less
+    information than `uses`: an epsilon that is computed from it is never below the best epsilon for composing the uses
+    set-wise (a fixed collection in any order).
     """
     curve = [0.0] * len(orders)
     for use in uses:
@@ -239,7 +239,7 @@ def renyi_divergence(guarantee: Guarantee, order: float) -> float:
 
 
 def _of_pure(epsilon: float, order: float) -> float:
-    """Return the largest Rényi divergence of order a (`order`) under `epsilon`-DP, rounded up.
+    """Return the largest Rényi divergence of order a (`order`) that `epsilon`-DP allows, rounded up.
 
     This divergence is log[cosh((a - 1/2) epsilon) / cosh(epsilon/2)] / (a - 1). Randomized response attains it.
     """

@@ -40,10 +40,10 @@ ToolResult = Mapping[str, Any]
 class LocalTables:
     """Tables on this machine that an agent may ask; one account pays for all questions.
 
-    `sessions` has an open session for each table, by the table's name. The live series (user counts that are released
-    period by period) of `ledger` are shown; None shows none. One question runs at a time. An answer or refusal is
-    returned `answer_step` seconds times a power of two after the question, so that its time reveals little about the
-    rows.
+    `sessions` has an open session for each table, by the table's name. The agent also sees live series (user counts
+    that are released period by period) of the `ledger`; with None it sees none. One question runs at a time. An answer
+    or refusal is returned 1, 2, 4, ... times `answer_step` seconds after the question, so that its time reveals little
+    about the rows.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class LocalTables:
                 self._sleep(padded(seconds, self._answer_step) - seconds)
 
     def balance(self, dataset: str) -> ToolResult:
-        """Return the status of the account that pays for questions to `dataset`: its budget, spent and left."""
+        """Return the status of the account that pays for questions to `dataset`: what is spent and what is left."""
         self._session(dataset)
         with self._question_lock:
             return self._account.status().to_dict()
@@ -120,8 +120,8 @@ class LocalTables:
 
         A live series is a set of noisy user counts that is charged once and released period by period; each object has
         its name, item column, periods, unit of privacy, and whether it is closed. The agent may see the series that its
-        own account has paid for. It may also see every series with an account of its own (opened only to pay for that
-        series), because no other analyst's account paid for it.
+        own account has paid for. It may also see every series that was paid by an account opened only for that series,
+        because no analyst's account paid for it.
         """
         return [_describe_series(each) for each in self._series().values()]
 
@@ -189,7 +189,7 @@ class ServiceTables:
         return self._remote(dataset).sql(sql, key=key, **words).to_dict()
 
     def balance(self, dataset: str) -> ToolResult:
-        """Return the status of the account that pays for questions to `dataset`: its budget, spent and left."""
+        """Return the status of the account that pays for questions to `dataset`: what is spent and what is left."""
         return self._remote(dataset).standing()
 
     def series(self) -> list[ToolResult]:

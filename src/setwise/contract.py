@@ -101,7 +101,7 @@ class CompositionRecord(TypedDict):
 
 
 class CalibrationRecord(CompositionRecord):
-    """The result of a calibration: the `value` found for the parameter that was written as "?" in one of the uses.
+    """The result of a calibration: the `value` found for the "?", a parameter that was left open in a mechanism use.
 
     `free` says which parameter this is: noise, epsilon or count. `uses` are the uses with that value; the other fields
     are the composition of these uses.
@@ -158,9 +158,9 @@ class DatasetRecord(TypedDict):
 
     The table's location is not included. Questions may group by the columns `items`, aggregate `values` and filter by
     `filters`. `contributions` is the most groups in which one user counts, or None if the steward set no bound, and
-    `per_item` the most that a user adds to one group. With a `unit` other than "user", such as "user,day", each day of
-    a user is bounded and protected by itself. `public` has the columns of the tables without users that SQL may join,
-    by the name of the table.
+    `per_item` the most rows, or units of a summed column, that a user adds to one group. With a `unit` other than
+    "user", such as "user,day", each day of a user is bounded and protected by itself. `public` has the columns of the
+    tables without users that SQL may join, by the name of the table.
     """
 
     name: DatasetName
@@ -226,10 +226,11 @@ class PathRecord(TypedDict):
 class AccountSummaryRecord(TypedDict):
     """The status of an account without its odometers, which take time to compute.
 
-    The account guarantees the upper end of `epsilon` at `delta`. `left` and `spent` are the remaining and the spent
-    budget, written as mechanism uses such as "pure:0.1x25". `share_left` is the share of the budget that remains,
-    between 0 and 1. `every` is the calendar period (such as a month) after which the whole budget is available again,
-    and `period` the current one; both are None for an account whose budget is never renewed.
+    An account of the `kind` "setwise" pays with mechanism uses registered in advance, and a "filter" from a budget; a
+    "cap" is the joint budget of a dataset's accounts. The account guarantees the upper end of `epsilon` at `delta`.
+    `left` and `spent` are the remaining and the spent budget, as mechanism uses such as "pure:0.1x25". `share_left` is
+    the remaining share of the budget, from 0 to 1. `every` is the calendar period (such as a month) after which the
+    whole budget is available again, and `period` the current one; both are None if the budget is never renewed.
     """
 
     account: AccountName
@@ -255,8 +256,8 @@ class AccountRecord(AccountSummaryRecord):
     """The status of an account with its odometers, which bound the privacy loss of all answers so far.
 
     `odometer` holds if no further question is asked, and `path_odometer` at all times. `epsilon_left` is the largest
-    epsilon of one further question, and `more_like_last` how many more questions like the last one fit. In lists of
-    accounts `odometer` is None, and the other three fields are left out.
+    epsilon of one further question, and `more_like_last` is how many more questions like the last one the account can
+    pay for. In lists of accounts `odometer` is None, and the other three fields are left out.
     """
 
     odometer: Annotated[
@@ -288,7 +289,7 @@ class JointRecord(TypedDict):
     """The `epsilon` at `delta` that holds for all accounts on a dataset together, even if their analysts collude.
 
     An account whose budget is renewed is counted with the budgets of `periods` calendar periods. `cap` is the status of
-    the dataset's cap, or None if it has no cap.
+    the dataset's cap (the joint budget of its accounts), or None if it has no cap.
     """
 
     dataset: DatasetName
@@ -311,7 +312,7 @@ class EntryRecord(TypedDict):
     slice is the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave back. A
     release is a part of an answer that an earlier charge has paid for, such as a day of a live series. `text` is this
     content as the JSON text that was written. `key` is the idempotency key, and `period` the budget period that paid
-    (None: the account has no periods).
+    (None: the account has no periods). `hash` covers the hash of the entry before.
     """
 
     entry: Annotated[int, Example(1, "its number in the account")]
@@ -339,9 +340,8 @@ class ActRecord(TypedDict):
 class AuditRecord(TypedDict):
     """The result of verifying the ledger. It is sound (`verified`) if `faults`, a list of sentences, is empty.
 
-    `accounts` and `entries` are the numbers of accounts and ledger entries that were checked. `head` is a digest of
-    where every hash chain ends. A later verification that is given this digest finds any change of earlier entries, so
-    keep it.
+    `accounts` and `entries` are the numbers of accounts and ledger entries that were checked. `head` is one digest of
+    the ends of all hash chains. Keep it: a later verification with this digest finds any change of present entries.
     """
 
     verified: Annotated[bool, Example(True)]
@@ -381,12 +381,12 @@ class BudgetRecord(TypedDict):
 class PlanRecord(TypedDict):
     """The largest cost of a question, and the accuracy that its answer is planned to have.
 
-    `uses` are the most that the question can spend, `epsilon` is their cost at `delta`, `expected_error` is the mean
-    absolute error of a count, and `why` says how the mechanism was chosen. `alone` is the cost of the question by
-    itself if an account pays and the question states its own budget; it is None otherwise. Three bounds hold with
-    probability `confidence`; they are in units of the count, and None if the mechanism has no such bound. A count is
-    off by at most `radius`. A group is found if its count is `detectable` above its rivals (above 0 for a fixed
-    threshold). Each pick of a top k has a count at most `shortfall` below the best group not picked yet.
+    `uses` are the most mechanism uses that the question can spend, `epsilon` is their cost at `delta`, `expected_error`
+    is the mean absolute error of a count, and `why` says how the mechanism was chosen. `alone` is the cost of the
+    question by itself if an account pays and the question states its own budget; it is None otherwise. Three bounds
+    hold with probability `confidence`; they are in units of the count, and None if the mechanism has no such bound. A
+    count is off by at most `radius`. A group is found if its count is `detectable` above its rivals (above 0 for a
+    fixed threshold). Each pick of a top k has a count at most `shortfall` below the best group not picked yet.
     """
 
     mechanism: Annotated[str, Example("unknown_gumbel")]
@@ -429,8 +429,8 @@ class AnswerItemRecord(TypedDict):
     """One group of an answer: the `count` to report, the `interval` around it, and the raw noisy count `noisy`.
 
     The answer's `interval_note` says what the intervals guarantee. `noisy` may be negative; use it to add counts up.
-    `unreliable` is True if noise may be as large as the count, else left out. Answers about other statistics have,
-    under the name of each statistic, its `value`, `interval` and `unreliable` instead.
+    `unreliable` is True if noise may be as large as the count, else left out. Answers about statistics other than
+    counts have, under the name of each statistic, its `value`, `interval` and `unreliable` instead.
     """
 
     item: Annotated[
@@ -446,9 +446,9 @@ class AnswerItemRecord(TypedDict):
 class AnswerRecord(TypedDict):
     """A private answer as it is stored.
 
-    `measure` says what the numbers count, and `spent` has the uses that were charged. `complete` is True if no item
-    that the question asked for can be missing; `reason` says why the list of items ends where it does. If an account
-    paid, `delta` is the account's delta and `epsilon` the cost of the answer at that delta. `alone` is then the
+    `measure` says what the numbers count, and `spent` has the mechanism uses that were charged. `complete` is True if
+    no item that the question asked for can be missing; `reason` says why the list of items ends where it does. If an
+    account paid, `delta` is the account's delta and `epsilon` the cost of the answer at that delta. `alone` is then the
     [epsilon, delta] of the answer by itself, at the question's own delta. It is None or left out if the question stated
     no budget.
     """
@@ -537,8 +537,8 @@ class SeriesRecord(TypedDict):
     """A live series: what it counts, what it cost, and how accurate its numbers are.
 
     `within` is the half-width, in users, of the widest 95% interval of a total. A private item is shown if its noisy
-    number of users is at least `shown_from`, which is None if the items are public. `matrix` says in words how a
-    release weights earlier periods.
+    number of users is at least `shown_from`, which is None if the items are public. `matrix` says in words with which
+    weights the counts of earlier periods enter a release.
     """
 
     name: Annotated[str, Example("reach")]

@@ -32,7 +32,10 @@ from typing import Any, ClassVar, Self
 
 
 class SetwiseError(Exception):
-    """Base class of all errors that Setwise raises deliberately; `exit_code` is the exit status of the command line."""
+    """Base class of all errors that Setwise raises deliberately.
+
+    `exit_code` is the exit status of the command line if a command fails with the error.
+    """
 
     exit_code: ClassVar[int] = 4
 

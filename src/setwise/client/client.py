@@ -256,11 +256,12 @@ class SeriesWords(TypedDict, total=False):
 
     For each group of the column `item`, the series counts the users up to the end of each period; the column `at` has
     the time of each row. There are `periods` periods of one `every` (day, week or month), the first from `start` on.
-    Only rows that the filter `where` keeps count, and a user counts in at most `contributions` groups. `domain` lists
-    the groups if they are public. `purpose` says which numbers shall have the smallest error: running totals, single
-    periods, or windows of `window` periods. An update reads the `late_days` days before its first unreleased period
-    again, for rows that arrived late. The account pays `epsilon` and `delta` once or, if it registered its uses, with
-    the use `counts` and a failure probability `delta`.
+    Only rows that satisfy the filter `where` are counted, and a user is counted in at most `contributions` groups.
+    `domain` lists the groups if they are public. `purpose` says which numbers shall have the smallest error: running
+    totals, single periods, or windows of `window` periods. An update reads the `late_days` days before its first
+    unreleased period again, for rows that arrived late. An account with a budget pays `epsilon` and `delta` once for
+    the whole series. An account whose mechanism uses were registered when it was opened pays with the registered use
+    `counts`, such as "gaussian:20", and, if the groups are private, with a failure probability `delta`.
     """
 
     item: str
@@ -282,8 +283,8 @@ class SeriesWords(TypedDict, total=False):
 class RemoteDataset(Askable):
     """A dataset of a service, and the account that pays for questions to it; `Client.dataset` returns one.
 
-    It has the methods of a local session that an account pays for. If a call leaves out a contribution bound, the bound
-    that the steward registered for the dataset applies.
+    Its methods for questions are those of a session on a local table (`setwise.open`). If a call leaves out a
+    contribution bound, the bound that the steward registered for the dataset applies.
     """
 
     def __init__(self, client: Client, name: str, account: str) -> None:
@@ -416,9 +417,9 @@ class RemoteSeries:
         return f"<setwise live series {self.name!r} of a service>"
 
     def update(self, until: str | date | None = None) -> list[str]:
-        """Release every period that has ended, and return the first day of each. Nothing is charged.
+        """Release every period that has ended and was not released before; return their first days. Nothing is charged.
 
-        `until` is the day up to which periods are released; None means today (UTC).
+        A period has ended if its last day is before the day `until`; None means today (UTC).
         """
         body = {} if until is None else {"until": str(until)}
         released: ReleasedRecord = self._client.request("POST", f"/live/{quote(self.name)}/update", body)
@@ -439,9 +440,10 @@ class RemoteSeries:
     ) -> SeriesValuesRecord:
         """Return the released numbers of the groups `items`; of every group if `items` is empty. Nothing is charged.
 
-        The numbers count users since the start of the live series or, with `window`, new users within that many
-        periods. With `top`, only that many groups are returned: the largest of the period that begins on the day `on`,
-        or of the last period if `on` is None.
+        The numbers are running totals of users since the start of the live series. With `window`, each number counts
+        the new users (not counted before) of a period and the `window` - 1 periods before it. With `top`, only that
+        many groups are returned: the largest of the period that begins on the day `on`, or of the last period if `on`
+        is None.
         """
         parameters = [("item", str(item)) for item in items]
         for name, value in (("window", window), ("top", top), ("on", on)):

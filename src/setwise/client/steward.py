@@ -65,8 +65,8 @@ class Steward:
     def add_person(self, name: str, *, role: Role) -> PersonRecord:
         """Add the person `name` with the `role` "steward", "analyst" or "monitor".
 
-        Until the person has a token or uses single sign-on, the service refuses their requests. Raises `NameTaken` if
-        the name was used.
+        Until the person has a token or uses single sign-on, the service refuses their requests. Raises `NameTaken` if a
+        person has the name, or had it before being removed.
         """
         return self._client.request("POST", "/people", {"name": name, "role": role})
 
@@ -77,7 +77,7 @@ class Steward:
     def join_subject(self, name: str, subject: str) -> PersonRecord:
         """Let the person `name` use single sign-on.
 
-        `subject` is the claim `sub` by which the provider identifies them.
+        `subject` is the claim `sub` by which the single sign-on provider identifies them.
         """
         return self._client.request("PUT", _path("people", name, "subject"), {"subject": subject})
 
@@ -88,8 +88,9 @@ class Steward:
     def issue_token(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewTokenRecord:
         """Make a token for `person` and return it with its secret, which cannot be read again.
 
-        `label` is a name for lists of tokens. `expires_at` is the time at which the token ends, in seconds since 1970;
-        None stands for the days that the operator has set, 90 by default.
+        `label` says what the token is for, and is shown in lists of tokens. `expires_at` is the time at which the token
+        ends, in seconds since 1970; with None it ends after the number of days that the operator has set, 90 by
+        default.
         """
         body = {"label": label, "expires_at": expires_at}
         return self._client.request("POST", _path("people", person, "tokens"), body)
@@ -121,11 +122,12 @@ class Steward:
         `table` is a path in the service's data folder or, for an `engine` other than DuckDB, the name of a table.
         `user` is the column that identifies the user of each row. Questions may group by the columns `items`, aggregate
         `values` and filter by `filters`. `contributions` is the most groups in which one user counts (None for no
-        bound), and `per_item` the most that a user adds to one group. `types` has the kinds of CSV columns that are not
-        text, and `csv` says how the file is written (separator, encoding, header, columns, skip_lines, format).
-        `public` has the tables without users that SQL may join, by name. `apart` is the reason why the dataset does
-        not share the cap of other datasets on the same table ("" if it does). `unit` is the unit of privacy of all
-        accounts on the dataset: "user", or a part of a user such as "user,day", which is a far weaker promise.
+        bound), and `per_item` the most rows, or units of a summed column, that a user adds to one group. `types` has
+        the kinds of CSV columns that are not text, and `csv` says how the file is written (separator, encoding, header,
+        columns, skip_lines, format). `public` maps the names of tables without users, which SQL may join, to their
+        paths or table names. `apart` is the reason why the dataset does not share the cap (the joint budget of
+        accounts) of other datasets on the same table ("" if it does). `unit` is the unit of privacy of all accounts on
+        the dataset: "user", or a part of a user such as "user,day", which is a far weaker promise.
 
         Raises `NameTaken`, `UnknownColumn`, `UnsuitableTable` or `InvalidParameter`.
         """
@@ -175,10 +177,11 @@ class Steward:
         """Limit what all accounts on `dataset` may spend together to one budget (epsilon, delta); return the cap.
 
         A cap is set once, before the first account is opened, and cannot be changed. `rule` says how charges add up:
-        "wallet", or "zcdp" for mechanism uses of which only the zCDP parameters are known. `failure_share` is the share
-        of delta that is set aside for the failure probabilities of uses; None means the default of the rule. `keep`
-        says how charges are paid: from a Gaussian wallet, a budget in mu squared ("wallet"), as a sum of epsilons
-        ("sum"), or in both ways until a charge can be paid in only one of them ("either").
+        under "zcdp" by their zCDP parameters, which suits mechanism uses of which nothing else is known, and under
+        "wallet" as `keep` says. `failure_share` is the share of delta that is set aside for the failure probabilities
+        of uses; None means the default of the rule. `keep` is for the rule "wallet" and says how charges are paid: from
+        a Gaussian wallet, a budget in mu squared ("wallet"), as a sum of epsilons ("sum"), or in both ways until a
+        charge can be paid in only one of them ("either").
         """
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share, "keep": keep}
         return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
@@ -187,7 +190,7 @@ class Steward:
         """Take back the unspent parts of the cap of `dataset` that idle accounts have reserved.
 
         The cap is the joint budget of all accounts on the dataset. An account is idle if it had no ledger entry, such
-        as a charge, for `idle_hours` hours. The result has the number of accounts that lost their reserved slice.
+        as a charge, for `idle_hours` hours. The result has the number of accounts whose reserved parts were taken back.
         """
         return self._client.request("POST", _path("datasets", dataset, "cap", "reclaim"), {"idle_hours": idle_hours})
 
@@ -210,12 +213,13 @@ class Steward:
         wallet: float = 0.0,
         failure: float = 0.0,
     ) -> AccountRecord:
-        """Open the account `name`, which pays with `uses` registered in advance, such as "bounded-range:0.1x50".
+        """Open the account `name`, which pays with mechanism `uses` that are registered now.
 
-        The account belongs to `analyst`, who may spend the mechanism uses in any order on questions to `dataset`. Their
-        overall epsilon is certified at `delta`. A `wallet` above 0 is the mu of a Gaussian wallet, a budget of mu
-        squared that pays for uses which are not registered; the failure probabilities of those uses may add up to
-        `failure`. `every` is the calendar period after which the account has all its uses again; None means never.
+        "bounded-range:0.1x50", for example, stands for 50 uses. The account belongs to `analyst`, who may spend the
+        uses in any order on questions to `dataset`. The overall epsilon of all uses is certified at `delta`. A `wallet`
+        above 0 is the mu of a Gaussian wallet, a budget of mu squared that pays for uses which are not registered; the
+        failure probabilities of those uses may add up to `failure`. `every` is the calendar period after which the
+        account has all its uses again; None means never.
         """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
         body |= {"wallet": wallet, "failure": failure}
@@ -234,13 +238,14 @@ class Steward:
         failure_share: float | None = None,
         menu: Sequence[str] = (),
     ) -> AccountRecord:
-        """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) that pays for each use.
+        """Open the account `name` of `analyst` on `dataset` with a budget (epsilon, delta) for its questions.
 
-        `rule` says how charges add up. With "wallet" they are paid from a Gaussian wallet, a budget in mu squared. With
-        "menu" the account takes only the pure and bounded-range uses listed in `menu`, but more of them. "zcdp" is for
-        mechanism uses of which only the zCDP parameters are known. `failure_share` is the share of delta that is set
-        aside for the failure probabilities of uses; None means the default of the rule. `every` is the calendar period
-        after which the account has its whole budget again; None means never.
+        The parameters of the mechanisms are chosen question by question. `rule` says how charges add up. With "wallet"
+        they are paid from a Gaussian wallet, a budget in mu squared. With "menu" the account takes only mechanism uses
+        that are no worse than one in `menu`, a list of pure and bounded-range uses, but it can pay for more of them.
+        "zcdp" is for mechanism uses of which only the zCDP parameters are known. `failure_share` is the share of delta
+        that is set aside for the failure probabilities of uses; None means the default of the rule. `every` is the
+        calendar period after which the account has its whole budget again; None means never.
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})

@@ -197,8 +197,8 @@ def _live_output(entry: Mapping[str, Any]) -> LiveOutput:
 class _ReportTables:
     """The `table` of a report, its `user` column, and the tables `beside` that a SELECT may join to it.
 
-    `location` has the name of the table, and the local files of this table and of all private tables beside it.
-    `private_names` are the names of the private tables among those that may be joined.
+    `location` has the name of the table, and the local files of this table and of all private tables in `beside`.
+    `private_names` are the names of these private tables.
     """
 
     table: str

@@ -154,8 +154,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
     """Return the HTTP error statuses that an API operation can respond with, in rising order, for the OpenAPI document.
 
-    They follow from the route's `permission` (whom it admits, and its own errors), and from whether the OpenAPI
-    `operation` has a request body or parameters.
+    They follow from the route's `permission` (whom the route admits, and the errors that are special to it), and from
+    whether the OpenAPI `operation` has a request body or parameters.
     """
     statuses = {503, *permission.problems}
     match permission.access:

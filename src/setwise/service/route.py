@@ -228,8 +228,8 @@ class GuardedRoute(APIRoute):
 def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
     """Return a response with `content` of this `media_type`; a large content is sent as fast as its reader takes it.
 
-    `request` is the request that it answers. While it is unsent, it counts against the number of large responses that
-    the person who sent the request may have.
+    `request` is the request that the response answers. Until a large response is sent, it counts against the number of
+    large responses that the person who sent the request may have.
     """
     service = service_of(request)
     return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)

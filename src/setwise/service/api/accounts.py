@@ -65,14 +65,14 @@ class SetwiseAccountBody(Body):
 
 
 class FilterAccountBody(Body):
-    """Request to open an account with a budget (epsilon, delta), from which each use pays its price when it is made.
+    """Request to open an account with a budget (epsilon, delta), from which each mechanism use is paid when it is made.
 
     The account is called `name` and lets the person `analyst` ask about `dataset`. `kind` is always "filter", which
     tells this request from a `SetwiseAccountBody`. `rule` says how prices add up. With the rules "wallet" and "zcdp"
-    the account takes mechanism uses of any parameters; with "menu" it takes only the uses listed in `menu`.
-    `failure_share` is the share of delta that is set aside for outright failures (events in which everything may be
-    revealed); None takes the default of the rule. With `every` the account has its whole budget again after each such
-    calendar period; with None the budget is never renewed.
+    the account takes mechanism uses of any parameters; with "menu" it takes only uses that are no worse than one listed
+    in `menu`. `failure_share` is the share of delta that is set aside for outright failures (events in which everything
+    may be revealed); None takes the default of the rule. With `every` the account has its whole budget again after each
+    such calendar period; with None the budget is never renewed.
     """
 
     kind: Literal["filter"]

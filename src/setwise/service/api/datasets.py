@@ -90,8 +90,8 @@ class DatasetBody(Body):
     For DuckDB `table` is a path in the service's data folder, for other engines the name of a table. It may be a folder
     that `setwise prepare` has written; questions to it are then answered faster. `user` is the column that identifies
     users. Questions may group by the columns `items`, aggregate `values` and filter by `filters`. `contributions` is
-    the most groups in which one user counts, and `per_item` the most that a user adds to one group; no question may ask
-    for more.
+    the most groups in which one user counts, and `per_item` the most rows, or units of a summed column, that a user
+    adds to one group. A question may state smaller bounds, but no larger ones.
 
     Datasets on the same table share its cap (the joint budget of a dataset's accounts) and joint guarantee, unless
     `apart` gives a reason why not. `unit` is the unit of privacy: "user", or with "user,day" each single day of a user,
@@ -133,10 +133,11 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the budget (epsilon, delta) that all accounts on a dataset may spend together.
 
-    `rule` says how the prices of mechanism uses add up. `failure_share` is the share of delta that is set aside for
-    outright failures (events in which everything may be revealed); None is the default of the rule. `keep` says how
-    questions pay the cap: "wallet" (any noise) or "sum" (a sum of epsilons, for pure noise only). With "either" both
-    ways stay open until a question can be paid in only one of them, which closes the other for all accounts.
+    `rule` says how the prices of mechanism uses add up: under "zcdp" by their zCDP parameters, and under "wallet" as
+    `keep` says. `failure_share` is the share of delta that is set aside for outright failures (events in which
+    everything may be revealed); None is the default of the rule. `keep` says how questions pay the cap: "wallet" (a
+    budget in mu squared, for any noise) or "sum" (a sum of epsilons, for pure noise only). With "either" both ways stay
+    open until a question can be paid in only one of them, which closes the other for all accounts.
     """
 
     epsilon: Epsilon
@@ -238,8 +239,8 @@ async def reclaim(
     """Take back the unspent parts of a dataset's cap that idle accounts have reserved.
 
     A cap is the joint budget of a dataset's accounts. An account is idle if it has had no ledger entry, such as a
-    charge, for `idle_hours` hours. The response has the number of accounts that lost their reserved slice; an account
-    reserves a slice again when a charge needs one.
+    charge, for `idle_hours` hours. The response has the number of accounts whose reserved parts were taken back. Such
+    an account reserves a part again when a charge needs one.
     """
     service, steward = service_of(request), caller(request).person.name
 

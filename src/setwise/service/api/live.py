@@ -38,12 +38,12 @@ class SeriesBody(Body):
 
     The series is called `name`, counts rows of `dataset` and is paid by `account`. The column `at` has the time of each
     row. A period is one `every` (day, week or month); the first begins on the day `start`, and the series has `periods`
-    of them. Only rows that the filter `where` keeps count, and a user counts in at most `contributions` groups.
-    `domain` lists the groups if they are public. `purpose` says which of the numbers shall have the smallest error:
-    running totals, single periods, or windows of `window` periods. An update reads the `late_days` days before its
-    first unreleased period again, for rows that arrived late. An account with a budget pays `epsilon` and `delta` once
-    for the whole series. An account with registered uses pays with the use `counts` instead and, if the groups are
-    private, with a failure probability `delta`.
+    of them. Only rows that satisfy the filter `where` are counted, and a user is counted in at most `contributions`
+    groups. `domain` lists the groups if they are public. `purpose` says which of the numbers shall have the smallest
+    error: running totals, single periods, or windows of `window` periods. An update reads the `late_days` days before
+    its first unreleased period again, for rows that arrived late. An account with a budget pays `epsilon` and `delta`
+    once for the whole series. An account whose mechanism uses were registered when it was opened pays with the
+    registered use `counts` instead and, if the groups are private, with a failure probability `delta`.
     """
 
     name: Name
@@ -81,7 +81,10 @@ _EXAMPLE = {
 
 
 class UpdateBody(Body):
-    """The day `until`: the periods that have ended before it are released. It is today (UTC) if it is left out."""
+    """Request to release the periods of a live series that have ended before the day `until`; None means today (UTC).
+
+    A live series is a set of noisy user counts that is charged once and released period by period.
+    """
 
     until: Day | None = None
 
@@ -132,9 +135,9 @@ async def show_series(
     """Return the released numbers of a live series. Nothing is charged, and no row is read.
 
     A live series is a set of noisy user counts that is released period by period. The numbers are running totals of
-    users in every item or, with `window`, users over that many periods. With `item` only the listed items are returned.
-    With `top` only that many items are returned: the largest in the period that begins on the day `on`, or in the last
-    period if `on` is left out.
+    users per item or, with `window`, numbers of new users over that many periods. With `item` only the listed items are
+    returned. With `top` only that many items are returned: the largest in the period that begins on the day `on`, or in
+    the last period if `on` is left out.
     """
     service, identity = service_of(request), caller(request)
     view = await service.threads.run(lambda: service.series.view(identity, series, window, item or [], top, on))
@@ -179,9 +182,9 @@ async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
 def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
     """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
 
-    Two fields are numbers of users in the last period: `within` is the half-width of the intervals, and `shown_from`
-    the noisy count above which a private group is shown (None if the groups are public). The replica `service` looks up
-    the name of the dataset.
+    Two fields are in users, and hold for totals in the last period: `within` is the half-width of the 95% intervals,
+    and `shown_from` the noisy count from which on a private group is shown (None if the groups are public). The replica
+    `service` looks up the name of the dataset.
     """
     terms, totals = series.terms, series.totals
     return {

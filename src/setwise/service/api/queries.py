@@ -177,7 +177,7 @@ async def show_query(request: Request, query: QueryId) -> Response:
 async def cancel_query(request: Request, query: QueryId) -> Response:
     """Stop a running query.
 
-    The account stays charged, and asking again under the same key runs the query free of charge.
+    The charge is not returned. Asking again under the same idempotency key runs the query without a further charge.
     """
     service, identity = service_of(request), caller(request)
     job = await service.threads.run(service.jobs.visible, identity, query)

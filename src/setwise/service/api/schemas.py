@@ -299,7 +299,7 @@ _OLD_DEFAULTS = {("count", "per_user"): 1}
 
 
 def _body_of(kind: str) -> type[Body]:
-    """Return the class of request bodies for a `kind` of query (as "top-k"); its fields are the query's parameters."""
+    """Return the request body class for one `kind` of query, such as "top-k"; its fields are the query's parameters."""
     parameters = parameters_of(SHAPES[kind])
     is_grouped = set(GroupingBody.model_fields) <= set(parameters)
     base = GroupingBody if is_grouped else Body
@@ -349,7 +349,8 @@ class DrawsBody(Body):
     """The budget of a question, stated as mechanism uses that were registered when its account was opened.
 
     The question takes one use `discover` for each group that the exponential mechanism picks, one use `counts` for each
-    noisy count and, if the groups are private, one failure probability `threshold_delta`.
+    noisy count and, if the groups are private, one failure probability `threshold_delta` for the threshold that hides
+    small groups.
     """
 
     kind: Literal["draws"]

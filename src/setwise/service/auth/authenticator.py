@@ -68,7 +68,7 @@ class Authenticator:
         self._forgotten = 0
 
     async def admit(self, request: Request, access: Access) -> Identity | None:
-        """Return the person who makes the request, if the route's `access` admits them; None if it needs no token.
+        """Return the person who makes the request, if the route's `access` admits them; None if it admits anyone.
 
         Raises `NotSignedIn` without a valid token or cookie, `Forbidden` if the person's role is not admitted, and
         `TooManyRequests` above the rate limit.
@@ -94,9 +94,9 @@ class Authenticator:
     async def identify(self, request: Request) -> Identity:
         """Return the person whose token or cookie the request has, and count the request against their rate limit.
 
-        Raises `NotSignedIn` without a valid token or cookie; the request then counts against the rate limit of its
-        address. Raises `Forbidden` for a request that changes something by cookie without the page's CSRF value, and
-        `TooManyRequests` above the rate limit.
+        Raises `NotSignedIn` without a valid token or cookie; the request then counts against the rate limit of the IP
+        address that it came from. Raises `Forbidden` for a request that changes something by cookie without the page's
+        CSRF value, and `TooManyRequests` above the rate limit.
         """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         cookie = request.cookies.get(COOKIE)
@@ -134,7 +134,7 @@ class Authenticator:
     async def sign_in(self, request: Request, token: str) -> NewSession:
         """Exchange a token for a browser session; raise `NotSignedIn` for an invalid token.
 
-        An invalid token counts against the rate limit of the address that the request came from.
+        An invalid token counts against the rate limit of the IP address that the request came from.
         """
         try:
             return await self._threads.run(self.start_session, token)

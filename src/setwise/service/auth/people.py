@@ -220,7 +220,7 @@ class People:
         """Take a person's role back to analyst, the role with the fewest rights, and revoke all of the person's tokens.
 
         Called when the identity provider no longer lists the person in a group that may sign in. `subject` is the
-        provider's name for the person. Returns the person, or None if nobody has that subject.
+        provider's id of the person. Returns the person, or None if nobody has that subject.
         """
         ours = (schema.people.c.subject == subject) & PRESENT
         with self._database.writing() as connection:

@@ -32,10 +32,10 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whom a route admits (`access`), and the HTTP error statuses of its own (`problems`).
+    """Whom a route admits (`access`), and with which HTTP error statuses it may respond (`problems`).
 
-    Errors of authentication and of malformed input are left out, because they follow from the access and the
-    parameters.
+    `problems` has only statuses that are special to the route. Errors of authentication and of malformed input are left
+    out, because they follow from the access and the parameters.
     """
 
     access: Access

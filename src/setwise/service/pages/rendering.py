@@ -143,7 +143,7 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 @cache
 def static_version() -> str:
-    """Return the version of the static files in their addresses: 16 hexadecimal digits of a digest of all files.
+    """Return the version in the addresses of all static files: 16 hexadecimal digits of a digest of all files.
 
     All files share one version, because scripts import each other by relative names.
     """

@@ -69,7 +69,8 @@ class ServiceAsker:
         """Parse the SELECT `sql`, and answer it if it reads only PostgreSQL's catalogue. Nothing is charged.
 
         The statement counts against the person's rate limit. Raises `Rejected` if the client cancels it,
-        `InvalidParameter` if the catalogue has no answer, and `Unattainable` beyond the limits of time and memory.
+        `InvalidParameter` if the catalogue cannot answer it, and `Unattainable` if that takes more time or memory than
+        is allowed.
         """
         identity = await self._identity()
         self._service.authenticator.count_body(identity, len(sql))

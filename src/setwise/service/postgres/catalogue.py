@@ -66,8 +66,9 @@ class Catalogue:
     def _connection(self) -> duckdb.DuckDBPyConnection:
         """The DuckDB database with PostgreSQL's catalogue, which is made and filled when it is first used.
 
-        Many clients send only questions, which are described on the empty tables of another database. Filling the
-        catalogue takes ten times as long as creating these tables, so it waits for the first catalogue query.
+        Many clients send only questions about the dataset. Their result columns are looked up with the empty tables of
+        another database. Filling the catalogue takes ten times as long as creating these tables, so it waits for the
+        first catalogue query.
         """
         connection = _connect()
         fill_catalogue(connection, self._database, self._user, self._tables)
@@ -92,8 +93,8 @@ class Catalogue:
     def describe(self, statement: exp.Expr) -> tuple[ResultColumn, ...] | None:
         """Return the result columns (names and types) of a SELECT over the dataset's tables, without running it.
 
-        DuckDB describes the statement on empty copies of the tables. None if DuckDB cannot parse it, for example
-        because it has Setwise's syntax for contribution bounds.
+        DuckDB describes the statement on empty copies of the tables. Returns None if DuckDB cannot parse the statement,
+        for example because it has Setwise's syntax for contribution bounds.
         """
         try:
             text = _without_schemas(statement).sql(dialect="duckdb")
@@ -206,9 +207,9 @@ def _check_columns(count: int) -> None:
 def _check_allowed(statement: exp.Expr) -> None:
     """Raise `InvalidParameter` if the catalogue query `statement` may not run.
 
-    It may run if it only reads, has after FROM only functions of the catalogue, such as pg_get_keywords, or functions
-    that make rows, and has at most `MOST_COLUMNS` columns. The columns are counted here, before time is spent to
-    rewrite them.
+    It may run if it only reads and has at most `MOST_COLUMNS` columns. A function that it calls after FROM must belong
+    to the catalogue, such as pg_get_keywords, or make rows, such as generate_series. The columns are counted here,
+    before time is spent to rewrite them.
     """
     if not isinstance(statement, exp.Query | exp.Values) or statement.find(exp.DML, exp.DDL, exp.Command, exp.Into):
         raise InvalidParameter("the catalogue cannot be changed: send a SELECT")
@@ -224,7 +225,8 @@ def _check_allowed(statement: exp.Expr) -> None:
 def _with_row_limit(statement: exp.Expr) -> exp.Expr:
     """Return the catalogue query `statement` with a LIMIT of at most `MOST_ROWS` + 1 rows.
 
-    The one additional row shows that a result is too large.
+    The one additional row shows that a result is too large. A statement whose own LIMIT is not a whole number is
+    returned unchanged.
     """
     limit = statement.args.get("limit")
     is_number = isinstance(limit, exp.Limit) and limit.expression.is_int
@@ -295,9 +297,9 @@ def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def name_as_postgresql_does(projection: exp.Expr) -> exp.Expr:
-    """Return `projection`, an expression after SELECT, with the name as alias that PostgreSQL would give its column.
+    """Return `projection`, an expression after SELECT, with an alias: the name that PostgreSQL would give its column.
 
-    It is the name of the function or column, or ?column? for other expressions.
+    This is the name of the function or column, or ?column? for other expressions.
     """
     if isinstance(projection, exp.Alias | exp.Star | exp.Column):
         if isinstance(projection, exp.Column) and not projection.find(exp.Star):
@@ -472,10 +474,10 @@ def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def _group_number(pattern: exp.Literal) -> exp.Expr:
-    """Return, as a literal, the number of the group of the regular expression `pattern` that PostgreSQL returns.
+    """Return the number, as a literal, of the group of `pattern` whose text PostgreSQL's substring function returns.
 
-    PostgreSQL's substring(text FROM pattern) returns the first group in parentheses (1) or, if the pattern has no
-    group, the whole match (0); DuckDB must be told this number.
+    PostgreSQL's substring(text FROM pattern) returns the first group in parentheses (number 1) of the regular
+    expression or, if it has no group, the whole match (number 0). DuckDB must be told this number.
     """
     return exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.this) else 0)
 

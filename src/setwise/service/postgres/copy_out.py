@@ -35,7 +35,8 @@ _OPTION = re.compile(
 def parse_copy(text: str) -> tuple[str, CopyFormat]:
     """Return the SELECT inside the COPY statement `text`, and the format in which its rows are sent.
 
-    Raises `Rejected` for a COPY that writes, reads a table's rows or names a file, and for options that are not known.
+    Raises `Rejected` for a COPY that writes to a table, that copies a whole table or that names a file, and for options
+    that are not known.
     """
     begin = _COPY_QUERY.match(text)
     end = _closing_parenthesis(text, begin.end()) if begin else None

@@ -310,7 +310,7 @@ def backend_key(process: int, secret: int) -> bytes:
 
 
 def ready(*, in_transaction: bool = False, failed: bool = False) -> bytes:
-    """Return the server message that the client may send its next query (ReadyForQuery).
+    """Return the server message that tells a client to send its next query (ReadyForQuery).
 
     The message includes the state of the transaction: idle if not `in_transaction`, failed if `failed`, and else open.
     """
@@ -318,7 +318,10 @@ def ready(*, in_transaction: bool = False, failed: bool = False) -> bytes:
 
 
 def command_complete(tag: str) -> bytes:
-    """Return the server message that a statement has run; `tag` says which, for example "SELECT 3" for three rows."""
+    """Return the server message that tells a client that a statement has run (CommandComplete).
+
+    `tag` says what has run, for example "SELECT 3" for a SELECT with three rows.
+    """
     return _message(b"C", _text(tag))
 
 
@@ -374,8 +377,8 @@ def copy_data(data: bytes) -> bytes:
 def error(code: str, message: str, *, hint: str = "", severity: str = "ERROR", position: int | None = None) -> bytes:
     """Return the server message of an error: an SQLSTATE `code`, a `message` of one sentence, and an optional `hint`.
 
-    `severity` is "ERROR", or "FATAL" if the connection is then closed. `position` is the place in the statement, in
-    characters from 1; None leaves it out.
+    `severity` is "ERROR", or "FATAL" if the connection is then closed. `position` is the place of the error in the
+    statement, in characters counted from 1; None leaves it out.
     """
     return _message(b"E", _fields(code, message, hint, severity, position))
 
@@ -383,7 +386,7 @@ def error(code: str, message: str, *, hint: str = "", severity: str = "ERROR", p
 def notice(message: str, *, hint: str = "") -> bytes:
     """Return the server message of a notice, which clients show beside a result.
 
-    `message` is a sentence, and `hint` what to do ("" for none).
+    `message` is a sentence, and `hint` says what to do ("" for none).
     """
     return _message(b"N", _fields("00000", message, hint, "NOTICE", None))
 
@@ -391,9 +394,9 @@ def notice(message: str, *, hint: str = "") -> bytes:
 def _fields(code: str, message: str, hint: str, severity: str, position: int | None) -> bytes:
     """Return the fields of an error or notice message as bytes.
 
-    `severity` is a word such as "ERROR", `code` the SQLSTATE code, `message` a sentence, `hint` what to do, and
-    `position` the place in the statement in characters from 1. A field is left out if its text is empty, or if
-    `position` is None.
+    `severity` is a word such as "ERROR", `code` the SQLSTATE code, `message` a sentence, `hint` says what to do, and
+    `position` is the place of the error in the statement, in characters counted from 1. A field is left out if its text
+    is empty, or if `position` is None.
     """
     fields = {"S": severity, "V": severity, "C": code, "M": message, "H": hint}
     if position is not None:

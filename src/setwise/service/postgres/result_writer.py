@@ -18,8 +18,8 @@ _ROWS_AT_ONCE = 500
 class ResultWriter:
     """Writes results to one client as fast as the client reads them.
 
-    `writer` sends bytes to the client, and `drain` waits until the client has read most of them. `unsent` limits one
-    person's large results that wait for their reader.
+    `writer` sends bytes to the client, and `drain` waits until the client has read most of them. `unsent` limits how
+    many large results of one person may wait to be read.
     """
 
     def __init__(

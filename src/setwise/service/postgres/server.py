@@ -561,9 +561,9 @@ def _portal(session: PostgresSession, name: str) -> Portal:
 def _check_columns(portal: Portal, result: Result) -> None:
     """Raise `Rejected` if the columns of `result` have other types than the client was told in advance.
 
-    `result` is the result of `portal`, which has the columns that the client was told. The client would read the bytes
-    of one type as another. The types differ, for example, if setwise.intervals was set in between. The message is
-    PostgreSQL's own, after which drivers prepare the statement again.
+    `result` is the result of `portal`, which has the columns that the client was told. If they differ, the client would
+    read the bytes of one type as another. They differ, for example, if the setting setwise.intervals, which adds
+    columns, was changed since. The error message is PostgreSQL's own, after which drivers prepare the statement again.
     """
     described = portal.columns
     if described is not None and [column.type for column in described] != [column.type for column in result.columns]:

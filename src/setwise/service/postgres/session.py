@@ -74,7 +74,7 @@ class Asker(Protocol):
 class Transaction(StrEnum):
     """The state of a session's transaction, as it is reported to the client.
 
-    A transaction has no other effect: a charge is not rolled back.
+    ROLLBACK restores only the session's settings; a charge is not rolled back.
     """
 
     NONE = "none"
@@ -244,10 +244,10 @@ class PostgresSession:
                 )
 
     def _roll_back(self, text: str) -> Reply:
-        """End the transaction with ROLLBACK, or go back to a savepoint, and restore the settings of that moment.
+        """End the transaction with ROLLBACK, or go back to a savepoint, and restore the session's earlier settings.
 
-        A charge is not rolled back. `text` is the statement: ROLLBACK, ROLLBACK TO name, or the COMMIT of a transaction
-        that has failed.
+        These are the settings at the beginning of the transaction or at the savepoint. A charge is not rolled back.
+        `text` is the statement: ROLLBACK, ROLLBACK TO name, or the COMMIT of a transaction that has failed.
         """
         savepoint = _ROLLBACK_TO.fullmatch(text)
         is_inside = self.transaction is not Transaction.NONE
@@ -446,7 +446,7 @@ def _statement_to_explain(text: str) -> str:
 
 
 def _type_of(values: Sequence[object]) -> int:
-    """Return the PostgreSQL type identifier for a column with these `values`: of integers, floats, or else texts."""
+    """Return the PostgreSQL type identifier for a column with these `values`: integer, float, or else text."""
     present = [value for value in values if value is not None]
     if present and all(isinstance(value, int) and not isinstance(value, bool) for value in present):
         return INT8

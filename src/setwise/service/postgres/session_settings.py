@@ -122,7 +122,7 @@ class SessionSettings:
             self.save("")
 
     def save(self, savepoint: str) -> None:
-        """Remember the current settings under the name `savepoint`; raise `Rejected` beyond the most savepoints."""
+        """Remember the current settings under the name `savepoint`; raise `Rejected` if too many savepoints exist."""
         if len(self._saved) >= _MOST_SAVEPOINTS:
             raise Rejected("53400", f"a transaction has at most {_MOST_SAVEPOINTS} savepoints")
         self._saved.append(_Saved(savepoint, dict(self._values), dict(self._local)))
@@ -135,8 +135,8 @@ class SessionSettings:
     def roll_back(self, savepoint: str | None = None) -> None:
         """Restore the settings that were remembered at the savepoint called `savepoint`, and forget later savepoints.
 
-        If several savepoints have the name, the last one counts; if none has it, nothing is restored. With None,
-        restore the settings of the transaction's beginning and end the transaction.
+        If several savepoints have the name, the last of them is used; if none has it, nothing is restored. If
+        `savepoint` is None, the settings at the beginning of the transaction are restored, and the transaction ends.
         """
         if savepoint is None:
             if self._saved:

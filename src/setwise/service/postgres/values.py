@@ -187,7 +187,10 @@ def _element(value: object, type_: int) -> str:
 
 
 def _binary(value: object, type_: int) -> bytes:
-    """Return `value` in the binary form of the PostgreSQL type `type_`; a value of another type is sent as text."""
+    """Return `value` as bytes in the binary form of the PostgreSQL type `type_`.
+
+    A value is returned as UTF-8 text if the type's binary form is not supported, or if the value is not of this type.
+    """
     match type_, value:
         case 16, bool():
             return b"\1" if value else b"\0"

@@ -31,12 +31,12 @@ class AllowedColumns:
         return next((column for column in (name, plain) if column in self._names), None)
 
     def check(self, word: str, name: str, listed: tuple[str, ...], *, exists: bool) -> None:
-        """Raise `UnknownColumn` if the column `name` does not exist, or if the steward does not allow it here.
+        """Raise `UnknownColumn` if the column `name` does not exist, or is not allowed in the request field `word`.
 
-        `word` is the request field that names the column ("item", "value"), `listed` are the columns of the dataset
-        that the steward allows in that field, and `exists` is whether there is a column `name` at all. Columns of
-        public tables (those without users) are always allowed. A missing column and one that is not listed get the same
-        message, so that nobody can find out which other columns the table has.
+        `word` is a field such as "item" or "value", `listed` are the columns of the dataset that the steward allows in
+        that field, and `exists` is whether there is a column `name` at all. Columns of public tables (those without
+        users) are always allowed. A missing column and one that is not listed get the same message, so that nobody can
+        find out which other columns the table has.
         """
         column = self.dataset_column(name)
         if not exists or (column is not None and column not in listed):

@@ -367,10 +367,11 @@ class Engines:
             raise _cannot_open(dataset) from None
 
     def _unit_steps(self, dataset: Dataset) -> Derivation:
-        """Return the steps that add the column which identifies the units of privacy, such as each day of a user.
+        """Return the steps (operations on rows) that add a column of units of privacy, such as each day of a user.
 
-        There are no steps if the unit is the user, whose column exists already. The steps are applied to every table
-        that is opened for this dataset, so that every question bounds and protects these units.
+        The values of the column identify the units. There are no steps if the unit is the user, whose column exists
+        already. The steps are applied to every table that is opened for this dataset, so that every question bounds and
+        protects these units.
         """
         if dataset.unit == USER:
             return NOT_DERIVED
@@ -523,8 +524,8 @@ class Engines:
 def _content_state(located: str) -> str | None:
     """Return a text that differs whenever the rows of the table at the path or URL `located` may differ.
 
-    None if the rows could change while the text stays the same; `Engines.content_version` lists these cases. Raises
-    `UnsuitableTable` or `OSError` if there is no such table.
+    Returns None if the rows could change while the text stays the same; `Engines.content_version` lists these cases.
+    Raises `UnsuitableTable` or `OSError` if there is no such table.
     """
     if "::" in located:
         return None

@@ -196,9 +196,9 @@ class QuestionService:
     def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge and run the query `running`, and return its stored answer as JSON text.
 
-        Raises a `SetwiseError` if the question is not valid, `BudgetExhausted` if the account cannot pay,
-        `RunsElsewhere` if another replica has answered the query or is running it, and after the charge the errors of
-        `execute`.
+        Raises a `SetwiseError` if the question is not valid, `BudgetExhausted` if the account cannot pay, and
+        `RunsElsewhere` if another replica has answered the query or is running it. After the charge it raises
+        `AnswerWithheld` if the query cannot be answered, and the errors of the engine and of the ledger's database.
         """
         checked = self._check(running.identity, running.question, running.key)
         if checked.statement is not None and checked.statement.explain:

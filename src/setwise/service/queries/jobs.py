@@ -105,7 +105,7 @@ class Jobs:
         self._clock = clock
 
     def resume(self, *, account: str, key: str, request: str) -> tuple[Job | None, bool]:
-        """Return the query that `account` was charged for under `key`, and whether this replica shall run it now.
+        """Return the query of `account` under the idempotency `key`, and whether this replica shall run it now.
 
         A query that failed, was cancelled or lost its replica is run again. Returns (None, False) if there is no query
         under the key. Raises `KeyConflict` if the key was used for another request than `request`.
@@ -121,7 +121,10 @@ class Jobs:
         return self.take_up(job) if ended or self.is_lost(job) else (job, False)
 
     def asked_at(self, *, account: str, key: str) -> float | None:
-        """Return when `account` asked the query under `key`, in seconds since 1970; None if there is no such query."""
+        """Return when the query of `account` under the idempotency `key` was asked, in seconds since 1970.
+
+        Returns None if there is no such query.
+        """
         with self._database.reading() as connection:
             row = connection.execute(_UNDER_KEY, {"the_account": account, "the_key": key}).one_or_none()
         return None if row is None else _job(row).created_at
@@ -129,8 +132,9 @@ class Jobs:
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return the query, and whether this replica shall run it.
 
-        It shall not if another replica has inserted the row meanwhile. `person` asked the query, `account` paid for it
-        under `key`, and `request` is the request body as JSON text.
+        This replica shall not run the query if another replica has inserted the row meanwhile and runs or has answered
+        the query. `person` asked the query, `account` paid for it under the idempotency `key`, and `request` is the
+        request body as JSON text.
         """
         now = self._clock()
         fresh = Job(

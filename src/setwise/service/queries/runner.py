@@ -58,7 +58,7 @@ class EngineSlots(Protocol):
 class BothSlots:
     """Two kinds of engine slots (rights to read a table) used as one: a query acquires a slot of each kind, or none.
 
-    A query with a large request needs both: the one slot for large requests, and a slot as any query does.
+    A query with a large request needs both: the replica's only slot for large requests, and a slot as any query does.
     """
 
     def __init__(self, first: EngineSlots, second: EngineSlots) -> None:
@@ -88,9 +88,9 @@ class QueryTiming:
     """The engine slot, the deadline and the cancellation of one query.
 
     The time at which the engine finishes depends on private rows. Everything that an analyst can observe of a query
-    that has read data (its answer, the returned uses, its failure) therefore happens at a padded time: `step`, 2
-    `step`, 4 `step`, ... seconds after the request. `slots` are the engine slots, and `seconds` is the longest time for
-    which the query may hold one.
+    that has read data (its answer, the refund of unused budget, its failure) therefore happens at a padded time:
+    `step`, 2 `step`, 4 `step`, ... seconds after the request. `slots` are the engine slots, and `seconds` is the
+    longest time for which the query may hold one.
     """
 
     def __init__(
@@ -331,7 +331,7 @@ class Runner:
         """Start a query for `question`, asked by the person of `identity` under the idempotency `key`, and return it.
 
         If this replica already runs a query of the same person, account and key, that query is returned. Raises
-        `KeyConflict` if it is of a different request, and `TooManyRequests` if too many queries are waiting.
+        `KeyConflict` if that query has a different request, and `TooManyRequests` if too many queries are waiting.
         """
         person = identity.person.name
         place = (person, question.account, key)

@@ -59,10 +59,10 @@ def _overdue_message(seconds: float) -> str:
 class RunningUpdate:
     """An update of a live series that this replica runs. `person` asked for it.
 
-    A live series is a set of noisy user counts that is charged once and released period by period. `until` is the day
-    up to which periods are released; None means today in UTC. `timing` has the update's engine slot (the right to read
-    a table), deadline and padded times (1, 2, 4, ... steps after the request). The result of `task` is a tuple with the
-    first days of the periods that were released.
+    A live series is a set of noisy user counts that is charged once and released period by period. Periods that ended
+    before the day `until` are released; None means today in UTC. `timing` has the update's engine slot (the right to
+    read a table), deadline and padded times (1, 2, 4, ... steps after the request). The result of `task` is a tuple
+    with the first days of the periods that were released.
     """
 
     person: str
@@ -166,11 +166,11 @@ class SeriesService:
         return self._ledger.account(series.opening.account).terms.dataset
 
     async def update(self, identity: Identity, name: str, until: str | None, threads: Threads) -> tuple[str, ...]:
-        """Release the periods of the live series `name` that have ended, and return their first days.
+        """Release the ended periods of the live series `name` that were not released before; return their first days.
 
-        `identity` is the person who asks for the update. `until` is the day up to which periods are released; None
-        means today in UTC. `threads` look the series up. The update itself runs in a thread of its own, waits for an
-        engine slot (the right to read a table) as queries do, and is stopped after `query_seconds`.
+        `identity` is the person who asks for the update. A period has ended if its last day is before the day `until`;
+        None means today in UTC. `threads` look the series up. The update itself runs in a thread of its own, waits for
+        an engine slot (the right to read a table) as queries do, and is stopped after `query_seconds`.
 
         Its releases, or its failure, become visible only at a padded time (1, 2, 4, ... times a fixed step after the
         request), which hides how long the engine took. A second request for the same update waits for the first one.
@@ -222,10 +222,11 @@ class SeriesService:
         return series, self._datasets.get(self.dataset_of(series))
 
     def _start(self, person: str, series: LiveSeries, dataset: Dataset, until: str | None) -> RunningUpdate:
-        """Start an update of the live `series` up to the day `until`, in a thread of its own, and return it.
+        """Start an update of the live `series` in a thread of its own, and return the running update.
 
-        `dataset` is the dataset whose rows the series counts. If `until` is None, it is today in UTC. `person` is the
-        name of the person who asked for the update. Raises `TooManyRequests` if too many updates are running.
+        `dataset` is the dataset whose rows the series counts. Periods that ended before the day `until` are released;
+        None means today in UTC. `person` is the name of the person who asked for the update. Raises `TooManyRequests`
+        if too many updates are running.
         """
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many updates are waiting; try again in 1 s")
@@ -249,12 +250,12 @@ class SeriesService:
             task.exception()
 
     def _run(self, series: LiveSeries, dataset: Dataset, until: str | None, timing: QueryTiming) -> tuple[str, ...]:
-        """Run an update of the live `series` up to the day `until`, and return the first days of the released periods.
+        """Run an update of the live `series`, and return the first days of the released periods.
 
-        `dataset` is the dataset whose rows the series counts. If `until` is None, it is today in UTC. `timing` has the
-        update's engine slot (the right to read a table), deadline and padded times (1, 2, 4, ... steps after the
-        request). The numbers are stored at a padded time after the data was read, because everybody who may see the
-        series sees them at once. A failure is raised at a padded time as well.
+        `dataset` is the dataset whose rows the series counts. Periods that ended before the day `until` are released;
+        None means today in UTC. `timing` has the update's engine slot (the right to read a table), deadline and padded
+        times (1, 2, 4, ... steps after the request). The numbers are stored at a padded time after the data was read,
+        because everybody who may see the series sees them at once. A failure is raised at a padded time as well.
         """
 
         def wait_before_release() -> None:

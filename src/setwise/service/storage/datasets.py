@@ -27,15 +27,16 @@ class Dataset:
     protect: "user", or "user,day", which protects each day of a user by itself but not the user.
 
     `items` are the columns to group by, `values` those to aggregate and `filters` those to filter by. `contributions`
-    is the most groups in which one user counts, and `per_item` the most rows, or units of a summed column, that a user
-    adds to one group. They apply to a question that leaves them out, and no question may ask for more. `types` has the
-    kinds of CSV columns that are not text, and `csv` says how the files are written. `public` has the names and places
-    of tables without users, on the same engine, that SQL may join.
+    is the most groups in which one user counts (None for no limit), and `per_item` the most rows, or units of a summed
+    column, that a user adds to one group. A question that states no such bound gets these, and no question may state a
+    larger one. `types` has the kinds of CSV columns that are not text, and `csv` says how the files are written.
+    `public` has the names and places of tables without users, on the same engine, that SQL may join.
 
-    SQL that states no bounds of its own uses the bounds declared here: `bounds` has the clipping bounds (column, lower,
-    upper), and `rows_per_user` is the most rows of a user that count in a group, or None. `domains` has the public
-    group keys of columns; a statement that groups by such a column needs no delta. `is_pinned` is True if `Engines.pin`
-    has looked up the versions of the tables for one question; it is not part of the definition.
+    The other bounds are only defaults, for SQL that states none: `bounds` has the clipping bounds (column, lower,
+    upper) of columns, and `rows_per_user` is the most rows of a user in a group that an aggregate over rows takes, or
+    None if there is no default. `domains` has the public group keys of columns; a statement that groups by such a
+    column needs no delta. `is_pinned` is True if `Engines.pin` has looked up the versions of the tables for one
+    question; it is not part of the definition.
 
     Raises `InvalidParameter` for a wrong field.
     """

@@ -332,7 +332,7 @@ class Curve(StrEnum):
 
 
 class Along(StrEnum):
-    """The quantity on the x axis of the comparison charts: the number of uses, or the share of bounded-range uses."""
+    """The quantity on the x axis of the comparison charts: how many mechanisms, or the share that is bounded-range."""
 
     NUMBER = "number"
     SHARE = "share"
