@@ -46,8 +46,8 @@ def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dic
     """Return a dict from the names of a view's columns to the names of the table's columns that they show.
 
     `statement` is the view's SELECT or CREATE VIEW statement in sqlglot's `dialect`. `columns_of` returns the types of
-    the columns of the table that the view reads. Returns None if the view computes anything, if its condition could
-    fail on a row, if it cannot be parsed, or if its table is not found.
+    the columns of the table that the view reads. Returns None if the view computes anything, if its WHERE condition
+    could fail on a row, if it cannot be parsed, or if its table is not found.
     """
     try:
         statements = parse(statement, read=dialect)

@@ -49,7 +49,7 @@ class DerivedTable:
     """The SQL of the table that results if the steps of `derivation` (such as filters) are applied to a source table.
 
     `source` has the columns of the source table, and `dialect` writes the SQL. `outputs` names the columns of the
-    derived table that a query reads. None means the columns that the analyst's statement names (see `AddWindows.ties`).
+    derived table that a query reads; None stands for the columns whose names occur in the analyst's SQL statement.
     Raises: `InvalidParameter` or `UnknownColumn`, when `schema` is read, for expressions whose types do not fit.
     """
 
@@ -70,17 +70,17 @@ class DerivedTable:
         return schema
 
     def _schema_from(self, source: Schema) -> Schema:
-        """Return the columns of the derived table, if the table it is derived from has the columns `source`."""
+        """Return the columns of the derived table for a source table that has the columns `source`."""
         schema = source
         for step, observed in zip(self.derivation.steps, self._observed_columns(), strict=True):
             schema = self._schema_after(step, observed, schema, source)
         return schema
 
     def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
-        """Return the columns of the table after `step`, one step (such as a filter) of the derivation.
+        """Return the columns that the table has after `step` (such as a filter), one of the steps that derive it.
 
-        `schema` has all columns before the step. `observed` names the columns before the step that this step or a later
-        one reads. `source` has the columns of the source table.
+        `schema` has all columns before `step`. `observed` names those of them that `step` or a later step reads.
+        `source` has the columns of the source table, to which the first step was applied.
         """
         joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
@@ -91,11 +91,11 @@ class DerivedTable:
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 
     def _observed_columns(self) -> list[set[str]]:
-        """Return a list with one set of column names for each step: the columns that this step or a later one reads.
+        """Return a list with one set of column names for each derivation step: what this step or a later one reads.
 
-        They are columns of the table before the step, and may include names that this table does not have. After the
-        last step the query reads the columns `outputs` or, if that is None, the columns that the analyst's statement
-        names. So a column of SELECT * that the statement does not name is left out.
+        Each set names columns of the table before the step (such as a filter), and may have names that this table
+        lacks. After the last step a query reads `outputs` or, if that is None, the columns that the analyst's statement
+        names. So a column of SELECT * that the statement does not name is in no set.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -105,10 +105,10 @@ class DerivedTable:
         return before[::-1]
 
     def _named_columns(self) -> set[str]:
-        """Return the names of all columns, of the source table and of the steps, that the analyst's statement names.
+        """Return the names of the columns, of the source table or computed, that occur in the analyst's SQL statement.
 
-        `AddWindows.ties` lists the statement's names. In a join the column c of table t is called "t.c". It also counts
-        as named if the statement names c.
+        The names in the statement are taken from `AddWindows.ties`. After a join the column c of table t is called
+        "t.c"; it is included if the statement has the name c.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -184,10 +184,11 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return the number of characters of each column's SQL after `step`, if column names are replaced by their SQL.
+    """Return, for each column after `step`, how long its SQL is once column names in it are replaced by their own SQL.
 
-    Engines replace them, up to the last aggregation, window or join. `lengths` has the numbers before the step (for a
-    column that is missing, the length of its name), and `schema` the columns before the step.
+    Engines replace column names in this way, up to the last aggregation, window or join. `lengths` has the lengths, in
+    characters, of the columns before `step` (such as a filter); other names are not replaced. `schema` has the columns
+    before `step`, and `dialect` writes the SQL.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
@@ -218,12 +219,12 @@ _SOURCE_ROWS = "source_rows"
 
 
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
-    """Return the columns of `schema`, the table before `step`, that the step may read and pass on.
+    """Return those columns of `schema`, the table before `step`, that the step may read and pass on.
 
     Normally these are all columns. But if the values that `step` computes depend on the order of tied rows (rows that
     are equal in an ORDER BY), they are only the columns in `observed`, which this step or a later one reads. Tied rows
     are then sorted by these columns. Rows that are still tied are equal in every column that is read, so their order
-    does not matter.
+    changes no result.
     """
     if not _sorts_ties(step):
         return schema
@@ -353,8 +354,8 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
 
     `relation` is the SQL text, of `dialect`, after FROM. The result has the columns of `schema` and one per window
     function. Rows that are equal in the ORDER BY of a window are sorted by all columns of `schema`, in alphabetical
-    order of their names. Rows that are equal in all these columns may have any order, but it must be the same for all
-    functions: otherwise their values in one row would depend on how the engine sorts. So if several functions depend on
+    order of their names. Rows that are equal in all these columns may have any order, but all functions must use the
+    same one: otherwise their values in one row would depend on how the engine sorts. So if several functions depend on
     the order of equal rows, the rows of each user are numbered first, and all functions sort by the number.
     """
     user = schema.column(step.user)
@@ -472,10 +473,10 @@ def _key_sql(value: Value) -> str:
 
 
 def _column_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL, in `dialect`, of the row `expression` that computes a column of a derived table.
+    """Return the SQL, in `dialect`, of `expression`, a value of each row that becomes a column of a derived table.
 
-    `schema` has the columns of the table before the step. A plain column is its quoted name; a condition becomes a
-    boolean.
+    `schema` has the columns from which the value is computed. If `expression` is just a column, the SQL is its quoted
+    name. A condition is cast to a boolean.
     """
     if isinstance(expression, ColumnValue):
         return dialect.name(schema.column(expression.name).name)
@@ -503,7 +504,7 @@ def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:
 
 
 def _group_sql(expression: RowExpression, schema: Schema, dialect: Dialect) -> str:
-    """Return the SQL, in `dialect`, of `expression`, a key over `schema` by which the rows of one user are grouped.
+    """Return the SQL, in `dialect`, of `expression`, a key over columns of `schema` by which a user's rows are grouped.
 
     Some engines group different values of a plain column together, such as 7.0 and 7.00, and return any one of them.
     Which one may depend on the order of rows. So the SQL makes decimals that differ in zeros at their ends identical,
@@ -581,8 +582,8 @@ def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over:
 def _user_sum(function: UserFunction, value: Value, dialect: Dialect, over: str) -> Value:
     """Return SQL of `dialect` for SUM or AVG (`function`) over the rows of one user; `value` is the compiled argument.
 
-    Integers are summed exactly, and a SUM of 2^53 or more is null. Other numbers are clipped to -2^42 .. 2^42, rounded
-    to multiples of 2^-20 and then summed exactly. `over` is the SQL text of an OVER clause, or "".
+    Integers are summed exactly; a SUM of 2^53 or beyond is null. Other numbers are clipped to -2^42 .. 2^42, rounded to
+    multiples of 2^-20 and then summed exactly. `over` is the SQL text of an OVER clause, or "".
     """
     if value.kind is Kind.INTEGER:
         total, unit = f"{dialect.total(value.sql, None)}{over}", ""

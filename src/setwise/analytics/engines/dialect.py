@@ -20,7 +20,11 @@ EPOCH_DAYS = date(1970, 1, 1).toordinal() - 1
 class Dialect(ABC):
     """How one engine writes SQL. Methods take and return SQL text, unless their descriptions say otherwise.
 
-    The class variables name the engine's types and say what its SQL can do.
+    `types` has the engine's type names of each kind; constants are cast to the first. `materializes` says that the
+    engine can materialise a common table expression. `hashes_integers_apart` says that `rank_hash` never gives two
+    integer labels of one user the same hash. With `collects_sets`, each user's groups are collected as a set, because
+    this is faster than a window function. `underflow_fails` says that an underflow of a product or quotient makes the
+    statement fail. `iso_weekday` is the field of EXTRACT for the weekday (1 for Monday).
     """
 
     types: ClassVar[Mapping[Kind, tuple[str, ...]]]
@@ -191,7 +195,7 @@ class Dialect(ABC):
     def operand(self, column: Column) -> str:
         """Return a SQL expression for `column` in the form in which filters compare it with a constant.
 
-        No value of the column makes the expression fail.
+        Whatever value a row has in the column, the expression does not fail.
         """
         match column.kind:
             case Kind.TEXT:
@@ -284,7 +288,7 @@ class Dialect(ABC):
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column` that are equal for two values only if no statement distinguishes them.
+        """Return SQL sort keys for `column`, equal for two values only if no SQL statement can tell the values apart.
 
         Null differs from every value. NaN and the infinities differ from each other. Texts are compared by their bytes.
         -0.0 and 0.0 are equal. If statements cannot compute with the column's type (`Kind.OTHER`), the only key is
@@ -310,11 +314,11 @@ class Dialect(ABC):
         """
 
     def smallest_rows(self, columns: Sequence[str], order: str, number: int) -> str | None:
-        """Return the SELECT list, for a statement with GROUP BY, of the rows with the smallest `order` in each group.
+        """Return a SELECT list that, with GROUP BY, gives the `number` rows of each group with the smallest `order`.
 
-        The list gives `number` rows per group, with the columns named in `columns`; `order` is a SQL expression. None,
-        the default, means that a window function must rank the rows, because the engine has no aggregate for this, or
-        only one whose memory grows with the size of a group.
+        The result rows have the columns named in `columns`; `order` is a SQL expression. None, the default, means that
+        the engine has no aggregate for this, or only one whose memory grows with the size of a group. The caller then
+        ranks the rows by a window function.
         """
         del columns, order, number
         return None
@@ -339,7 +343,10 @@ def real_constant(number: Fraction | float) -> str:
 
 
 def in_years(moment: str) -> str:
-    """Return a SQL condition that the SQL date or timestamp (without time zone) `moment` is in the years 1 to 9999."""
+    """Return a SQL condition that `moment` is in the years 1 to 9999.
+
+    `moment` is the SQL expression of a date or of a timestamp without time zone.
+    """
     return f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"
 
 

@@ -120,8 +120,9 @@ class Measures:
     def row_values(self) -> list[str]:
         """Return the SQL expressions of the columns v0, v1, ...: the numbers of a row from which measures are computed.
 
-        A measure is a number that each user adds to a group; several measures can read one column v<i>. A row value is
-        an integer or null, except for a measure that counts distinct values: there it is the table's own value.
+        A measure is a number that each user adds to a group; several measures can read one column v<i>. Each expression
+        gives an integer or null, except for a measure that counts distinct values, for which it gives the table's own
+        value.
         """
         return [self._row_value(measures) for measures in self._sources().values()]
 
@@ -129,10 +130,10 @@ class Measures:
         """Return a dict from column names to SQL aggregates over the rows of one user in one group.
 
         n is the number of rows. The other columns are about a row value v<i>, a number of each row from which a measure
-        is computed: c<i> is the number of rows where v<i> is not null, t<i> its sum, l<i> its least and h<i> its
-        greatest value. A sum is a float, unless a measure needs every digit. Only the columns that some measure needs
-        are returned. `user_values` refers to them by name, so that no engine sums a column twice. `over` is appended to
-        each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
+        (a number that each user adds to a group) is computed: c<i> is the number of rows where v<i> is not null, t<i>
+        its sum, l<i> its least and h<i> its greatest value. A sum is a float, unless a measure needs every digit. Only
+        the columns that some measure needs are returned. `user_values` refers to them by name, so that no engine sums a
+        column twice. `over` is appended to each aggregate: "" for a GROUP BY, or the SQL text of an OVER clause.
         """
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):
@@ -166,18 +167,19 @@ class Measures:
         return f"v{self._place(measure)}"
 
     def user_rows(self, measure: Measure) -> str:
-        """Return a SQL expression for how many values of one user in one group count for `measure`.
+        """Return a SQL expression for the number of values that one user has in one group, clipped to `measure.rows`.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. The result is the number of the
-        user's values that are not null, but at most `measure.rows`.
+        A measure is a number that each user adds to a group, such as a sum of a column. Only values that are not null
+        are counted, and `measure` uses no more than `measure.rows` of them.
         """
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
         """Return lists of measures: for each SQL column v<i> of row values, the measures that read this column.
 
-        A measure is a number that each user adds to a group, such as a sum of a column. The dict has the lists in the
-        order of v0, v1, ..., by the key `_source`. Measures that read no column of the table are left out.
+        A measure is a number that each user adds to a group, such as a sum of a column. The lists are in the order of
+        v0, v1, ..., and the key of each is the result of `_source` for its measures. Measures that read no column of
+        the table are left out.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:
@@ -193,8 +195,8 @@ class Measures:
         """Return the SQL expression of the row value, the number of each row from which `measures` are computed.
 
         All of `measures` (numbers that each user adds to a group) read the same column of the table. The row value is 1
-        for measures that count values, the cell itself for a measure of distinct values, and otherwise the cell as an
-        integer number of units. It is null if the cell is null or not a number.
+        for measures that count values, the cell itself for a measure of distinct values, and otherwise the cell divided
+        by a fixed unit and rounded to an integer. It is null if the cell is null or not a number.
         """
         first = measures[0]
         assert first.column is not None
@@ -297,8 +299,8 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): the number x in a row of the table becomes the row value (x - origin) / unit, rounded.
 
-    A measure is a number that each user adds to a group. Row values are integers, so that their sums are exact.
-    `measures` are all measures that read the same SQL column v<i> of row values.
+    A row value is the integer of a row from which measures (numbers that each user adds to a group) are computed;
+    integers have exact sums. `measures` are all measures that read the same SQL column v<i> of row values.
     """
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
     return origin, min(each.step for each in measures) / UNITS
@@ -307,8 +309,8 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
 def _reachable_end(origin: Fraction, unit: Fraction, units: int) -> float:
     """Return the float of `origin` + `units` * `unit`, moved towards `origin` until it is less than 2^63 units away.
 
-    Engines compute distances from `origin` in floating point. Where floats are sparse, a distance could come out as
-    2^63 units or more, and its conversion to a 64-bit integer would fail on a row.
+    A number of units is converted to a 64-bit integer. Engines compute it in floating point, and where floats are
+    sparse, the result could be 2^63 or more, so that the conversion would fail on a row.
     """
     start, end = float(origin), float(origin + units * unit)
     while abs(end - start) / float(unit) >= 2 * LARGEST_UNITS:

@@ -48,7 +48,7 @@ TAIL_BYTES = 65536
 
 
 def files_of(path: str) -> tuple[TableFile, ...]:
-    """Return the files that a path, a glob, a directory or an address in an object store names, sorted.
+    """Return the files that a path, a glob, a directory or an address in an object store names, sorted by name.
 
     A directory or prefix gives its Parquet files, or its CSV files if it has no Parquet files. The folder of a lake
     table (Delta, Iceberg or Hudi) gives all Parquet files in it; the table's metadata decides which of them are read.
@@ -89,7 +89,7 @@ def local_files(path: str) -> tuple[Path, ...]:
 
 
 def stored_files(address: str) -> tuple[StoredObject, ...]:
-    """Return the objects of an object store that `address` names, sorted: one object, or all under a prefix.
+    """Return the objects of an object store that `address` names, sorted: one object, or all objects of a folder.
 
     Raises: `UnsuitableTable`, as `files_of` does.
     """
@@ -331,9 +331,10 @@ class CsvOptions:
     `separator` is the text between cells; None means a comma for .csv and a tab for .tsv. `columns` names the columns
     of files without a header; None means that the files have a header. `encoding` is the encoding of the files.
     `skip_lines` is the number of lines above the header or the first row. `header` True says that the first line is a
-    header even if it looks like a row; with None, such a line is refused. `format`, such as csv.gz, replaces the ending
-    of the files' names. `decimal`, `thousands`, `date_format` and `null` say how cells are written (see `CellGrammar`).
-    Bad values raise `InvalidParameter`.
+    header even if it looks like a row, and False that there is no header, so that `columns` must be given. With None, a
+    header that looks like a row is refused. `format`, such as csv.gz, replaces the ending of the files' names.
+    `decimal`, `thousands`, `date_format` and `null` say how cells are written (see `CellGrammar`). Bad values raise
+    `InvalidParameter`.
     """
 
     separator: str | None = None
@@ -482,8 +483,9 @@ def apply_description(
 ) -> tuple[Mapping[str, Kind], CsvOptions]:
     """Return (types, options): the column types and CSV options with which `source` is to be read.
 
-    If `csv` has only defaults and there is a description file (FILE.toml) beside the first file of `source`, the
-    description states both; a type in `types` overrides its type. Otherwise `types` and `csv` are returned unchanged.
+    A description file (FILE.toml beside the first file of `source`) can state both. It is read only if `csv` has
+    nothing but defaults; a type in `types` overrides the type that it states. Without such a file, or if `csv` sets an
+    option, `types` and `csv` are returned unchanged.
     Raises: the errors of `read_description`.
     """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):

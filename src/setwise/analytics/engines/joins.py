@@ -67,7 +67,7 @@ class Join:
         return self.table if self.alias is None else self.alias
 
     def to_record(self) -> dict[str, object]:
-        """Return the join as a dictionary for the text that identifies a request; equal joins have equal dictionaries.
+        """Return the join as a dictionary, for a text that identifies requests; equal joins have equal dictionaries.
 
         Optional fields that are not set are left out, so that the texts that older versions stored stay valid.
         """
@@ -197,8 +197,8 @@ class JoinedTables:
         """Return the SQL text of the join, to stand after FROM.
 
         `relations` are the SQL texts of the tables, in order. The join has the columns named in `columns`, or all if
-        that is None. Keys are compared in forms of `dialect` (see `_key_sql`) in which no cell can make the statement
-        fail. Inside the SQL text, columns get new names, so that equal names cannot clash.
+        that is None. `dialect` writes the keys in a form in which no cell can make the comparison fail (see
+        `_key_sql`). Inside the SQL text, columns get new names, so that equal names cannot clash.
         """
         chosen = list(enumerate(self._select_columns(columns)))
         compared: list[list[tuple[str, str]]] = [[] for _ in self._parts]
@@ -305,7 +305,7 @@ class JoinedTables:
         return tuple(columns)
 
     def _earlier(self, key: Key, place: int) -> tuple[int, Column]:
-        """Return the position of the earlier table that `key` refers to, and the key's column in that table.
+        """Return (position, column): the earlier table of the join that `key` refers to, and the key's column in it.
 
         `place` is the position of the table that is joined; earlier tables have lower positions.
         Raises: `UnknownColumn` if no earlier table has the column, `InvalidParameter` if several have it.
@@ -399,9 +399,9 @@ class ServerJoin:
 def _key_sql(column: Column, dialect: Dialect, private: bool) -> str:
     """Return a SQL expression for the key `column` in the form in which the two sides of a join are compared.
 
-    If the joined table is `private`, the key is the user column, and the form is `Dialect.user`, in which two values
-    are equal only for the same user. Otherwise the form is `Dialect.label` for text and `Dialect.operand` for other
-    types.
+    If the table that is joined is `private`, the key is the user column, and the form is `Dialect.user`, in which two
+    values are equal only for the same user. Otherwise the form is `Dialect.label` for text and `Dialect.operand` for
+    other types. `dialect` is the engine's.
     """
     if private:
         return dialect.user(column)

@@ -193,7 +193,7 @@ def list_names(address: str) -> tuple[str, ...]:
 def describe_objects(bucket: str, keys: Sequence[str]) -> tuple[StoredObject, ...]:
     """Return the objects of `bucket` with the keys `keys`, each with its ETag, size and time of modification.
 
-    Several requests are sent to the store at a time.
+    The requests to the store are sent several at a time.
     Raises: `UnsuitableTable` if there are too many objects, or one cannot be read.
     """
     if len(keys) > _MOST_OBJECTS:

@@ -41,12 +41,13 @@ TAKES_NO_FILTER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Description of a prepared dataset (users' items, ranked and stored in advance): its columns, filter and source.
+    """Description of a prepared dataset, which stores in advance each user's items in a random order (ranks).
 
     `user`, `item` and `value` are the columns of the source that were read; `value` is None if the dataset counts rows
-    instead of summing a column. `where` is the text of the filter. `null_item` is the label of rows without an item.
-    `origin` is the name of the source. `fingerprint` is the digest of the source's data when the dataset was prepared.
-    `source_version` is the version of a lake table or of stored objects, and empty for other sources.
+    instead of summing a column. `where` is the text of the filter, or None. `null_item` is the label of rows without an
+    item; None means that such rows were left out. `origin` is the name of the source. `fingerprint` is the digest of
+    the source's data when the dataset was prepared. `source_version` is the version of a lake table or of stored
+    objects, and empty for other sources.
     """
 
     user: Column
@@ -102,10 +103,10 @@ class Manifest:
 
     @classmethod
     def in_comment(cls, comment: str | None) -> "Manifest | None":
-        """Return the manifest in `comment`, the comment of a server's table; None if the table is not prepared.
+        """Return the manifest in `comment`, the comment of a server's table, or None if the comment has no manifest.
 
-        The comment of a prepared dataset (users' items, ranked in advance) begins with `MARK`. `comment` is None if the
-        table has no comment.
+        Only a prepared dataset (users' items, ranked in advance) has one; its comment begins with `MARK`. `comment` is
+        None if the table has no comment.
         """
         return cls.read(comment.removeprefix(MARK)) if comment and comment.startswith(MARK) else None
 

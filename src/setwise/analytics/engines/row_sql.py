@@ -117,7 +117,7 @@ class _Compiler:
         return value
 
     def _value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
-        """Return the SQL and the type of any row expression (a value computed from one row), of any length."""
+        """Return the SQL and the type of a row expression (a value computed from one row), however long the SQL is."""
         match expression:
             case ColumnValue(name):
                 return self._column(self._schema.column(name))
@@ -413,9 +413,10 @@ class _Compiler:
         return Value(f"CASE {branches}{last} END", kind, any(value.tiny for value in values))
 
     def _to_one_kind(self, expressions: Sequence[RowExpression], construct: str) -> tuple[list[Value], Kind]:
-        """Return the compiled `expressions` converted to one type, and that type.
+        """Return (values, type): the compiled `expressions` converted to one type, and that type.
 
-        Integers become floats if any is a float. `construct` is the word for the error message, such as CASE.
+        Integers become floats if any expression is a float. `construct` is the word for the error message, such as
+        CASE.
         Raises: `InvalidParameter` if the types differ otherwise.
         """
         values = [self.value(each) for each in expressions]
@@ -555,7 +556,8 @@ class _Compiler:
     def _concatenation(self, expression: Call) -> Value:
         """Return the SQL of `expression`, texts and integers written one after the other; null if one of them is null.
 
-        Characters beyond `LONGEST_TEXT` are cut off, so that no user's text, doubled again and again, fills the memory.
+        Characters beyond `LONGEST_TEXT` are cut off, so that a text that is doubled again and again cannot fill the
+        memory.
         Raises: `InvalidParameter` for other types, which engines write as text in different ways.
         """
         texts = []

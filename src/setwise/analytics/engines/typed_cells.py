@@ -124,9 +124,9 @@ class TextFunctions:
     """The SQL templates of one engine (DuckDB or Spark) that convert text cells to numbers, dates and other types.
 
     `types` are the names of the engine's SQL types by kind. `literal` is a function that returns a text as a quoted SQL
-    literal. The other fields are templates for `str.format`, whose arguments are SQL expressions. `trimmed` removes the
-    blanks around a text. `matches` is the condition that a whole text matches a pattern. `earlier` is the timestamp
-    that is a number of minutes before a timestamp.
+    literal. The other fields are templates for `str.format`, whose arguments are SQL expressions. `trimmed` is a text
+    without the blanks around it. `matches` is the condition that a whole text matches a pattern. `earlier` is a
+    timestamp moved back by a number of minutes.
     """
 
     types: Mapping[Kind, tuple[str, ...]]

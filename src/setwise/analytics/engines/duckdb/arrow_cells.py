@@ -150,7 +150,7 @@ def from_pandas(frame: "pd.DataFrame") -> pa.Table:
 
 
 def count_skipped_objects(frame: object) -> dict[str, tuple[int, int]]:
-    """Return two exact counts of cells, (skipped, present), for each object column of `frame`.
+    """Return {column name: (skipped, present)}, two exact counts of cells, for the object columns of `frame`.
 
     The counts are for the data holder only. `skipped` is the number of cells that `from_pandas` makes null, and
     `present` the number of cells that are not missing. The result is empty if `frame` is not a pandas data frame.

@@ -38,7 +38,7 @@ class CellCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCount:
-    """The number of rows of a table and the counts of its columns.
+    """Exact counts (no noise) of a table: its number of `rows`, and the counts of its `columns`.
 
     `users` is the number of distinct values of the user column, or None if no user column was given.
     """
@@ -50,10 +50,10 @@ class TableCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCount:
-    """Exact counts (no noise) of the rows that have no user, or a word in place of a user.
+    """Exact counts (no noise) of a table's rows: of all rows, and of those that may not name a real user.
 
     `rows` is the number of all rows, and `missing` the number of rows without a user. `texts` maps each text that may
-    stand for an unknown user, such as N/A, to its number of rows.
+    stand for an unknown user, such as "" or N/A, to its number of rows.
     """
 
     rows: int
@@ -64,11 +64,12 @@ class UserCount:
 def count_users(
     table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
 ) -> UserCount:
-    """Return how many rows of `table` have no user, or have only blanks or one of `words` in the column `user`.
+    """Return how many rows of `table` have no user, or a text in the column `user` that may stand for an unknown user.
 
-    `grammar` says which words stand for an empty cell; rows with these words have no user. If `is_csv`, texts are
-    compared without the blanks around them, and rows without any value, which blank lines make, are not counted. For
-    other tables only the column `user` is read. The table is read once.
+    Such texts are `words`, for example N/A, and the empty text. `grammar` lists other words, which declare a cell
+    empty; rows with these words have no user. If `is_csv`, texts are compared without the blanks around them, and rows
+    without any value, which blank lines make, are not counted. For other tables only the column `user` is read. The
+    table is read once.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -132,8 +133,8 @@ def count_cells(
 ) -> TableCount:
     """Return the exact numbers (no noise) of rows, of filled cells and of readable cells of `table`.
 
-    A text column is counted as the type that `types` gives it. Without one, its type is the narrowest as which 90% of
-    the cells in a sample can be read. `grammar` says how cells are written. `user` is the column whose distinct values
+    A cell of a text column is readable if it can be read as the type that `types` gives the column, or else as the type
+    guessed from the first 20,000 rows. `grammar` says how cells are written. `user` is the column whose distinct values
     are counted, or None. If `columns` is not None, only these columns are counted, and no type is guessed.
 
     Raises: `UnknownColumn` if `user` is not a column.
@@ -181,10 +182,11 @@ def count_cells(
 def _guess_types(
     table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema, grammar: CellGrammar
 ) -> dict[str, Kind]:
-    """Return a guess of each text column's type: the narrowest as which at least 90% of its sampled cells can be read.
+    """Return a guess of each text column's type: one as which at least 90% of its sampled cells can be read, else text.
 
-    The sample is the first 20,000 rows of `table`, read through `connection`. `schema` has the table's columns, and
-    `grammar` says how cells are written.
+    The types are tried in this order: integer, date or timestamp, float, boolean. But numbers that are codes, such as
+    00111, and truth values that are all the same word are text. The sample is the first 20,000 rows of `table`, read
+    through `connection`. `schema` has the table's columns, and `grammar` says how cells are written.
     """
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
@@ -224,9 +226,9 @@ def _is_code(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: 
     """Return whether the digits in the text column `name` are codes, such as 00111, rather than numbers.
 
     They are codes if a sampled cell is an integer beyond 64 bits, which cannot be read as a number, or begins with a
-    zero before other digits, which a number would lose. But if some value is written both with and without such zeros
-    (7 and 007), the digits are numbers: as text, one user would become two. The sample is the first 20,000 rows of
-    `table`, read through `connection`. `grammar` says how cells are written.
+    zero before other digits, which would vanish from a number. But if some value is written both with and without such
+    zeros (7 and 007), the digits are numbers: as text, one user would become two. The sample is the first 20,000 rows
+    of `table`, read through `connection`. `grammar` says how cells are written.
     """
     cell, number = filled_cell(quoted(name), grammar), _read(quoted(name), Kind.INTEGER, grammar)
     beyond, zeros, texts, numbers = _aggregate_row(

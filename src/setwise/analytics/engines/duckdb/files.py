@@ -32,7 +32,7 @@ class CsvFiles(DuckDBTable):
     """One table in one or several CSV files, in which every column is read as text.
 
     `origin` is the path or glob that named `files`, and `form` their CSV format. Types are not guessed from rows,
-    because the schema, and the errors, would then depend on private data.
+    because the table's columns, and errors about them, would then depend on private data.
     """
 
     def __init__(self, files: tuple[TableFile, ...], origin: str, form: CsvFormat) -> None:

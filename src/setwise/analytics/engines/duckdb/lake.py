@@ -98,7 +98,7 @@ def current_version(folder: LakeFolder) -> int:
 
 
 def lake_fingerprint(folder: LakeFolder) -> str:
-    """Return a digest of the Delta or Iceberg table `folder` at its version: identity, version, files, deleted rows."""
+    """Return a digest of a Delta or Iceberg table: identity, files and deleted rows of the version `folder.version`."""
     snapshot = _read_version(folder)
     deleted = [None if file.deleted is None else len(file.deleted) for file in snapshot.files]
     files = sorted((file.path, file.rows, count) for file, count in zip(snapshot.files, deleted, strict=True))
@@ -120,7 +120,7 @@ class LakeTable(DuckDBTable):
         self._stored: list[dict[str, tuple[str, pa.DataType]]] = []
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Read the footers of all data files, to find out under which name and type each stores a column.
+        """Read the footers of all data files, to find out under which name and type each file stores a column.
 
         `connection` is not used.
         Raises: `UnsuitableTable` if a file's stored type of a column cannot become the table's type, if DuckDB cannot
@@ -130,7 +130,7 @@ class LakeTable(DuckDBTable):
         self.read_footers()
 
     def read_footers(self) -> None:
-        """Read the footers of all data files for the stored columns; raises the errors of `attach`."""
+        """Read the footers of all data files, to learn which columns each stores; raises the errors of `attach`."""
         _check_names(self._version.schema.names, self._folder)
         sound_schema(self._version.schema)
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as threads:
@@ -507,8 +507,8 @@ def _iceberg_constants(
     """Return the constant values, by column name, of columns that the data file `file` need not store.
 
     They are the defaults of columns that were added to the table later, and the values of columns by which the table is
-    partitioned unchanged (Iceberg's identity transform). `projection` is pyiceberg's schema of the columns, and
-    `schema` the same as an Arrow schema.
+    partitioned unchanged (Iceberg's identity transform). `table` and `file` are pyiceberg's objects, `projection` is
+    its schema of the columns to read, and `schema` the same schema in Arrow's form.
     """
     identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
     names = {int(cell.field_id): cell.name for cell in projection.fields}

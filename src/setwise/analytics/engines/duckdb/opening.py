@@ -39,9 +39,9 @@ from setwise.errors import InvalidParameter, UnsuitableTable
 def open_tables(request: OpenRequest) -> DuckDBEngine:
     """Return a DuckDB engine that reads the tables that `request` names.
 
-    The tables are joined, and columns, filters and groups are derived, as `request` says. If `request` has one path
-    without joins or derivation, and the path holds a prepared dataset (users' items, ranked and stored in advance), the
-    engine reads that dataset.
+    As `request` says, the tables are joined, and the joined rows are filtered, grouped per user or given computed
+    columns. If `request` has one path without joins or derivation, and the path holds a prepared dataset (users' items,
+    ranked and stored in advance), the engine reads that dataset.
     """
     tables = request.convert_tables(lambda table: duckdb_table(table.source, table.table, table.types, table.csv))
     table = JoinedTable(tables, request.joins, request.user) if request.joins else tables[0].table
@@ -76,10 +76,10 @@ def duckdb_table(
 def untyped_table(source: object, table: str | None, csv: CsvOptions) -> DuckDBTable:
     """Return `source`, a path or a table in memory, as a table whose text columns are read as they are.
 
-    No cell is converted to another type, and no word is taken for an empty cell. The data holder's counts of unreadable
-    cells need this, because a conversion would turn such cells into nulls. `csv` says how CSV files are written; a
-    description file beside the files is ignored. `table` names a table of a database file, and is None for other
-    sources.
+    No cell is converted to another type, and words for empty cells, such as NA, stay text. The data holder's counts of
+    unreadable cells need this, because a conversion would turn such cells into nulls. `csv` says how CSV files are
+    written; a description file beside the files is ignored. `table` names a table of a database file, and is None for
+    other sources.
     Raises: `UnsuitableTable` if the files cannot be read or are of several formats.
     """
     return _file_table(str(source), table, csv) if isinstance(source, str | Path) else _frame_table(source)

@@ -36,7 +36,7 @@ _KEPT_PAIRS = "kept_pairs"
 
 
 class OneSortBuilder(StatementBuilder):
-    """A `StatementBuilder` for small tables: one sort of all rows chooses the items (groups) in which a user counts.
+    """A `StatementBuilder` for small tables: one sort of all rows chooses the items (groups) that each user keeps.
 
     A window function with PARTITION BY would first divide the rows by a hash of the user. On a table of 20,000 rows
     this takes DuckDB more time than the other parts of the statement.

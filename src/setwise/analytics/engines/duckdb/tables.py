@@ -219,7 +219,8 @@ class ArrowTable(DuckDBTable):
 class TypedTable(DuckDBTable):
     """The table `table` with text columns converted to the types in `types`; `grammar` says how cells are written.
 
-    A cell that cannot be converted to the type of its column is null, and so is a word for an empty cell.
+    A cell that cannot be converted to its column's type is null. A cell with one of the words that `grammar` lists for
+    empty cells, such as NA, is null too.
     """
 
     def __init__(self, table: DuckDBTable, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> None:
@@ -277,16 +278,16 @@ _TEXT = TextFunctions(
 def converted_cell(cell: str, kind: Kind, grammar: CellGrammar = PLAIN_CELLS) -> str:
     """Return a SQL expression that converts a text cell, with the SQL expression `cell`, to the type `kind`.
 
-    The result is null if the cell cannot be converted, or is a word for an empty cell. `grammar` says how cells are
-    written.
+    `grammar` says how cells are written, and lists words for empty cells, such as NA. The result is null for such a
+    word, and for a cell that cannot be converted.
     """
     return convert_cell(null_if_word(cell, _TEXT, grammar.null), kind, _TEXT, grammar)
 
 
 def filled_cell(cell: str, grammar: CellGrammar) -> str:
-    """Return a SQL expression for a text cell that is null if the cell is a word for an empty cell in `grammar`.
+    """Return a SQL expression for a text cell, but null for one of the words that `grammar` lists for empty cells.
 
-    `cell` is the SQL expression of the cell.
+    Such a word is NA, for example. `cell` is the SQL expression of the cell.
     """
     return null_if_word(cell, _TEXT, grammar.null)
 

@@ -80,7 +80,7 @@ def _check_relation(
 
     The catalogue is read through `connection`. The tables that a view reads are checked, too. `table` is the name that
     the caller gave, for messages. `below_view` says that `oid` is read through a view. `seen` has the numbers of the
-    views above, so that views which read each other do not recurse for ever.
+    views through which `oid` was reached, so that views which read each other do not recurse for ever.
     """
     kind, name, secured = _catalogue_row(connection, _RELATION, oid)
     if kind == "v":

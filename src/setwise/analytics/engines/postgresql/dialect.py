@@ -132,11 +132,11 @@ class PostgresqlDialect(Dialect):
         return f"SUM(CAST({number} AS numeric) * {weight})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column` that are equal for two values only if no statement distinguishes them.
+        """Return SQL sort keys for `column`, equal for two values only if no SQL statement can tell the values apart.
 
         Equal decimals can differ in their text, as 7.0 and 7.00 do, so they are also compared as text. Values of a type
-        that Setwise does not know are compared as text alone. Such a type need not have an order, and IS NULL is true
-        for some values of a composite type that COUNT counts.
+        that Setwise does not know are compared only as text: the type need not have an order, and a composite value can
+        be IS NULL although COUNT counts it.
         """
         text = self.text(self.name(column.name))
         match column.kind:

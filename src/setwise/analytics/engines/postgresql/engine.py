@@ -178,7 +178,8 @@ class PostgresqlEngine(Engine):
 def open_tables(request: OpenRequest) -> PostgresqlEngine:
     """Return a PostgreSQL engine that reads the server's tables that `request` names.
 
-    The tables are joined, and columns, filters and groups are derived, as `request` says.
+    As `request` says, the tables are joined, and the joined rows are filtered, grouped per user or given computed
+    columns.
     """
     return PostgresqlEngine(request.address, request.server_source(), derivation=request.derivation)
 

@@ -66,7 +66,7 @@ class SparkEngine(Engine):
     """Engine for `table`, a table of a Spark session, which is read where the session runs.
 
     `progress` is called with the share of work done while a query runs. The function `salts` returns the secret numbers
-    by which each user's items (groups) that count are chosen at random. The function `leave` is called once, when the
+    by which the items (groups) that each user keeps are chosen at random. The function `leave` is called once, when the
     engine is closed, to release the session; it is None if the session belongs to the caller.
     """
 
@@ -310,9 +310,9 @@ _SHARED = SharedSession()
 def open_tables(request: OpenRequest) -> SparkEngine:
     """Return a Spark engine that reads the tables that `request` names, joined and derived as `request` says.
 
-    If the address is a Spark master, the session of this process is used, or one is started at that master. For the
-    address "spark", and for a Spark data frame given with the address "duckdb", the active session is used. If there is
-    none, one is started as the machine's Spark configuration says.
+    If the address in `request` is a Spark master, the session of this process is used, or one is started at that
+    master. For the address "spark", and for a Spark data frame given with the address "duckdb", the active session is
+    used. If there is none, one is started as the machine's Spark configuration says.
 
     Raises: `EngineFailed` if Spark cannot be started or cannot compute the join, `UnsuitableTable` for a source that
     cannot be read.

@@ -83,8 +83,8 @@ class SparkTable:
     def read_as(self, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> "SparkTable":
         """Return the table with text columns converted to the types in `types`, which maps column names to types.
 
-        A cell that cannot be converted becomes null, and so does a word that means an empty cell, such as NA. `grammar`
-        says how cells are written, and lists these words.
+        `grammar` says how cells are written, and lists words that mean an empty cell, such as NA. Such a word, and a
+        cell that cannot be converted, become null.
         Raises: `UnknownColumn` or `UnsuitableTable` if `types` do not fit the columns.
         """
         chosen = converted_columns(check_types(types), self.schema)
