@@ -45,7 +45,10 @@ class Exportable(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, object]:
-        """Return the answer as a dictionary, which `--json` prints. Scripts depend on its keys: they do not change."""
+        """Return the answer as a dictionary, which the command line prints as JSON if it is called with `--json`.
+
+        Scripts read its keys by name, so that existing keys never change.
+        """
 
     @abstractmethod
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
@@ -79,8 +82,7 @@ class Exportable(ABC):
     def to_arrow(self) -> "pyarrow.Table":
         """Return the answer's columns as an Arrow table.
 
-        A column of missing values only, which shows no type, becomes text if it is a column of labels and int64
-        otherwise.
+        A column in which all values are missing shows no type. It becomes text if it holds labels, and int64 otherwise.
         """
         import pyarrow as pa
 
@@ -141,10 +143,12 @@ class PrivateAnswer(Exportable):
     - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure. `items` are the
       released groups, each a label with its numbers, and `mechanism` names the mechanism that released them.
     - `epsilon` is a bracket (lower, upper): the question is promised to cost at most the upper end, at `delta`, if the
-      analyst chooses only what `interaction` allows. `method` and `statement` name the computation and the theorem.
-    - `spent` lists the uses (a guarantee such as "pure:0.1", and how often) that the question really made.
-    - `complete` is True if no item that the question asked for can be missing; `reason` says why the list ends where it
-      does, and `hint` which parameters would have shown more items.
+      analyst chooses only what `interaction` allows. `method` names the computation of the bracket, and `statement` the
+      theorem on which it rests.
+    - `spent` lists the mechanisms that the question really ran: each entry is a guarantee, such as "pure:0.1", and how
+      many mechanisms with this guarantee ran.
+    - `complete` is True if no item that the question asked for can be missing. `reason` says why the list ends where it
+      does, and `hint` says which parameters would have shown more items.
     - `why` says how the mechanism was chosen.
     - `interval_note` says what the intervals promise at `confidence`, and why some intervals are wider than others.
     - `alone` is the (epsilon, delta) of this answer by itself, if an account pays and states `epsilon` at another
@@ -152,10 +156,11 @@ class PrivateAnswer(Exportable):
     - `replayed` is True if the answer was stored before, so that nothing was charged for it now.
     - `groups` names the group columns if there are several, and is empty otherwise. `statistics` names the estimates of
       each item, and is empty if an item has a single count.
-    - `found` holds what a private search found, by name: the bounds of each column whose bounds the question left open,
-      the contribution bound (groups per user that count), and the `rounds` of the search that found private groups.
-    - `left_out` says which rows the numbers do not include because contributions are bounded. `brief` says the same in
-      one sentence, and `hidden` which groups may be missing; `summary` has both, as the first screen shows them.
+    - `found` maps names to what private searches found: the bounds of each column whose bounds the question left open,
+      the contribution bound (the most groups in which one user counts), and `rounds`, the number of groups that each
+      round of a search for private groups found.
+    - `left_out` says which rows the numbers do not include because contributions are bounded. `brief` says this in one
+      sentence, and `hidden` says which groups may be missing. `summary` contains both sentences.
     - `axes` says for each group column whether its labels are names, numbers or times.
     - `parts` are the answers of the SELECTs of a SQL statement, if several aggregate private rows; `items` are then the
       items of the last SELECT. `parts` is empty for other answers.
@@ -201,24 +206,25 @@ class PrivateAnswer(Exportable):
         return "\n".join([*lines, *self.closing_lines()])
 
     def closing_lines(self) -> list[str]:
-        """Return the lines below a printed answer: what its bounds leave out, why its list ends, and its epsilon.
+        """Return the lines below a printed answer.
 
-        The first line is missing if bounds leave nothing out.
+        The first line says what contribution bounds leave out, and is missing if they leave out nothing. The last line
+        says why the list of items ends where it does, and states the cost (epsilon and delta).
         """
         bounds = [self.brief or self.left_out] if self.left_out else []
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers; the last explains the mark "unreliable" if a number has the mark."""
+        """A few sentences about the numbers. If a number has the mark "unreliable", the last one explains the mark."""
         marked = UNRELIABLE if any(self.unreliable_columns()) else ""
         return " ".join(filter(None, (self.number_sentences(), marked)))
 
     def number_sentences(self) -> str:
         """Return sentences about the numbers: what they count, what they leave out, and what their intervals promise.
 
-        The sentences are short forms of `measure`, `left_out` and `interval_note`. An answer that an earlier version
-        stored has no short form of `left_out`; its full text is then among the sentences.
+        These are shorter than the full texts `measure`, `left_out` and `interval_note`. An answer that was stored by an
+        earlier version has only the full text of `left_out`, which is then included.
         """
         if self.parts and self.brief:  # which then has the sentences of every part
             return self.brief
@@ -242,7 +248,7 @@ class PrivateAnswer(Exportable):
 
     @property
     def version(self) -> str:
-        """The version of the table that was read, as the text `measure` states it; "" if the table has no versions.
+        """The version of the table that was read, taken from the text `measure`; "" if the table has no versions.
 
         Lake tables (Delta, Iceberg) and files in object storage have versions.
         """
@@ -255,9 +261,9 @@ class PrivateAnswer(Exportable):
 
     @property
     def value(self) -> float:
-        """The number of an answer that has exactly one: a count, a sum, a mean or a quantile.
+        """The number of an answer that has exactly one item with one number: a count, a sum, a mean or a quantile.
 
-        Raises: `InvalidParameter` if the answer has several items or several statistics.
+        Raises: `InvalidParameter` if the number of items, or of numbers in the item, is not 1.
         """
         return self._only().value
 
@@ -265,12 +271,15 @@ class PrivateAnswer(Exportable):
     def interval(self) -> tuple[float, float] | None:
         """The confidence interval (lower, upper) of an answer that is one number; None if that number has no interval.
 
-        Raises: `InvalidParameter` if the answer has several items or several statistics.
+        Raises: `InvalidParameter` if the answer does not have exactly one item with one number.
         """
         return self._only().interval
 
     def _only(self) -> Estimate:
-        """Return the answer's only estimate (value, interval); raise `InvalidParameter` if it has not exactly one."""
+        """Return the answer's only number with its interval.
+
+        Raises: `InvalidParameter` if the answer does not have exactly one item with one number.
+        """
         rows = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
         if len(rows) != 1 or len(rows[0]) != 1:
             several = f"{len(rows)} items" if len(rows) != 1 else f"{len(rows[0])} statistics"
@@ -293,7 +302,10 @@ class PrivateAnswer(Exportable):
         return bars
 
     def to_dict(self) -> dict[str, object]:
-        """Return the answer as a dictionary, which `--json` prints. Scripts depend on its keys: they do not change."""
+        """Return the answer as a dictionary, which the command line prints as JSON if it is called with `--json`.
+
+        Scripts read its keys by name, so that existing keys never change.
+        """
         return {
             "items": [self._item(each) for each in self.items],
             "measure": self.measure,
@@ -387,7 +399,7 @@ class PrivateAnswer(Exportable):
         """Return the answer's items as columns by name, each a list with one cell for each item.
 
         - With a single count per item, the columns are item, count, lower, upper (the ends of the interval) and noisy
-          (the count exactly as it was drawn).
+          (the exact count plus noise, which may be negative, while count never is).
         - With statistics, the columns are item, and for each statistic NAME, NAME_lower and NAME_upper.
         - With several group columns, these columns take the place of item.
 
@@ -521,7 +533,10 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` in which the sentence "Groups with .. users may be hidden" names `units` instead of users."""
+    """Return `sentences` in which "users may be hidden", after a number, is replaced by "`units` may be hidden".
+
+    `units` names the units of privacy, such as "user-days", if these are parts of users.
+    """
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 
@@ -573,7 +588,7 @@ def in_words(label: Label) -> str:
 def number(value: float) -> str:
     """Return `value` as text for people.
 
-    A whole number is written in full, and any other with four digits, or with one decimal from 1,000 on.
+    A whole number is written in full. Another number has four significant digits, but one decimal from 1,000 on.
 
     >>> number(1234567), number(12.0), number(1234.25), number(3.14159), number(2**60 + 1)
     ('1,234,567', '12', '1,234.2', '3.142', '1,152,921,504,606,846,977')

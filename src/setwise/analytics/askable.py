@@ -32,10 +32,10 @@ class Words(Grouping, BudgetWords, total=False):
 
 
 class SqlWords(Reach, BudgetWords, total=False):
-    """Keyword arguments given beside a SQL text, for options that the text does not state itself.
+    """Keyword arguments given with a SQL text, for options that the text does not state itself.
 
-    They are the contribution bound (the largest number of groups in which one user counts), public group keys
-    (`Reach`), and the budget (`BudgetWords`).
+    They are the contribution bound (the largest number of groups in which one user counts) and the public group keys,
+    both as in `Reach`, and the budget, as in `BudgetWords`.
     """
 
 
@@ -58,13 +58,14 @@ def with_defaults(
     """Return (parameters, budget) of a question, with bounds and a delta filled in where none are stated.
 
     `kind` is the name of the question's shape, such as "mean". `words` are its parameters by name, and `spent` is its
-    budget. Nothing is added if registered uses of an account pay, because they leave nothing to pay for a search.
-    Otherwise:
-    - Clipping bounds are those that the catalog declares for the column (`declared`), or else "auto": a private search
-      finds them with a part of epsilon.
-    - The contribution bound (the most groups in which one user counts) of private groups is the declared one, or else
-      "auto". A top k needs no such bound and gets none.
-    - Private groups need a delta. It depends on `terms`, the terms of the account that pays; None if no account pays.
+    budget. If the budget states the guarantees of single mechanisms, for which an account pays, nothing is filled in,
+    because these leave no budget for a search. Otherwise:
+    - Clipping bounds are those that the catalog (`declared`) declares for the column. If it declares none, they are
+      "auto": a private search finds them with a part of epsilon.
+    - If the group keys are private, the contribution bound (the most groups in which one user counts) is the declared
+      bound, or "auto" if none is declared. A top k needs no contribution bound and gets none.
+    - If the group keys are private, a delta is needed. The default delta depends on `terms`, the terms of the account
+      that pays; `terms` is None if no account pays.
     """
     filled = dict(words)
     if spent.get("epsilon") is None and spent.get("within") is None:
@@ -111,7 +112,8 @@ class Askable(ABC):
     def budget(self, words: BudgetWords) -> AskedBudget:
         """Return the budget that the keyword arguments `words` state.
 
-        It is an epsilon and a delta, an accuracy to reach, or registered uses of an account (`Draws`).
+        It is an epsilon and a delta, or an accuracy to reach, or the guarantees of the single mechanisms, for which an
+        account pays (`Draws`).
         """
         return budget_of(words)
 

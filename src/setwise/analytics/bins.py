@@ -32,7 +32,11 @@ FINEST_WIDTH = 9
 
 
 class TimeUnit(StrEnum):
-    """The units of time of periods (``at by month``) and parts (``month of at``) of a column of times, here `at`."""
+    """The units of time by which a column of times, here called `at`, can be grouped.
+
+    ``at by month`` groups by period (each month of each year), and ``month of at`` by the recurring part (January of
+    all years).
+    """
 
     YEAR = "year"
     QUARTER = "quarter"

@@ -30,9 +30,9 @@ def default_delta(terms: "Terms | None") -> float:
     """Return the delta of a question that needs a delta and states none.
 
     `terms` are the terms of the account that pays (its budget and limits); None if no account pays. The delta is
-    `DEFAULT_DELTA`, or a tenth of the failure probability that the account allows in all if that is smaller, so that
-    ten such questions fit. It depends on the terms alone, which never change, so a retry of a question gets the same
-    delta.
+    `DEFAULT_DELTA`. But if the account limits the failure probability of all its questions together, and ten questions
+    with that delta would exceed the limit, the delta is a tenth of the limit, rounded down. The delta depends on
+    nothing but the terms, which never change, so a retry of a question gets the same delta.
     """
     if terms is None or terms.totals is None or not terms.totals.failure:
         return DEFAULT_DELTA
@@ -41,14 +41,15 @@ def default_delta(terms: "Terms | None") -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """The guarantees that a question draws from an account; each draw spends one use that the account registered.
+    """The guarantees of the single mechanisms that answer a question, each of which an account pays for ("draws").
 
-    `discover` is drawn once for each pick of a group by the exponential mechanism, and `counts` once for each noisy
-    count. If the group keys are not public, the question also draws one approx:0,`threshold_delta` (which reveals
-    nothing except with this probability) for the threshold that hides groups with few users. Guarantees may be given as
-    text, such as "bounded-range:0.1".
-    Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text also states how many uses are
-    drawn.
+    When it is opened, an account may register a list of guarantees, each with the number of mechanisms that it pays
+    for; every draw then uses up one of them. An account with a budget instead pays for any guarantee. `discover` is
+    drawn once for each pick of a group by the exponential mechanism, and `counts` once for each noisy count. If the
+    group keys are not public, the question also draws one approx:0,`threshold_delta` (which reveals nothing except with
+    this probability) for the threshold that hides groups with few users. Guarantees may be given as text, such as
+    "bounded-range:0.1".
+    Raises: `InvalidParameter` if both `discover` and `counts` are None, or if a text contains a number of draws.
     """
 
     discover: Guarantee | None = None
@@ -77,7 +78,7 @@ class Draws:
 
 
 def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
-    """Return the purpose for which a question can draw `guarantee`, which an account registered.
+    """Return the purpose for which a question can draw `guarantee` from an account that registered this guarantee.
 
     It is "discover" (picks by the exponential mechanism), "counts" (noisy counts), or "threshold" (the threshold that
     hides groups with few users); None if no question can draw this guarantee.
@@ -98,10 +99,10 @@ class Within:
     """A budget stated as an accuracy: the largest half-width `within` of the planned 95% intervals.
 
     The question spends the least epsilon whose planned intervals have at most this half-width. The half-width is in the
-    unit of the statistic; for a mean, in a group of 1,000 users. For a quantile it is the number of users by which the
-    rank of the released value may be off. `epsilon` is the most that may be spent, 1 if it is None. `delta` is the
-    question's delta, and `counts` the noise of released counts. `mechanism` names the mechanism to use; None lets the
-    planner choose.
+    unit of the statistic. For a mean, it is planned for a group of 1,000 users. For a quantile, it is the number of
+    users by which the rank of the released value may be off. `epsilon` is the most that may be spent; None means 1.
+    `delta` is the question's delta, and `counts` the kind of noise that is added to counts. `mechanism` names the
+    mechanism to use; None lets the planner choose.
     """
 
     within: Fraction
@@ -147,9 +148,9 @@ class BudgetWords(TypedDict, total=False):
     - `epsilon` and `delta` are the budget of this question. Beside them, `counts` is the noise of released counts
       ("none", "laplace", "gaussian" or "best"), and `mechanism` names a mechanism that replaces the planner's choice.
     - `within` asks for an accuracy (see `Within`).
-    - If an account pays with registered uses, `discover` is the guarantee that each pick by the exponential mechanism
-      draws ("bounded-range:0.1"), `counts` the guarantee that each noisy count draws ("pure:0.1"), and `delta` the
-      delta of the threshold that hides groups with few users.
+    - Without `epsilon` and `within`, an account pays for single mechanisms with given guarantees. Then `discover` is
+      the guarantee of each pick by the exponential mechanism ("bounded-range:0.1"), `counts` the guarantee of each
+      noisy count ("pure:0.1"), and `delta` the delta of the threshold that hides groups with few users.
     """
 
     epsilon: float | None

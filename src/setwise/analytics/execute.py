@@ -48,9 +48,10 @@ from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, Grou
 
 
 class RoundReader(Protocol):
-    """Reads the private input of each round of a search for private groups: in every group, a sum over users.
+    """Reads the exact numbers to which each round of a search for private groups (groups with secret keys) adds noise.
 
-    In a round, a user with n groups that are not found yet adds a weight proportional to 1 / sqrt(n) to each of them.
+    In each round, these are a sum over users for every group that is not found yet. A user with n such groups adds a
+    weight proportional to 1 / sqrt(n) to each of them.
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
@@ -121,15 +122,16 @@ def execute(
 
     `payer` is charged, `reader` reads the rows, and `randomness` is the source of the noise. `request` is the canonical
     text of the request (identity.py). `unit` is the unit of privacy, which the stored answer names if it is not the
-    user.
+    user. `searches` remembers the results of searches for bounds or groups.
 
     This is the only place where private rows are read after a charge, so it decides which failures a caller can see.
     The outcome of a charge is the answer or the refusal `AnswerWithheld`. It is stored under `key` before it is shown,
-    so that a retry returns the same outcome. Only errors of the engine and of the ledger's database leave no outcome.
-    Such a run shows no noisy value, and a retry draws new noise; but results of a search for bounds or groups are kept
-    in `searches`, and the retry uses these.
+    so that a retry returns the same outcome. Only after an error of the engine or of the ledger's database is no
+    outcome stored. The caller then sees no noisy value, and a retry draws new noise; but the results in `searches` are
+    used again.
 
-    Ensures: no row is read before the charge is stored. Unused draws are returned to an account that registered them.
+    Ensures: no row is read before the charge is stored. Draws that were charged but not made are returned to the
+    account, if it registered them in advance.
     Raises: the errors of `payer.charge`; after the charge, the errors of the engine (`EngineFailed`, `UnsuitableTable`,
     `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
     """
@@ -165,14 +167,16 @@ def execute_parts(
     searches: SearchMemory,
     unit: str = USER,
 ) -> tuple[str, bool]:
-    """Charge the uses of all `parts` once, run the parts in order and store one outcome under `key`.
+    """Charge all SELECTs (`parts`) of a statement once, run them in order, and store one outcome under `key`.
 
     Returns (stored answer, whether it was stored before); the stored answer holds the answers of the parts. `whole` is
-    the plan of the statement: the merged uses of its parts, and their promised cost together. Later parts may read rows
-    that depend on earlier answers. But all parameters are fixed before the first part runs, so the uses compose
-    set-wise (as a fixed collection whose order may depend on answers). `payer` is charged, `request` is the canonical
-    text of the request, and `randomness` the source of the noise. `searches` remembers what searches have drawn, so
-    that a retry does not draw again. `unit` is the unit of privacy, such as "user". Raises the errors of `execute`.
+    the plan of the statement: the mechanisms that all parts run, and their certified cost together. `payer` is charged,
+    and `request` is the canonical text of the request. `randomness` is the source of the noise. `searches` remembers
+    what searches have drawn, so that a retry does not draw again. `unit` is the unit of privacy, such as "user".
+
+    Later parts may read rows that depend on earlier answers. But all parameters are fixed before the first part runs,
+    so the mechanisms compose set-wise (as a fixed collection whose order may depend on answers). Raises the errors of
+    `execute`.
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -221,8 +225,9 @@ def _charge_and_settle(
 ) -> tuple[str, bool]:
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
-    Returns (text of the stored answer, whether it was stored before). `uses` are guarantees with counts, and `request`
-    is the text that identifies the request. At the end, `searches` forgets the values that were drawn for this charge.
+    Returns (text of the stored answer, whether it was stored before). `uses` states the mechanisms to be run: a privacy
+    guarantee, and how many mechanisms have it. `request` is the text that identifies the request. At the end,
+    `searches` forgets the values that were drawn for this charge.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -242,8 +247,8 @@ def _charge_and_settle(
 def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
     """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
 
-    The text is the answer or a refusal. The refund lists the uses (guarantees with counts) that are given back to the
-    account.
+    The text is the answer or a refusal. The refund states the mechanisms that were charged but not run, each as a
+    privacy guarantee and the number of mechanisms with it; they are given back to the account.
     Raises: errors of an engine, and nothing else. Private rows may have caused any other error, for example one while
     planning with bounds that a search found. Such an error becomes a refusal, which is stored in place of the answer.
     """
@@ -420,10 +425,10 @@ def _rounds_in_words(discovery: Discovery) -> str:
 
 
 def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
-    """Read groups through `reader`, as many as the mechanism of `planned` needs, add noise, and return the answer.
+    """Return the noisy answer of the plan `planned`; `reader` reads as many groups as the plan's mechanism needs.
 
-    `randomness` is the source of the noise. The plan must have neither a search for bounds nor rounds that find groups:
-    these have been run before.
+    `randomness` is the source of the noise. The plan must contain no search for bounds or groups: the caller has run
+    these searches, and has put their results into the plan.
     """
     query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
     assert not isinstance(mechanism, DiscoveredCounts | WeightedRounds)  # `over` has replaced them
@@ -547,7 +552,7 @@ def _label(query: Query, label: Label) -> Label:
     """Return the label of an item in the answer to `query`: `label`, or a name for the only group of all rows.
 
     A query without group columns has only one group. It is called "users" or "events" for a count, by the name of the
-    column for a sum, and `EVERYTHING` for other statistics.
+    column for a sum, and `EVERYTHING` ("all") for other statistics.
     """
     if query.item is not None or label != EVERYTHING:
         return label

@@ -109,10 +109,10 @@ class FileSession(Session):
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))
 
     def _key_of(self, name: str) -> str | None:
-        """Return the column `name` as the argument `types` of `setwise.open` writes it; None if no file has the column.
+        """Return the key for the column `name` in the argument `types` of `setwise.open`; None if no file has it.
 
-        A column of a joined table is written TABLE.COLUMN. `name` has that form already if several tables have the
-        column.
+        The key of a column of a joined table is TABLE.COLUMN, and that of any other column is its name. If several
+        tables have the column, `name` is TABLE.COLUMN already.
         """
         table, _, column = name.rpartition(".")
         if name in self.schema.names:
@@ -128,7 +128,10 @@ class FileSession(Session):
         return None
 
     def _read_as(self, types: Mapping[str, Kind]) -> Session:
-        """Return the session that reads further columns of this table as `types`; it shares this session's costs."""
+        """Return the session that reads further columns of this table as `types`, a mapping from columns to types.
+
+        The questions of both sessions are counted together when their joint privacy cost is computed.
+        """
         wanted = frozenset(types.items())
         if wanted not in self._by_types:
             self._by_types[wanted] = session = self._open_with(types)
@@ -137,7 +140,7 @@ class FileSession(Session):
         return self._by_types[wanted]
 
     def stop_scan(self) -> None:
-        """Stop the warnings of cells that a question will not read, in all sessions on this file."""
+        """Stop the warnings about cells that a question will not read, in all sessions on this file."""
         for session in self._by_types.values():
             session.stop_scan()
         super().stop_scan()

@@ -251,8 +251,8 @@ def _header_advice(location: Location) -> str:
 def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine], words: Mapping[str, Any]) -> Session:
     """Return a session on a table whose text columns are read as `types`, a mapping from columns to kinds.
 
-    `open_joined(types=types)` opens the table as an engine, and with further arguments also joined to other tables.
-    `words` are the other keyword arguments of `Session`.
+    `open_joined(types=types)` opens the table and returns its engine. With further arguments, it opens the table joined
+    to other tables. `words` are the other keyword arguments of `Session`.
     """
     return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
 
@@ -260,9 +260,10 @@ def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine],
 def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | None:
     """Return the scan that warns the data holder, before each charge, of cells that a question will not read.
 
-    The scan covers the session's table `main` and the tables in `joinable`. Keys of `main.types` of the form
-    TABLE.COLUMN give the kinds of the columns of joined tables. Private tables have the same user column. A joined CSV
-    file is read as its description file says. Tables in object stores are not scanned; None if `main` is such a table.
+    The scan covers the session's table `main` and the tables in `joinable`. In `main.types`, the key TABLE.COLUMN gives
+    the kind of a column of a joined table. Private tables have the same user column as `main`. A joined CSV file is
+    read with the options in the description file beside it. Tables in object stores are not scanned; the result is None
+    if `main` is such a table.
     """
     tables = {
         name: TableToScan(

@@ -26,16 +26,18 @@ class Payer(Protocol):
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
         """Charge `uses` durably for the request text `request` under the idempotency key `key`, and return the receipt.
 
-        `uses` are guarantees with counts, such as 25 uses of pure DP with epsilon 0.1. If the key was charged before
-        for the same request, nothing more is charged, and the receipt may hold the stored answer.
+        `uses` states the mechanisms that a question runs: a privacy guarantee, and how many mechanisms have it, such as
+        25 mechanisms with pure DP of epsilon 0.1. If the key was charged before for the same request, nothing more is
+        charged, and the receipt may hold the stored answer.
         """
         ...
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
         """Store `answer` for the charge of `receipt`, refund the uses in `returned`, and return the stored text.
 
-        A use is a guarantee with a count. Only the returned text may be shown: it differs from `answer` if another
-        attempt stored its answer first.
+        `returned` states the mechanisms that were charged but not run: a privacy guarantee, and how many mechanisms
+        have it. Only the returned text may be shown: it differs from `answer` if another attempt stored its answer
+        first.
         """
         ...
 
@@ -50,14 +52,16 @@ class AccountPayer(Payer, Protocol):
     def shortage(self, uses: Sequence[Use]) -> str | None:
         """Return in words what the account lacks to pay for `uses`, or None if it can pay; nothing is charged.
 
-        `uses` are guarantees with counts, such as 25 uses of pure DP with epsilon 0.1.
+        `uses` states the mechanisms to be paid for: a privacy guarantee, and how many mechanisms have it, such as 25
+        mechanisms with pure DP of epsilon 0.1.
         """
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
         """Return in words what other accounts could no longer pay for if this account paid for `uses`.
 
-        `uses` are guarantees with counts. None if the other accounts could still pay for as much. Nothing is charged.
+        `uses` states the mechanisms to be paid for: a privacy guarantee, and how many mechanisms have it. Nothing is
+        charged. Returns None if the other accounts could then pay for as much as now.
         """
         ...
 
@@ -75,8 +79,8 @@ class OneOff:
     """The payer of questions that bring their own budget; charges and answers are kept in memory.
 
     No charge is refused: the caller chose the budget of each question, and the plan is certified to stay within that
-    budget. The uses and the budget of each question are recorded, from which `Session.guarantee` computes the joint
-    cost.
+    budget. The mechanisms and the budget of each question are recorded. `Session.guarantee` computes the joint cost of
+    all questions from this record.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> payer = OneOff().of_budget(0.5, 0.0)
@@ -99,8 +103,9 @@ class OneOff:
     def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
         """Record `uses` and `total`, their (epsilon, delta), under `key` for the text `request`; return the receipt.
 
-        `uses` are guarantees with counts. A key that was charged before for the same request is not charged again; its
-        receipt holds the stored answer, or None if no answer is stored yet.
+        `uses` states the mechanisms that the question runs: a privacy guarantee, and how many mechanisms have it. If
+        the key was charged before for the same request, nothing is charged; the receipt then holds the stored answer,
+        or None if no answer is stored yet.
         Raises: `KeyConflict` if the key was used for another request or other uses.
         """
         with self._lock:
@@ -119,7 +124,10 @@ class OneOff:
 
     @property
     def charges(self) -> tuple[tuple[Use, ...], ...]:
-        """The uses (guarantees with counts) of each question charged so far, in the order of the charges."""
+        """The mechanisms that each question so far was charged for, in the order of the charges.
+
+        They are stated as privacy guarantees, each with the number of mechanisms that have it.
+        """
         return tuple(charge.receipt.uses for charge in self._charges.values())
 
     @property
@@ -173,10 +181,10 @@ def suggest_budget(
 ) -> str | None:
     """Return in words a budget close to `total` that `account` can still pay for, or None if none is found.
 
-    `needed` are the uses (guarantees with counts) that were planned for `total`. `fits` plans another budget and says
-    whether the account can pay for it. Gaussian noise is tried first: it costs less from a wallet (an account's budget
-    for uses that are not known in advance) than Laplace noise of the same (epsilon, delta). Then smaller epsilons are
-    tried, rounded down to two digits.
+    `needed` states the mechanisms that were planned for `total`: a privacy guarantee, and how many mechanisms have it.
+    `fits` plans another budget and says whether the account can pay for it. Gaussian noise is tried first: it costs
+    less from a wallet (an account's budget for mechanisms that are not known in advance) than Laplace noise of the same
+    (epsilon, delta). Then smaller epsilons are tried, rounded down to two digits.
     """
     for words, other in (*_gaussian(total, account.status()), *_smaller(total, needed, account)):
         try:
@@ -211,8 +219,9 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
     """Return the largest factor f, at most 1, such that `account` can pay for `needed` with f times their epsilons.
 
-    `needed` are uses (guarantees with counts). The factor is found by bisection on a logarithmic scale, because a
-    smaller factor costs less. Returns None if the account cannot pay even with the factor `_LEAST`.
+    `needed` states the mechanisms to be paid for: a privacy guarantee, and how many mechanisms have it. The factor is
+    found by bisection on a logarithmic scale, because a smaller factor costs less. Returns None if the account cannot
+    pay even with the factor `_LEAST`.
     """
     low, high = math.log(_LEAST), 0.0
 
@@ -231,7 +240,7 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 
 
 def _with_less_loss(use: Use, share: float) -> Use:
-    """Return `use` (a guarantee with a count) with a smaller privacy loss, which costs less.
+    """Return `use`, a guarantee and the number of mechanisms with it, with a smaller privacy loss, which costs less.
 
     `share` is a factor of at most 1. The epsilon of the guarantee is multiplied by `share`. If the guarantee has a
     noise scale instead, the noise scale is divided by `share`.

@@ -76,8 +76,8 @@ class Session(Askable):
     """A table that answers questions privately; `setwise.open` returns one.
 
     Each question is planned, charged, run and answered, in that order. It is paid for by a budget of its own (`epsilon`
-    and `delta`), or, if the session was opened on an `account`, by uses that the account registered (`discover` for
-    picks of groups, `counts` for noisy counts).
+    and `delta`). If the session was opened on an `account`, the question may instead state the guarantees of the single
+    mechanisms for which the account pays (`discover` for picks of groups, `counts` for noisy counts).
     """
 
     def __init__(
@@ -151,15 +151,16 @@ class Session(Askable):
         )
 
     def stop_scan(self) -> None:
-        """Stop the warnings of cells that questions will not read, because somebody else than the data holder asks now.
+        """Stop the warnings about cells that questions will not read.
 
-        The warnings of sessions that share this session's tables stop too.
+        These warnings are for the data holder only, so they stop before somebody else asks questions. The warnings of
+        sessions that share this session's tables stop too.
         """
         if self._state.scan is not None:
             self._state.scan.stop()
 
     def close(self) -> None:
-        """Close the session's engine, and the engines of sessions on this table joined to others."""
+        """Close the session's engine, and the engines of sessions that join other tables to the session's table."""
         for joined in self._joins.values():
             joined.close()
         self._engine.close()
@@ -205,7 +206,8 @@ class Session(Askable):
     def budget(self, words: BudgetWords) -> AskedBudget:
         """Return the budget that the keyword arguments `words` state.
 
-        It is an epsilon and a delta, an accuracy to reach, or registered uses of the account that pays (`Draws`).
+        It is an epsilon and a delta, or an accuracy to reach, or the guarantees of the single mechanisms, for which the
+        account pays (`Draws`).
         Raises: `InvalidParameter` if `words` state no budget and no account pays for the session's questions.
         """
         if words.get("epsilon") is None and words.get("within") is None and self._account is None:
@@ -213,7 +215,11 @@ class Session(Askable):
         return budget_of(words)
 
     def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:
-        """Return (`parameters`, `spent`), a question's parameters and budget, with bounds and a delta filled in."""
+        """Return (`parameters`, `spent`), a question's parameters and budget, with defaults where it states none.
+
+        `kind` is the name of the question's shape, such as "mean". Clipping bounds, a contribution bound (the most
+        groups in which one user counts) and a delta are filled in.
+        """
         terms = None if self._account is None else self._account.status().terms
         return with_defaults(kind, parameters, spent, self._declared, terms)
 
@@ -490,12 +496,13 @@ class Session(Askable):
         where: str | None = None,
         null_item: Cell | None = None,
     ) -> None:
-        """Store each user's items in a random order, so that later questions with any bound on a user's items are fast.
+        """Store each user's items in a random order, so that later questions are fast.
 
-        `destination` is a directory for files, or the name of a table for other engines; `setwise.open` opens it like
-        any other source until the original table changes. Nothing is released, so nothing is charged, and the stored
-        result is as private as the table. `item` is the column whose values are the items, and `value` a column that
-        later questions may sum, or None. `where` is a condition on the rows that are stored; None stores all rows.
+        They are fast whatever their contribution bound is (the most items that one user counts towards). `destination`
+        is a directory for files, or the name of a table for other engines; `setwise.open` opens it like any other
+        source until the original table changes. Nothing is released, so nothing is charged, and the stored table is as
+        private as the original. `item` is the column whose values are the items, and `value` a column that later
+        questions may sum, or None. `where` is a condition on the rows that are stored; None stores all rows.
         `null_item` is the label for rows without an item; if it is None, these rows are left out.
         """
         schema = self._engine.describe()
@@ -523,9 +530,10 @@ class Session(Askable):
         return shortage if suggestion is None else f"{shortage}; {suggestion}"
 
     def warning(self, plan: Plan) -> str | None:
-        """Return a text that says what other accounts under the dataset's cap could no longer pay for after `plan`.
+        """Return a text that says what other accounts could no longer pay for after `plan` is charged.
 
-        None if `plan` restricts no other account.
+        Accounts of one dataset share its cap, a limit on what all of them spend together. Returns None if `plan`
+        restricts no other account, or if no account pays.
         """
         return None if self._account is None else self._account.warning(plan.uses)
 
@@ -542,9 +550,9 @@ class Session(Askable):
 
     @property
     def spent(self) -> tuple[Use, ...]:
-        """The uses (guarantees with counts) that all questions so far were charged, merged.
+        """The mechanisms for which all questions so far were charged: privacy guarantees, each with a number.
 
-        With an account, these are all uses that the account has spent.
+        If an account pays, these are all that the account was charged for, also by other sessions.
         """
         if self._account is not None:
             return self._account.status().spent
@@ -574,10 +582,11 @@ class Session(Askable):
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
         """Return the lower of two certified epsilons of `uses` at `delta`: an odometer's, and the sum of the budgets.
 
-        `uses` are guarantees with counts. An odometer is a bound that may be read at any time. The budgets are those of
-        the questions asked so far. Each epsilon holds except with some probability, and answers decide which is lower,
-        so each gets half of `delta`. If the delta of the first question exceeds a tenth of `delta`, only the sum is
-        used, with all of `delta`. This choice does not depend on answers, because it is made before the first answer.
+        `uses` are the mechanisms charged so far: privacy guarantees, each with the number of mechanisms that have it.
+        An odometer is a bound that may be read at any time. The budgets are those of the questions asked so far. Each
+        epsilon holds except with some probability, and answers decide which is lower, so each gets half of `delta`. If
+        the delta of the first question exceeds a tenth of `delta`, only the sum is used, with all of `delta`. This
+        choice does not depend on answers, because it is made before the first answer.
         """
         first = self._state.one_off.totals[0][1]
         if 10 * first > delta:

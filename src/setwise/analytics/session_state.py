@@ -15,8 +15,8 @@ class SessionState:
     """State that a session on a table shares with the sessions on that table joined to others.
 
     `one_off` records the questions that bring their own budget, so that the privacy costs of all these sessions are
-    added up. `searches` remembers bounds that were found for a charge until its outcome is stored. `scan` warns the
-    data holder of cells that a question will not read; None if nobody is to be warned.
+    added up. `searches` remembers what a private search drew for a charge until the outcome of the charge is stored.
+    `scan` warns the data holder of cells that a question will not read; None if nobody is to be warned.
     """
 
     one_off: OneOff = field(default_factory=OneOff)
