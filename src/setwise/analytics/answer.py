@@ -45,10 +45,7 @@ class Exportable(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, object]:
-        """Return the answer as a dictionary, which the command line prints as JSON if it is called with `--json`.
-
-        Scripts read its keys by name, so that existing keys never change.
-        """
+        """Return the answer as a dictionary, which `--json` prints. Its keys stay the same: scripts read them."""
 
     @abstractmethod
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
@@ -206,11 +203,7 @@ class PrivateAnswer(Exportable):
         return "\n".join([*lines, *self.closing_lines()])
 
     def closing_lines(self) -> list[str]:
-        """Return the lines below a printed answer.
-
-        The first line says what contribution bounds leave out, and is missing if they leave out nothing. The last line
-        says why the list of items ends where it does, and states the cost (epsilon and delta).
-        """
+        """Return the lines below a printed answer: what bounds leave out (if anything), why its list ends, its cost."""
         bounds = [self.brief or self.left_out] if self.left_out else []
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
 
@@ -276,10 +269,7 @@ class PrivateAnswer(Exportable):
         return self._only().interval
 
     def _only(self) -> Estimate:
-        """Return the answer's only number with its interval.
-
-        Raises: `InvalidParameter` if the answer does not have exactly one item with one number.
-        """
+        """Return the answer's only number with its interval; raise `InvalidParameter` if it has none or several."""
         rows = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
         if len(rows) != 1 or len(rows[0]) != 1:
             several = f"{len(rows)} items" if len(rows) != 1 else f"{len(rows[0])} statistics"
@@ -302,10 +292,7 @@ class PrivateAnswer(Exportable):
         return bars
 
     def to_dict(self) -> dict[str, object]:
-        """Return the answer as a dictionary, which the command line prints as JSON if it is called with `--json`.
-
-        Scripts read its keys by name, so that existing keys never change.
-        """
+        """Return the answer as a dictionary, which `--json` prints. Its keys stay the same: scripts read them."""
         return {
             "items": [self._item(each) for each in self.items],
             "measure": self.measure,
@@ -533,10 +520,7 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` in which "users may be hidden", after a number, is replaced by "`units` may be hidden".
-
-    `units` names the units of privacy, such as "user-days", if these are parts of users.
-    """
+    """Return `sentences` with `units` in place of "users" in the words "users may be hidden" after a number."""
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 

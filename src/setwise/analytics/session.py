@@ -20,11 +20,7 @@ from setwise.analytics.bins import group_of
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Draws, Within, budget_of, default_delta
 from setwise.analytics.catalog import NOTHING_DECLARED, Declaration
 from setwise.analytics.engines.base import Engine
-from setwise.analytics.engines.connect import (
-    IN_MEMORY,
-    JoinableTables,
-    Location,
-)
+from setwise.analytics.engines.connect import IN_MEMORY, JoinableTables, Location
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
@@ -151,10 +147,9 @@ class Session(Askable):
         )
 
     def stop_scan(self) -> None:
-        """Stop the warnings about cells that questions will not read.
+        """Stop the warnings about cells that questions will not read, also in sessions that share the tables.
 
-        These warnings are for the data holder only, so they stop before somebody else asks questions. The warnings of
-        sessions that share this session's tables stop too.
+        These warnings are for the data holder only, so they stop before somebody else asks questions.
         """
         if self._state.scan is not None:
             self._state.scan.stop()
@@ -215,10 +210,9 @@ class Session(Askable):
         return budget_of(words)
 
     def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:
-        """Return (`parameters`, `spent`), a question's parameters and budget, with defaults where it states none.
+        """Return (`parameters`, `spent`), a question's parameters and budget, with default bounds and delta added.
 
-        `kind` is the name of the question's shape, such as "mean". Clipping bounds, a contribution bound (the most
-        groups in which one user counts) and a delta are filled in.
+        `kind` is the name of the question's shape, such as "mean". A bound or delta that is stated is not changed.
         """
         terms = None if self._account is None else self._account.status().terms
         return with_defaults(kind, parameters, spent, self._declared, terms)

@@ -79,10 +79,10 @@ AGGREGATES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredBounds:
-    """The bounds that the catalog declares for a table.
+    """The bounds that the catalog (the data holder's file of declared tables) declares for a table.
 
-    `columns` maps column names to (low, high). `rows_per_user` is the most rows of a user that count in a group, or
-    None if the catalog declares none.
+    `columns` maps column names to the clipping bounds (low, high) of their values. `rows_per_user` is the most rows of
+    a user that count in a group, or None if the catalog declares none.
     """
 
     columns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -253,7 +253,10 @@ class AggregateReader:
         return statistic
 
     def _is_condition(self, expression: RowExpression) -> bool:
-        """Return whether `expression` is true or false in each row; SUM and AVG count true as 1 and false as 0."""
+        """Return whether `expression` is a condition, so that its value in each row is true or false.
+
+        SUM and AVG of a condition count true as 1 and false as 0.
+        """
         if not isinstance(expression, ColumnValue):
             return isinstance(expression, Compared | AllOf | AnyOf | Negated | IsNull | Matched)
         known = [] if self._schema is None else [each for each in self._schema.columns if each.name == expression.name]
@@ -318,8 +321,9 @@ class AggregateReader:
         )
 
     def _element(self, node: exp.Expr) -> Statistic:
-        """Return the quantile that `node`, such as APPROX_QUANTILES(x, 100)[OFFSET(50)] (the median), stands for.
+        """Return the quantile that an element of APPROX_QUANTILES stands for.
 
+        `node` is the element, such as APPROX_QUANTILES(x, 100)[OFFSET(50)], which is the median.
         Raises: `InvalidParameter` for the first and the last element: they are the least and the greatest value, which
         a single user decides.
         """
@@ -458,9 +462,9 @@ _SYNONYMS = {"MEAN": "AVG"}
 
 
 def _counted_condition(expression: RowExpression) -> RowExpression | None:
-    """Return the condition if `expression`, the argument of SUM, is CASE WHEN condition THEN 1 ELSE 0 END.
+    """Return the condition c if `expression`, the argument of SUM, is CASE WHEN c THEN 1 ELSE 0 END.
 
-    Such a sum is the number of rows that satisfy the condition. Returns None for any other expression.
+    SUM of this CASE is the number of rows that satisfy c. Returns None for any other expression.
     """
     if not isinstance(expression, Case) or len(expression.branches) != 1:
         return None

@@ -84,7 +84,10 @@ def conjunction(where: exp.Expr | None) -> list[exp.Expr]:
 
 
 def set_where(select: exp.Expr, conditions: Sequence[exp.Expr]) -> None:
-    """Set the WHERE clause of `select` to all `conditions`, joined with AND, in place; no conditions remove it."""
+    """Make all `conditions`, joined with AND, the WHERE clause of `select`, in place.
+
+    If `conditions` is empty, the WHERE clause is removed.
+    """
     select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)) if conditions else None)
 
 
@@ -144,7 +147,8 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 def filter_text(node: exp.Expr) -> str:
     """Return the SQL condition `node` in the filter language, the text form in which `Query.where` states conditions.
 
-    Types are not checked here. The filter is parsed again for its table, and then columns and constants are compared.
+    The types of columns and constants are not checked here, but when the text is parsed again for a table whose columns
+    are known.
     Raises: `InvalidParameter` if the filter language cannot state the condition.
     """
     match type(node):
@@ -287,9 +291,9 @@ def read_group(node: exp.Expr) -> SelectedGroup | None:
 
 
 def _null_item(node: exp.Expr) -> Cell | None:
-    """Return the constant c of IFNULL(x, c), the label for rows in which x is null; `node` is this argument.
+    """Return the label that `node`, the argument c of IFNULL(x, c), gives to rows in which x is null.
 
-    None if c is neither a text constant nor a whole number.
+    The label is the value of c if this is a text constant or a whole number. Otherwise the result is None.
     """
     if type(node) is exp.Literal and node.is_string:
         return str(node.this)
@@ -322,9 +326,9 @@ def _group(node: exp.Expr) -> Group | None:
 def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     """Return the periods of time by which a cast of `node` to DATE or TIMESTAMP groups; None if it gives no periods.
 
-    `is_date` is True for a cast to DATE. A column x cast to DATE gives days. The start of a period, such as
-    DATE_TRUNC(x, MONTH), gives the same periods after a cast, except that hours cast to DATE give days. CAST(x AS
-    TIMESTAMP) of a column gives None.
+    `is_date` is True for a cast to DATE. If `node` is a column, a cast to DATE gives days, and a cast to TIMESTAMP
+    gives None. If `node` is the start of a period, such as DATE_TRUNC(x, MONTH), the cast gives the same periods. But
+    if these are hours, a cast to DATE gives days.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None
@@ -356,10 +360,10 @@ def _width(node: exp.Expr) -> Group | None:
 
 
 def _period(node: exp.Expr) -> Group | None:
-    """Return the group key, periods of time, that the call `node`, such as DATE_TRUNC(x, MONTH), stands for.
+    """Return the group key for `node`, a call such as DATE_TRUNC(x, MONTH): the column x in periods of time.
 
-    None if x is not a column. None also for weeks that begin on Sunday, because group keys have only weeks that begin
-    on Monday.
+    Returns None if x is not a column. Also returns None for weeks that begin on Sunday, because group keys have only
+    weeks that begin on Monday.
     Raises: `InvalidParameter` for an unknown unit.
     """
     check_parts(node, "this", "expressions")
@@ -374,9 +378,10 @@ def _period(node: exp.Expr) -> Group | None:
 
 
 def _part(node: exp.Expr) -> Group | None:
-    """Return the group key for `node`, such as EXTRACT(MONTH FROM x), whose keys are parts of a time (months 1 to 12).
+    """Return the group key for `node`, a call such as EXTRACT(MONTH FROM x): the column x by a recurring part of time.
 
-    None if x is not a column, or if the query language has no bins for this part.
+    Here the keys are the months 1 to 12. Returns None if x is not a column, or if the query language cannot group by
+    this part.
     """
     check_parts(node, "this", "expression")
     unit = node.this.name.upper()

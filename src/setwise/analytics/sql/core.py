@@ -27,9 +27,9 @@ class SelectSource:
     - `table` is the private table, and `joins` are the tables joined to it, with the columns that are compared.
     - `derivation` is the list of steps that compute the rows from these tables: each step keeps some rows or adds
       columns.
-    - `schema` describes the columns of the resulting rows, and `columns` are their names; None if not known.
-    - `unique_by` are columns in which no two rows of one user have the same values. The empty set means that every user
-      has at most one row; None means that nothing is known.
+    - `schema` describes the columns of the resulting rows, and `columns` are their names; each is None if not known.
+    - `unique_by` are columns that tell the rows of one user apart: no two rows of a user have the same values in all of
+      them. The empty set means that every user has at most one row; None means that nothing is known.
     """
 
     table: str
@@ -70,7 +70,7 @@ class Core:
 
     @property
     def fits_kinds(self) -> bool:
-        """Whether the columns have the kinds that the query needs; True if their kinds are not known.
+        """Whether the columns hold the kinds of values that the query needs; True if the kinds are not known.
 
         Sums, means, quantiles and variances need numbers, and periods need times.
         """
@@ -98,11 +98,11 @@ class Core:
 
 
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
-    """Return `unique_by` without the columns that `condition` makes constant.
+    """Return `unique_by` without the columns that are constant in the rows that `condition` keeps.
 
-    `unique_by` are columns in which no two rows of one user have the same values; None if they are not known. The
-    condition keeps some of the rows. All rows that place = 1 keeps have the same place, so the other columns still tell
-    them apart.
+    `unique_by` are columns in which no two rows of one user have the same values; None if they are not known. For
+    example, the condition place = 1 makes the column place constant. The remaining columns then still tell the rows of
+    one user apart.
     """
     if unique_by is None:
         return None
@@ -158,11 +158,13 @@ class Problems:
 class StatementSettings:
     """Facts that the SQL text of a statement may leave out.
 
-    `user` is the user column. `contributions` is the contribution bound (the largest number of groups in which one user
-    counts), None if none is stated; `contributions_source` says where it comes from: "statement" (the SQL, or an
-    argument given with it) or "catalog". `domain` are the public group keys that are given with the statement, None if
-    none are given. `domains` maps a column to the public group keys that the catalog declares. `declared` has the
-    catalog's clipping bounds. `today` is the value of CURRENT_DATE.
+    - `user` is the user column, and `today` the value of CURRENT_DATE.
+    - `contributions` is the contribution bound (the largest number of groups in which one user counts), None if none is
+      stated. `contributions_source` says where it comes from: "statement" (the SQL, or an argument given with it) or
+      "catalog" (the data holder's file of declared tables).
+    - `domain` are the public group keys that are given with the statement, None if none are given. `domains` maps
+      columns to the public group keys that the catalog declares for them.
+    - `declared` has the catalog's clipping bounds.
     """
 
     user: str
@@ -200,7 +202,8 @@ def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[Stated
 
     These are the clipping bounds of its statistics and its contribution bound (the most groups in which one user
     counts). Each entry says where its bounds came from: the statement, the catalog (the data holder's file of declared
-    bounds), or a private search. `found_bounds` maps names to the bounds that a search found.
+    bounds), or a private search. `found_bounds` has what a search found: the clipping bounds under the name of the
+    statistic or of its column, and the contribution bound under "contributions".
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:

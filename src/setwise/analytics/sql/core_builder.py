@@ -57,9 +57,10 @@ class CoreBuilder:
     - `select` cannot be used afterwards, because its nodes are modified and moved.
     - `source` are the private rows of `select`, and `settings` has the user column and bounds.
     - Errors are added to `problems`.
-    - `released` converts a scalar subquery in a condition on private rows. The noisy value of such a subquery is
-      released before the private rows are read.
-    - `free_subquery` converts a scalar subquery beside aggregates, in the SELECT list, HAVING or ORDER BY.
+    - `released` takes a scalar subquery in a condition on private rows, and returns a placeholder for its noisy value,
+      which is released before the private rows are read.
+    - `free_subquery` takes a scalar subquery beside aggregates (in the SELECT list, HAVING or ORDER BY), and returns it
+      rewritten so that it reads released rows only.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class CoreBuilder:
         """Return the query with its private rows (`Core`), a SELECT over its released rows, and the result columns.
 
         Released rows are the noisy results of the query. The result columns are None if the SELECT over released rows
-        does more than pass them on, such as computing a value or sorting. Errors are added to `problems`.
+        changes them, for example by computing a value or sorting. Errors are added to `problems`.
         """
         select = self._select
         inline_windows(select)
@@ -151,9 +152,10 @@ class CoreBuilder:
     def _takes_null_groups(self, query: Query) -> bool:
         """Return whether rows in which a group column is null can form groups of the query.
 
-        They cannot if the group keys are public, because a list of keys has no null. They cannot in a prepared dataset
-        (a table whose users' groups were ranked once), which holds no rows without a key, nor if the SELECT gives null
-        keys a label of its own.
+        They cannot in these cases:
+        - The group keys are public, because a list of keys has no null.
+        - The table was written by `Session.prepare`: its rows all have a key.
+        - The SELECT gives null keys a label of its own.
         """
         prepared = self._source.schema is not None and self._source.schema.prepared
         return query.domain is None and query.null_item is None and not prepared
@@ -256,7 +258,7 @@ class CoreBuilder:
         """Return the private rows that the query aggregates: `source` with further conditions and computed columns.
 
         The conditions are those of WHERE that the filter language (comparisons of columns with constants) cannot state.
-        The columns are those that `_compute` has named.
+        The columns hold the values of the expressions for which `_compute` was called.
         """
         source = self._source
         steps: list[KeepRows | AddColumns] = [KeepRows(each) for each in self._conditions]
@@ -426,8 +428,9 @@ class CoreBuilder:
         """Return the expression `node` with groups and aggregates replaced by columns (g0, s0, ..) of released rows.
 
         Released rows are the noisy results of the query. A new aggregate is added to the query's statistics. If the
-        argument of the aggregate is an expression, it becomes a column of the private rows, called `alias`, or after
-        its SQL text if `alias` is None. If `aliases` is True, names of result columns in `node` are resolved too.
+        argument of the aggregate is an expression such as x * y, its values become a column of the private rows. This
+        column is called `alias`, or after the SQL text of the expression if `alias` is None. If `aliases` is True,
+        names of result columns in `node` are resolved too.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:
@@ -563,10 +566,10 @@ _CLAUSES = {
 
 
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
-    """Return the result columns if each is a released group column or statistic, unchanged; None if one is computed.
+    """Return the result columns of a SELECT over released (noisy) rows, if it only passes on columns of these rows.
 
-    Released columns have the noisy results of the query. `outputs` has (name, syntax node over the released rows) for
-    each result column, and `times` says for each group column whether its keys are periods of time.
+    `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
+    column whether its keys are periods of time. Returns None if a result column is computed from released columns.
     """
     direct = []
     for name, node in outputs:

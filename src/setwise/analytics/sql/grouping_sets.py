@@ -27,10 +27,10 @@ _GROUPING = ("GROUPING", "GROUPING_ID")
 class GroupedSelects:
     """The SELECTs into which a SELECT with grouping sets is split, and how their united rows are sorted and limited.
 
-    Each of `selects` groups by the columns of one grouping set. The first `shown` columns of each are the columns of
-    the result; further columns are only there for sorting. `order` is the ORDER BY, whose terms name columns by their
-    position. `limit` and `offset` are the clauses LIMIT and OFFSET. Each of these three is None if the statement has no
-    such clause.
+    Each of `selects` groups by the columns of one grouping set. The first `shown` columns of each SELECT are the
+    columns of the result; further columns are only there for sorting. `order` is the ORDER BY, whose terms name columns
+    by their position. `limit` and `offset` are the clauses LIMIT and OFFSET. Each of these three is None if the
+    statement has no such clause.
     """
 
     selects: tuple[exp.Expr, ...]
@@ -108,10 +108,10 @@ def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
 
 
 def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """Return `node` with an alias, so that its result column has the same name as the result column `written`.
+    """Return `node` with an alias, so that its result column keeps the name that it has in the statement.
 
     `written` is a column of the SELECT as the statement has it, and `node` the same column rewritten for one grouping
-    set. `node` is returned unchanged if it has that name already.
+    set. `node` is returned unchanged if it has the name of `written` already.
     """
     if isinstance(written, exp.Alias) or node == written:
         return node
@@ -219,9 +219,10 @@ def _members(node: exp.Expr, select: exp.Expr) -> list[exp.Expr]:
 def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
     """Return the expression that `node`, an entry of the GROUP BY of `select`, refers to.
 
-    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself. An alias
-    means the table's column of this name if its expression only names subtotals. In COALESCE(x, 'all') AS x .. GROUP BY
-    ROLLUP (x), rows are grouped by the column x, and the subtotal, in which x is null, is called 'all'.
+    An entry may name a column of the SELECT list by its number or alias; any other entry is returned itself. But an
+    alias that is also a column x means the column x if its expression only gives subtotals over x a label. In
+    COALESCE(x, 'all') AS x .. GROUP BY ROLLUP (x), rows are grouped by the column x, and the subtotal, in which x is
+    null, is called 'all'.
     """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()

@@ -52,9 +52,10 @@ def parse_sql(
     """Parse the SQL `text` and return the statement, with the private queries that it consists of.
 
     `user` is the user column, unless the OPTIONS clause names it. `contributions` (the largest number of groups in
-    which one user counts) and `domain` (the public group keys) apply to all its queries. `columns` are the columns of
-    the joined tables, or None; they are needed only if `facts` has no schema. In `columns`, a column that several
-    tables have is called TABLE.COLUMN. `today` is the value of CURRENT_DATE, by default the current day in UTC.
+    which one user counts) and `domain` (the public group keys) apply to all its queries. `facts` has the names of the
+    tables and what the catalog declares for them. `columns` are the columns of the joined tables, or None; they are
+    needed only if `facts` has no schema. In `columns`, a column that several tables have is called TABLE.COLUMN.
+    `today` is the value of CURRENT_DATE, by default the current day in UTC.
     Raises: `InvalidParameter`, naming everything that is not supported and, if possible, a statement to write instead.
 
     >>> from setwise.analytics.query import Query

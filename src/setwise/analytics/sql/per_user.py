@@ -120,9 +120,10 @@ class PerUserReader:
         )
 
     def _unique_by(self, steps: Sequence[Step]) -> frozenset[str] | None:
-        """Return columns of the result in which no two rows of one user have the same values; None if none are known.
+        """Return columns that tell the rows of one user apart in the result; None if no such columns are known.
 
-        `steps` are the operations that compute the result from the private rows `source`. For example:
+        No two rows of a user have the same values in all these columns. `steps` are the operations that compute the
+        result from the private rows `source`. For example:
         - GROUP BY user, a, b and SELECT DISTINCT user, a, b give the columns a and b.
         - ROW_NUMBER() OVER (PARTITION BY user, a ORDER BY ..) AS place gives a and place.
         - A SELECT without aggregates gives the columns that `source` had, if it selects them all.
@@ -324,7 +325,7 @@ class PerUserReader:
         return NamedExpression(alias, expression)
 
     def _over_groups(self, node: exp.Expr) -> RowExpression:
-        """Return the row expression for `node`, which is in the SELECT list or HAVING of a SELECT with GROUP BY user.
+        """Return the row expression for `node`, part of the SELECT list or HAVING of a SELECT with GROUP BY user.
 
         A row expression is a value computed from each row. The rows here are those after grouping: each of them has the
         keys and the aggregates of one group of one user.

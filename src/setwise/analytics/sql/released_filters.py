@@ -47,11 +47,11 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 
 
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
-    """Move each join with released groups, and each condition x IN (released groups), to HAVING of `select`, in place.
+    """Move joins with released groups, and conditions x IN (released groups), to HAVING of `select`, in place.
 
     Released groups are groups in the noisy result of a private query. `released_names(node)` returns the columns of a
     syntax node that stands for released groups, and None for other nodes. A join or condition is moved only if `select`
-    groups by the columns that are compared, and reads no other columns of the joined groups.
+    groups by the columns that are compared, and reads no other columns of the released groups.
     """
     group = select.args.get("group")
     if group is None:

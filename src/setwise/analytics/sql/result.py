@@ -76,6 +76,7 @@ class SqlAnswer(Exportable):
     - `computed` are the rows if they were computed from released (noisy) rows; None if the released rows are the
       result.
     - `problem` says why rows could not be computed. Then the released rows are the result, because they were paid for.
+      It is "" if there was no problem.
     - `bounds` has the bounds of every statistic with their source: the statement, the catalog (the data holder's file
       of declared bounds), or a private search, which costs a tenth of epsilon.
     - `notes` are sentences about computed rows: how sure the intervals of a ratio are, and what "unreliable" means.
@@ -144,7 +145,10 @@ class SqlAnswer(Exportable):
 
     @property
     def summary(self) -> str:
-        """A few sentences about the numbers in the rows; the last explains the mark "unreliable" if a cell has it."""
+        """A few sentences about the numbers in the rows.
+
+        If a cell is marked "unreliable", the last sentence explains the mark.
+        """
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         return " ".join(filter(None, (self.answer.number_sentences(), "" if explained else UNRELIABLE, *self.notes)))
 

@@ -388,7 +388,7 @@ def _join_by_where(select: exp.Expr) -> None:
     """Change FROM a, b WHERE a.x = b.y in `select` to FROM a JOIN b ON a.x = b.y, in place.
 
     A table that no equality connects with an earlier one stays a CROSS JOIN. Nothing changes if a table has a join of
-    another kind, because the order of the joins may then matter.
+    another kind, because the rows may then depend on the order of the joins.
     """
     source, where = select.args.get("from_"), select.args.get("where")
     joins = list(select.args.get("joins") or ())

@@ -74,7 +74,10 @@ class Statement:
 
     @property
     def derivation(self) -> Derivation:
-        """The steps that filter private rows and compute columns before the statement's last SELECT aggregates them."""
+        """The steps that compute the private rows which the statement's last SELECT aggregates.
+
+        Each step filters rows or computes columns.
+        """
         return self.cores[-1].source.derivation
 
     @property
@@ -112,10 +115,11 @@ class Statement:
     def filled(self, *, finds_bounds: bool = True) -> "Statement":
         """Return the statement with defaults filled into its queries: a label for null keys, and contribution bounds.
 
-        A query with NULL groups gets the label that stands for NULL. A query with private groups and no contribution
-        bound (the largest number of groups in which one user counts) gets `contributions="auto"`, so that a private
-        search finds the bound. A top k that only counts needs no bound and gets none. If `finds_bounds` is False, no
-        query gets "auto": registered uses of an account then pay, which leave nothing for a search.
+        A query whose null keys form groups gets the label that stands for NULL. A query with private groups and no
+        contribution bound (the largest number of groups in which one user counts) gets `contributions="auto"`, so that
+        a private search finds the bound. A top k that only counts needs no bound and gets none. If `finds_bounds` is
+        False, no query gets "auto". This is for statements whose budget is a list of guarantees of single mechanisms,
+        which leaves nothing for a search.
         """
         cores = []
         for core in self.cores:

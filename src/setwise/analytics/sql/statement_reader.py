@@ -490,11 +490,11 @@ class StatementReader:
         return convert
 
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
-        """Return a function that converts a scalar subquery of a SELECT over private rows to read released rows only.
+        """Return a function that rewrites a scalar subquery so that it reads released (noisy) rows only.
 
-        The subquery is in the SELECT list, HAVING or ORDER BY. If the subquery aggregates private rows itself, it
-        becomes a private query, which is charged together with the statement, and its noisy result is read. `known` are
-        common table expressions by name.
+        The subquery is in the SELECT list, HAVING or ORDER BY of a SELECT over private rows. If the subquery aggregates
+        private rows itself, it becomes a private query, which is charged together with the statement, and its noisy
+        result is read. `known` are common table expressions by name.
         """
 
         def convert(node: exp.Expr) -> exp.Expr:

@@ -198,7 +198,7 @@ def _equal_sides(
     """Return (outer side, inner side) if `node` compares an outer with an inner expression; None otherwise.
 
     `is_inner` says whether a column belongs to the inner rows (the subquery or joined table). `kinds` are the classes
-    of comparisons that count, such as `exp.EQ`.
+    of comparisons that are accepted, such as `exp.EQ`.
     """
     if type(node) not in kinds:
         return None
@@ -255,8 +255,9 @@ class UserSubquery:
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
     """Return the subquery `node`, rewritten for a join, if it is about the user of each row; None if it is not.
 
-    `node` is one of `subqueries_of`, `scope` has the names of the outer SELECT, and `user` is the user column. The
-    subquery is about the user of each row if it compares its user column with that of the outer row.
+    `node` is an EXISTS, an IN with a subquery, or a scalar subquery. `scope` has the names of tables and columns of the
+    outer SELECT, and `user` is the user column. The subquery is about the user of each row if it compares its user
+    column with that of the outer row.
     Raises: `InvalidParameter` if the subquery names outer columns but does not compare the user columns, or uses outer
     columns for more than comparisons in its WHERE. Also raised for an EXISTS that names no outer column.
     """
@@ -342,7 +343,10 @@ def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
 
 
 def _own_aliases(select: exp.Expr) -> set[str]:
-    """Return the names, in lower case, that may stand before a column of a SELECT's own tables: aliases, or names."""
+    """Return the names, in lower case, that may stand before a column of a SELECT's own tables.
+
+    For a table with an alias this is the alias, and for any other table its name.
+    """
     tables = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
     return {(table.alias or table.name).lower() for table in tables}
 

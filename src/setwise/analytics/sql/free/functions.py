@@ -108,10 +108,10 @@ def _time_of_seconds(seconds: exp.Expr) -> exp.Expr:
 
 
 def check_aggregate(node: exp.Expr) -> None:
-    """Raise `InvalidParameter` if `node` calls a function of columns that is not allowed, such as STRING_AGG(x).
+    """Raise `InvalidParameter` if `node` calls a function over columns that is not allowed, such as STRING_AGG(x).
 
-    The message lists the aggregates of private rows. Without this check, a later error would ask to group by x, which
-    would not help.
+    The message lists the aggregates that are allowed over private rows. Without this check, a later error would ask to
+    group by x, which would not help.
     """
     function = "STRING_AGG" if isinstance(node, exp.GroupConcat) else ""
     if isinstance(node, exp.Anonymous) and str(node.this).upper() not in FUNCTIONS and node.find(exp.Column):

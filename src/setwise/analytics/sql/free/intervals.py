@@ -45,10 +45,10 @@ ColumnEnds: TypeAlias = Callable[[exp.Column], HiddenColumns | None]
 
 
 def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
-    """Return the hidden columns of the distinct statistics that `node`, an expression over released rows, names.
+    """Return the hidden columns of each distinct statistic to which `node`, an expression over released rows, refers.
 
-    Hidden columns have the ends of a statistic's interval, and whether noise may dominate it. `ends_of` maps a
-    column to its hidden columns, or to None.
+    Released rows are noisy results. Hidden columns have the ends of a statistic's interval, and whether noise may
+    dominate it. `ends_of` maps a column to its hidden columns, or to None.
     """
     columns = [column for column in _outside_subqueries(node) if type(column) is exp.Column]
     return list(dict.fromkeys(hidden for column in columns if (hidden := ends_of(column)) is not None))
@@ -65,10 +65,10 @@ def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
 
 
 def statistic_ends(column: exp.Column) -> HiddenColumns | None:
-    """Return the hidden columns of a released `column`: s0_lower, s0_upper and s0_unreliable for s0.
+    """Return the hidden columns of `column`, a column of released (noisy) rows; None if it is not a statistic.
 
-    They have the ends of its interval, and whether noise may dominate it. None for a column that is not a statistic
-    (s0, s1, ..), such as a group key.
+    Statistics are called s0, s1, .. The hidden columns of s0 are s0_lower and s0_upper, the ends of its interval, and
+    s0_unreliable, which is true where noise may dominate the value.
     """
     name = column.name
     if not (name.startswith("s") and name[1:].isdecimal()):
@@ -206,7 +206,10 @@ def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
 
 
 def _is_default(node: exp.Expr) -> bool:
-    """Return whether `node` is COALESCE(x, c) with a constant number c. Where x is null, it has no interval."""
+    """Return whether `node` is COALESCE(x, c) with a constant number c.
+
+    In rows where x is null, such an expression has no interval.
+    """
     is_call = str(node.this).upper() in ("COALESCE", "IFNULL", "NVL") and len(node.expressions) == 2
     return is_call and constant_number(node.expressions[1].unnest()) is not None
 
@@ -247,9 +250,10 @@ def _of_two_intervals(node: exp.Expr, ends_of: ColumnEnds) -> Ends | None:
     """Return the interval of `node`, a sum, difference, product or quotient of two numbers that have intervals.
 
     The interval contains every result that numbers from the two intervals can have (interval arithmetic). `ends_of`
-    maps a column to its hidden columns, which have the ends of its interval. Returns None if one of the numbers has no
-    interval, or if the SQL of a product or quotient would be too long. In a row, the ends are null if an end of the two
-    intervals is null, or if the interval of a divisor contains 0.
+    maps a column to its hidden columns, which have the ends of its interval.
+    Returns None if one of the two numbers has no interval, or if the SQL of a product or quotient would be too long.
+    Otherwise the returned ends are null in each row in which an end of the two intervals is null, or in which the
+    interval of the divisor contains 0.
     """
     first, second = (_ends_or_constant(side, ends_of) for side in (node.this, node.args["expression"]))
     if first is None or second is None:

@@ -27,9 +27,10 @@ _Value: TypeAlias = int | date | datetime
 
 
 def rewrite_series(tree: exp.Expr, today: date) -> exp.Expr:
-    """Return the statement `tree` with every series in FROM, or in UNNEST, replaced by its rows, as VALUES.
+    """Return the statement `tree` with calls such as GENERATE_SERIES(1, 3) replaced by the rows that they list.
 
-    `today` is the value of CURRENT_DATE. The tree is changed in place.
+    Calls in FROM and in UNNEST are replaced, by VALUES. `today` is the value of CURRENT_DATE. The tree is changed in
+    place.
     Raises: `InvalidParameter` for a series of more than `MOST_STEPS` rows, or whose ends are not constant.
     """
     for select in list(tree.find_all(exp.Select)):
@@ -84,7 +85,7 @@ def _constant(value: _Value) -> exp.Expr:
 
 
 def _rows(call: exp.Expr, today: date) -> list[_Value]:
-    """Return all values of `call`, a SQL function that lists a series; `today` is the value of CURRENT_DATE.
+    """Return all values that `call`, such as GENERATE_SERIES(1, 3), lists; `today` is the value of CURRENT_DATE.
 
     Raises: `InvalidParameter` if an argument is not constant, or if there are more than `MOST_STEPS` values.
     """
@@ -109,10 +110,11 @@ def _rows(call: exp.Expr, today: date) -> list[_Value]:
 
 
 def _end(node: exp.Expr, name: str, today: date) -> _Value:
-    """Return the constant in `node`: the start, end or step of a SQL function that lists a series of numbers or times.
+    """Return the constant that `node`, an argument of a call such as GENERATE_SERIES(1, 3), states.
 
-    `name` is the function's name, for the error message, and `today` is the value of CURRENT_DATE. Raises:
-    `InvalidParameter` if `node` is not a constant.
+    `node` is the start, the end, or a step that is a number. `name` is the function's name, for the error message, and
+    `today` is the value of CURRENT_DATE.
+    Raises: `InvalidParameter` if `node` is not a constant.
     """
     inner = node.unnest()
     if isinstance(inner, exp.Cast):
@@ -134,8 +136,9 @@ def _end(node: exp.Expr, name: str, today: date) -> _Value:
 def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
     """Return the step of a series of times as (months, seconds), one of which is 0.
 
-    `arguments` has the SQL expression of the step, such as INTERVAL '1 day'; if it is empty, the step is one day.
-    `name` is the name of the SQL function, for the error message. Raises: `InvalidParameter` for any other expression.
+    `arguments` holds the SQL expression of the step, such as INTERVAL '1 day'; if it is empty, the step is one day.
+    `name` is the name of the SQL function, such as GENERATE_SERIES, for the error message.
+    Raises: `InvalidParameter` for any other expression.
     """
     if not arguments:
         return 0, _SECONDS["DAY"]

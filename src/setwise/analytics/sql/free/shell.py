@@ -63,10 +63,10 @@ class Shell:
 def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
     """Return the part of a statement that runs over released (noisy) rows, as DuckDB SQL text in a `Shell`.
 
-    `tree` is the syntax tree of this part, and the keys of `public` are the names of the public tables that it reads.
-    Each result column that depends on a statistic gets hidden columns: whether noise may dominate the value and, if it
-    has an interval, the two ends. There are no hidden columns if `tree` is neither a SELECT nor several SELECTs united
-    with UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients.
+    `tree` is the syntax tree of this part. Only the keys of `public` are used: the names of the public tables that the
+    statement reads. Each result column that depends on a statistic gets hidden columns: whether noise may dominate the
+    value and, if it has an interval, the two ends. There are no hidden columns if `tree` is neither a SELECT nor
+    several SELECTs united with UNION ALL, or if it has more than `_MOST_PRODUCTS` products and quotients.
     """
     columns = None
     selects = _united_selects(tree)
@@ -114,7 +114,7 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 
 
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs whose rows `select` passes on one by one, each row of an inner SELECT as one row.
+    """Return the inner SELECTs from which `select` reads, if each of its rows comes from exactly one of their rows.
 
     The inner SELECTs are those of a subquery in FROM, or of a common table expression of the statement `tree` that FROM
     names: one SELECT, or several united with UNION ALL. The list is empty if `select` joins, groups or removes
@@ -128,10 +128,11 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
-    """Return the inner SELECTs whose rows `table`, an entry of a FROM clause, has.
+    """Return the inner SELECTs that make up `table`, an entry of a FROM clause.
 
-    `table` is a subquery, or names a common table expression of the whole statement `tree`. The list is empty in the
-    cases that `_passed_selects` describes.
+    `table` is a subquery, or names a common table expression of the whole statement `tree`. The list is empty for a
+    plain table, a PIVOT, a set operation other than UNION ALL, an inner SELECT with DISTINCT, an alias that renames
+    columns, and a common table expression that is read in several places.
     """
     inner = None
     if table.args.get("pivots"):
@@ -250,8 +251,8 @@ def _is_key(node: exp.Expr, select: exp.Expr, tree: exp.Expr) -> bool:
 def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
     """Return whether `column`, which `select` reads, is a group key (g0, g1, ..) of a table of released (noisy) rows.
 
-    If `select` joins tables, the column must name the released table, because a public table may have a column g0, too.
-    `tree` is the whole statement, whose common table expressions `select` may read.
+    If `select` joins tables, the column must be qualified by the released table, because a public table may have a
+    column g0, too. `tree` is the whole statement, whose common table expressions `select` may read.
     """
     source = select.args.get("from_")
     table = None if source is None else source.this
@@ -279,7 +280,7 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
 
 
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
-    """Return a function that maps a column that `select` reads to its hidden columns; None for other columns.
+    """Return a function that maps each column that `select` reads to its hidden columns, or to None if it has none.
 
     Hidden columns (`HiddenColumns`) hold the ends of a value's interval, and whether noise may dominate it. A column
     that depends on no statistic has none. `tree` is the whole statement. If `select` passes on the rows of an inner

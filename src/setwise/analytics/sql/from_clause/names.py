@@ -13,8 +13,9 @@ from setwise.errors import InvalidParameter
 class LeftKey:
     """A key column of a table that is joined by LEFT JOIN; in SQL, this column is null in rows without a match.
 
-    The joined rows have only one column for the key, `column`, with the value of the earlier table in every row.
-    `match_column` is the name of the column that is 1 in rows with a match, and null in other rows.
+    The joined rows have only one column for both sides of the key. It is called `column`, and has the value of the
+    earlier table in every row. `match_column` is the name of the column that is 1 in rows with a match, and null in
+    other rows.
     """
 
     column: str
@@ -26,12 +27,13 @@ class Scope:
     """The names of tables and columns that the expressions of a SELECT over private rows may use.
 
     - `tables` maps the alias of each table to its name.
-    - `columns` are the columns of the rows, or None if they are not known.
-    - `joined` maps (alias, column) of a joined per-user subquery (each of its rows comes from the rows of one user) to
-      the name of that column in the rows.
-    - `ambiguous` are the columns that both the rows and a joined subquery have.
+    - `columns` are the columns of the private rows after the joins of plain tables, or None if they are not known.
+    - `joined` has the columns of joined per-user subqueries (each of their rows comes from the rows of one user). It
+      maps (alias, column) to the name of that column in the joined rows.
+    - `ambiguous` are the columns that both the private rows and a joined subquery have.
     - `left_keys` maps (alias, column) to the key of a LEFT JOIN that the SELECT reads from the joined table.
-    All names but those in `tables` and `columns` are in lower case.
+
+    Aliases and columns are in lower case in `ambiguous` and in the keys of `joined` and `left_keys`.
     """
 
     tables: dict[str, str]
@@ -51,8 +53,9 @@ class Scope:
         return None if alias is None else self.left_keys.get((alias.lower(), node.name.lower()))
 
     def resolve(self, select: exp.Expr) -> None:
-        """Replace every column reference in a SELECT or another syntax node by the column's name in the rows, in place.
+        """Replace each column reference in `select`, such as t.x, by the column's name in the joined rows, in place.
 
+        `select` is a SELECT or another node. Subqueries in it are not changed.
         Raises: `InvalidParameter` if several tables have a column, or if a qualifier is not an alias.
         """
         results = {each.alias_or_name.lower(): each for each in select.expressions}
@@ -82,7 +85,7 @@ class Scope:
         unqualify(select, self.tables, self.columns)
 
     def resolve_copy(self, node: exp.Expr) -> exp.Expr:
-        """Return a copy of a syntax node with every column reference replaced by the column's name in the rows."""
+        """Return a copy of a syntax node with every column reference replaced by its name in the joined rows."""
         holder = exp.Paren(this=node.copy())
         self.resolve(holder)
         return exp.Paren(this=holder.this)
@@ -91,9 +94,9 @@ class Scope:
 def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
     """Replace the column `node` by an expression that is null in rows for which the LEFT JOIN of `key` has no match.
 
-    In `node` IS NULL and COUNT(node) it only matters whether there is a match. There the expression is the column
-    `key.match_column`, which does not read the key. So a service that refuses to compute with the user column can
-    answer these.
+    The values of `node` IS NULL and COUNT(`node`) depend only on whether there is a match. In these two, the expression
+    is therefore the column `key.match_column` alone. It does not read the key, which may be the user column, so that a
+    service that refuses to compute with the user column can still answer.
     """
     parent = node.parent
     is_counted = isinstance(parent, exp.Anonymous) and str(parent.this).upper() == "COUNT"
@@ -186,10 +189,10 @@ def _drop_qualifiers(node: exp.Expr) -> None:
 
 
 def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
-    """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined tables, in place.
+    """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined rows, in place.
 
-    `tables` maps aliases to table names. `columns` are the columns of the joined tables, or None if they are not known.
-    - If several tables have a column x, `columns` calls these columns TABLE.x, and a reference must be qualified.
+    `tables` maps aliases to table names. `columns` are the columns of the joined rows, or None if they are not known.
+    - If several tables have a column x, `columns` calls them TABLE.x, and a reference must be qualified.
     - A name that differs only in case from exactly one column means that column, as in DuckDB and PostgreSQL.
     - A name in double quotes that no column has becomes a text constant if it is compared with a column, as in
       GoogleSQL.

@@ -25,11 +25,12 @@ def join_public_lists(
     public_name: Callable[[exp.Expr], str | None],
     read: ReadExpression,
 ) -> list[Join]:
-    """Replace each IN or EXISTS over a public table in `select` by a condition, in place; return the joins it needs.
+    """Replace each IN or EXISTS over a public table in `select` by a condition on a column of a join, in place.
 
-    `tables` maps the aliases of `select` to names of tables. `public_name(node)` returns the name of the public table
-    that an entry of FROM stands for, or None. `read` converts a condition on the public table's rows into a row
-    expression (a value computed from each row).
+    Returns these joins. Each adds a column that says whether a row has a match in the public table. `tables` maps the
+    aliases of `select` to names of tables. `public_name(node)` returns the name of the public table that an entry of
+    FROM stands for, or None. `read` converts a condition on the public table's rows into a row expression (a value
+    computed from each row).
     Raises: `InvalidParameter` for a subquery over a public table that is not supported.
     """
     joins: list[Join] = []
@@ -48,7 +49,7 @@ def join_public_lists(
 
 
 def _inner_select(node: exp.Expr) -> exp.Expr | None:
-    """Return the SELECT inside `node`, an IN or EXISTS; None if `node` is another subquery or holds no SELECT."""
+    """Return the SELECT inside `node` if `node` is an IN or EXISTS with a SELECT; None otherwise."""
     if isinstance(node, exp.Exists):
         inner = node.this.unnest() if isinstance(node.this, exp.Subquery) else node.this
     elif isinstance(node, exp.In):
@@ -63,9 +64,10 @@ def _public_list(
 ) -> tuple[Join, exp.Expr]:
     """Return (join, condition) for `node`, an IN or EXISTS whose SELECT reads the public table `table`.
 
-    The condition is a syntax node over the columns of the joined rows, and replaces `node`. `tables` maps the aliases
-    of the SELECT around `node` to names of tables. `number` makes the name of the joined list unique in that SELECT.
-    `read` converts a condition over the public table into a row expression (a value computed from each row).
+    The join adds a column that says whether a row has a match in the public table. The condition is a syntax node over
+    that column, and replaces `node`. `tables` maps the aliases of the SELECT around `node` to names of tables. `number`
+    makes the name of the column unique in that SELECT. `read` converts a condition over the public table into a row
+    expression (a value computed from each row).
     Raises: `InvalidParameter` for a subquery that is not supported.
     """
     inner = _inner_select(node)
@@ -128,9 +130,10 @@ def _in_keys(node: exp.Expr, inner: exp.Expr, tables: Mapping[str, str]) -> list
 
 
 def _read_correlation(node: exp.Expr, alias: str, tables: Mapping[str, str]) -> Key | None:
-    """Return the pair of columns that the equality `node` compares: one of the public table `alias`, and an outer one.
+    """Return the pair of columns that the equality `node` compares: one of a public table, one of the outer SELECT.
 
-    `tables` maps the aliases of the outer SELECT to names of tables. Returns None for any other condition.
+    `alias` is the alias of the public table. `tables` maps the aliases of the outer SELECT to names of tables. Returns
+    None for any other condition.
     """
     if type(node) is not exp.EQ:
         return None

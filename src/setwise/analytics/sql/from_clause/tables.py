@@ -71,9 +71,10 @@ def read_tables(select: exp.Expr, read: ReadExpression) -> FromClause:
 
 
 def _with(join: Join, *, alias: str | None = None, match_column: str | None = None) -> Join:
-    """Return a copy of `join`, which calls its table `alias` and marks rows with a match in `match_column`.
+    """Return a copy of `join` with another alias for its table, or another name for the column that marks matches.
 
-    An argument that is None leaves that part of the join unchanged.
+    That column, `match_column`, tells rows with a match from rows without. An argument that is None leaves that part of
+    the join unchanged.
     """
     return Join(
         table=join.table,
@@ -86,9 +87,10 @@ def _with(join: Join, *, alias: str | None = None, match_column: str | None = No
 
 
 def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
-    """Return whether `node` is a column, outside of ON, that names one of `keys` of the table with the alias `alias`.
+    """Return whether `node` is a column, outside of ON, that reads one of `keys` from the table with the alias `alias`.
 
-    `aliases` are those of all tables so far, and `keys` has the names of the keys in lower case.
+    `aliases` are those of all tables so far. Only the keys of the mapping `keys` are used: the names of the table's key
+    columns in lower case.
     """
     if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
         return False

@@ -230,9 +230,10 @@ _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
 def _without_clauses(text: str, user: str) -> Iterator[str]:
     """Yield texts that could replace the statement `text`, which cannot be parsed; `user` is the user column.
 
-    A shorter form of `text` lacks a clause such as WITH DIFFERENTIAL_PRIVACY OPTIONS (..), the word ANALYZE, PERCENT or
-    WITH TIES after TOP n, and all statements after the first. The first text yielded is the shorter form, and the
-    others are its `corrections`. Yields nothing if the shorter form equals `text` or cannot be parsed either.
+    The first text is a shorter form of `text`. These parts are removed from it: a clause such as WITH
+    DIFFERENTIAL_PRIVACY OPTIONS (..), the word ANALYZE, PERCENT or WITH TIES after TOP n, and all statements but the
+    first. The other texts are `corrections` of the shorter form. Yields nothing if the shorter form equals `text` or
+    cannot be parsed either.
     """
     shorter = _TOP.sub(r"\1", _ANALYZE.sub("EXPLAIN", _CLAUSE.sub("SELECT", text.partition(";")[0]))).strip()
     if shorter == text.strip():
