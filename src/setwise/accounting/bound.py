@@ -86,8 +86,9 @@ class Solver(Hashable, Protocol):
 def solved_by(solver: Solver) -> AnswerTarget:
     """Return `solver` as the function (target, width) -> bracket that a `Bound` needs for its `answer`.
 
-    A target asks for the delta at an epsilon or for the epsilon at a delta. The width is the wanted width of the
-    bracket, relative to its upper end, or None for the default. Results are cached.
+    `solver` computes brackets for the delta at an epsilon and for the epsilon at a delta; a target asks for one of the
+    two. The width is the wanted width of the bracket, relative to its upper end, or None for the default. Results are
+    cached.
     """
     return lambda target, width: _solve(solver, target, width)
 
@@ -114,10 +115,10 @@ def from_curve(
 ) -> Bound:
     """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
 
-    The bracket for the epsilon at a delta is found by inverting `curve`. It is at most `largest`, the largest privacy
-    loss without an outright failure (in which everything may be revealed). `failure` is a bracket for the probability
-    of outright failure; the bound raises `Unattainable` for a delta below it. `tight` says that some analyst attains
-    the lower ends of the brackets.
+    The bracket for the epsilon at a delta is found by inverting `curve`. Its upper end is at most `largest`, the
+    largest privacy loss without an outright failure (in which everything may be revealed). `failure` is a bracket for
+    the probability of outright failure; the bound raises `Unattainable` for a delta below it. `tight` says whether some
+    analyst attains the lower ends of the brackets.
 
     `guess` maps a delta to an estimate of its epsilon, where the inversion starts. A good guess saves evaluations of a
     slow curve; None starts at epsilon = 1.
@@ -167,8 +168,8 @@ def evaluate_bounds(
 def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
     """Return the intersection of the brackets in `results`, pairs of a bracket and the bound that gave it.
 
-    A lower end counts only if its bound is `tight`, because no analyst is known to attain the lower ends of other
-    bounds.
+    The lower end of a bracket is used only if its bound is `tight`, because no analyst is known to attain the lower
+    ends of other bounds.
     """
     upper = min(bracket.upper for bracket, _ in results)
     return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in results if bound.tight)])), upper)
@@ -177,7 +178,7 @@ def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
 def either(first: Bound, second: Bound) -> Bound:
     """Return a bound that evaluates `first`, or `second` if `first` raises `Unattainable`.
 
-    Both must cover the same uses. The method and statement named in results are those of `first`.
+    Both must be bounds on the same mechanism uses. The method and statement named in results are those of `first`.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -200,10 +201,11 @@ which saves evaluations, is worth its millisecond."""
 
 
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
-    """Return a bound that brackets the optimal delta and epsilon of the uses of `kinds` with fixed dominating pairs.
+    """Return a bound that brackets the optimal delta and epsilon of those uses that have fixed dominating pairs.
 
-    `kinds` are mechanism uses, sorted by how they compose. The bound holds whatever the analyst may choose on the fly,
-    because these uses act on privacy profiles as linear operators that commute, so their order does not matter.
+    `kinds` are all mechanism uses, sorted by how they compose; those with fixed dominating pairs are in `kinds.linear`.
+    The bound is valid whatever the analyst may choose on the fly: these uses act on privacy profiles as linear
+    operators that commute, so their order does not change delta.
 
     At most `most_atoms` different privacy losses are enumerated; None allows as many as take about a second. If there
     are more, losses are rounded to a lattice (equally spaced losses). The rounding raises the variance of the total

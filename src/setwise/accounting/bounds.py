@@ -196,8 +196,8 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
     """Return (uses, s): the uses of `kinds` without uses of tiny loss, and the sum s of the losses that are left out.
 
-    s adds up the largest loss of each use that is left out. In any order, these uses raise a privacy profile f (delta
-    as a function of epsilon) at epsilon x to at most f(x - s) (docs/optimal-composition.md, "Losses that hardly
+    s adds up the largest loss of each use that is left out. In any order, the uses left out raise a privacy profile f
+    (delta as a function of epsilon) at epsilon x to at most f(x - s) (docs/optimal-composition.md, "Losses that hardly
     count"). Uses with the smallest losses are left out, as long as s is at most the share `CONFIG.small_losses` of the
     standard deviation of the loss of the other uses.
 
@@ -296,8 +296,8 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     wider than `effort.one_gaussian`, relative to its upper end.
 
     The lower end of both bounds is attained by an analyst who does not adapt to earlier answers and uses the worst
-    randomized responses. If an epsilon is wanted and this lower end makes the bracket narrow enough, the grid computes
-    no lower values, which halves the work.
+    randomized responses. If an epsilon is wanted and this lower end makes the bracket narrow enough, no lower bounds
+    are computed on the grid, which halves the work.
     """
     above = _all_in_one_gaussian(kinds)
 
@@ -403,8 +403,9 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
         `target` asks for a delta or an epsilon; the second argument, a wanted width, is ignored. A split divides the
         bounded-range uses into small epsilons, which one Gaussian replaces, and large ones, which are computed on a
-        grid. If the bracket is wide, one more split with more uses on the grid is tried. It is not tried for a batch
-        (chosen up front), which has a tighter bound of its own, nor if `effort.pricing` is False.
+        grid. If the bracket is wide, one more split with more uses on the grid is tried. This further split is not
+        tried for a batch (uses that are all chosen up front), which has a tighter bound of its own. It is not tried
+        either if `effort.pricing` is False.
 
         Raises: `Unattainable` if no upper bound is finite.
         """
@@ -579,17 +580,17 @@ def _only_for_width(bound: Bound) -> Bound:
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
-    """Return the uses in `kinds` as two stages, in the worst order for an analyst who may choose the order of the uses.
+    """Return the uses in `kinds` as two stages, in the order that is worst if the analyst may choose the order.
 
-    The first stage has all uses with fixed dominating pairs, and the second all bounded-range uses. Within a stage the
-    order is free.
+    The first stage has all uses with fixed dominating pairs, and the second all bounded-range uses. Within a stage, the
+    analyst chooses the order.
     """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
 
 
 def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
-    """Return `uses` in their given order, as stages that an analyst goes through one after the other."""
+    """Return `uses` in their given order, as stages (sets of uses) that an analyst goes through one after the other."""
     stages: list[Stage] = []
     waiting: list[Use] = []
     for use in uses:
@@ -741,9 +742,9 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
-    """Return a function from epsilon to [0, upper bound on delta], computed from the sum of the zCDP of all uses.
+    """Return a function that maps an epsilon to [0, upper bound on delta], computed by zCDP.
 
-    `kinds` are the uses.
+    The zCDP parameters of all uses in `kinds` are added up, and their sums imply a delta at every epsilon.
     """
     from setwise.accounting.methods.moments import zero_concentrated_sum
 

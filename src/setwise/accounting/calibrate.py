@@ -89,7 +89,7 @@ UsesForParameter = Callable[[float], Sequence[Use]]
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The (epsilon, delta) that the uses of a plan must meet together under `interaction`.
+    """The (epsilon, delta)-DP that the uses of a plan must satisfy together, under `interaction`.
 
     `interaction` says what the analyst may choose on the fly. `plan` maps the value of its one free parameter (noise,
     epsilon or count) to uses. The excess of a value is log(d / `delta`), where d is the delta of these uses at

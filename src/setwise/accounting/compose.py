@@ -122,8 +122,9 @@ class Composition:
     def quick_delta(self, epsilon: float) -> CertifiedBound:
         """Return a certified bracket for the delta of the composition at `epsilon`, quickly but about ten percent wide.
 
-        It is for searches, for example for the noise that meets a budget. To save time, the bracket is not tightened by
-        bounds for other interactions (analysts who may choose more, or less, on the fly); `compared` does that.
+        It serves searches that evaluate many compositions, for example a search for the least noise that stays within a
+        budget. To save time, the bracket is not tightened by bounds for other interactions (analysts who may choose
+        more, or less, on the fly); `compared` does that.
         """
         return self._best(Target("delta", check_total_epsilon(epsilon)), None, _QUICK)
 
@@ -176,7 +177,7 @@ class Composition:
         return replace(finer if finer.upper <= default.upper else default, lower=lower)
 
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
-        """Return the bound of the uses that matter, shifted by the losses of the uses of tiny loss that are left out.
+        """Return the bound of all uses but those of tiny loss, shifted by the losses of the uses left out.
 
         The shift is the sum of the largest losses of the uses left out. If `target` asks for an epsilon, the shift is
         added to the upper end. If it asks for a delta, the upper end is the delta at the epsilon of `target` minus the
@@ -209,8 +210,8 @@ class Composition:
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
         """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
 
-        This prevents that a further use lowers the upper end. The optimum for a set of uses is at least the optimum for
-        each subset, but every computed upper end exceeds its optimum by a grid error, which may be larger than the
+        Without this, a further use could lower the upper end. The optimum for a set of uses is at least the optimum for
+        each subset. But every computed upper end exceeds its optimum by a grid error, which may be larger than the
         effect of one use. `target` asks for a delta or an epsilon. The subsets leave out the smallest kinds of uses
         (see `_sets_without_small_kinds`).
 

@@ -117,8 +117,8 @@ class ZcdpOdometer:
     Parameters of uses may be chosen on the fly; `spent` holds the sum of their rho. The bound is the smallest of
     several linear functions of this sum. Each function is tightest at one value of the sum, its level, and has a share
     of `delta`; the first levels have the largest shares. The levels are fixed in advance: `first_rho`, twice
-    `first_rho`, and so on. If `most_rho`, the sum at which a filter stops, is not None, they are `most_rho`, half of
-    it, and so on.
+    `first_rho`, and so on. `most_rho` is the sum of rho at which a filter admits no further use, or None without a
+    filter. If it is not None, the levels are `most_rho`, half of it, and so on.
 
     The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed). Once
     their probabilities exceed this share, nothing is promised.
@@ -144,7 +144,7 @@ class ZcdpOdometer:
             object.__setattr__(self, "most_rho", check_epsilon(self.most_rho, "most_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
-        """Return a new odometer that also counts `use`."""
+        """Return a new odometer whose totals of rho and of failure probabilities include `use`."""
         return replace(self, spent=self.spent.plus(use))
 
     def epsilon(self) -> float:
@@ -152,10 +152,10 @@ class ZcdpOdometer:
 
         Proof: let L be the privacy loss so far, rho the sum of the uses' rho, and delta the part of `delta` that is not
         set aside for outright failures. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because given
-        the past each use has at most its rho of Renyi divergence of order t + 1. So is the average of such processes
-        for several t_j with weights w_j that add up to 1. By Ville's inequality this average ever reaches 1 / delta
-        with probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at all
-        times.
+        the past each use has at most its rho of Renyi divergence of order t + 1. The average of such processes for
+        several t_j, with weights w_j that add up to 1, is a supermartingale too. By Ville's inequality this average
+        ever reaches 1 / delta with probability at most delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for
+        all j and at all times.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """

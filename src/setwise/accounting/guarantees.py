@@ -52,10 +52,11 @@ class Guarantee(ABC):
     """A guarantee that one use of a mechanism satisfies, such as pure DP, or known noise, such as a Gaussian.
 
     A subclass describes one kind of guarantee; its fields are the parameters, in the order in which the notation writes
-    them. `kind` and `example` say how the kind is written, as in "pure:0.1x25", and `words` how it is shown to people.
-    `calibrates` is "noise" or "epsilon" if a search may look for the smallest noise, or the largest epsilon, of this
-    kind that meets a budget; otherwise it is None. `price_varies` says whether platforms may round the price of a use
-    differently; a price is the mu squared that a use takes from a Gaussian wallet.
+    them. `kind` is the name of the kind in the notation, and `example` its parameters and count, such as "pure" and
+    "0.1x25" in "pure:0.1x25". `words` are the noun for one use and the format of its parameters, for texts that people
+    read. `calibrates` is "noise" or "epsilon" if a search may look for the smallest noise, or the largest epsilon, of
+    this kind that meets a budget; otherwise it is None. `price_varies` says whether platforms may round the price of a
+    use differently; a price is the mu squared that a use takes from a Gaussian wallet.
     """
 
     __slots__ = ()

@@ -51,9 +51,9 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield bounds that add the largest losses of some uses in `kinds` to the epsilon of the other uses.
 
-    The first bound adds the losses of all bounded-range uses; the second adds also those of all linear uses (with fixed
-    dominating pairs) whose loss is bounded. The remaining linear uses are composed exactly or on a lattice. At very
-    small deltas these bounds are closer to the optimum than the bounds by one Gaussian and by zCDP.
+    The first bound adds the losses of all bounded-range uses. The second also adds the losses of all linear uses (with
+    fixed dominating pairs) whose loss is bounded. The remaining linear uses are composed exactly or on a lattice. At
+    very small deltas these bounds are closer to the optimum than the bounds by one Gaussian and by zCDP.
 
     Nothing is yielded if there are no bounded-range uses, or if some use has neither a dominating pair nor bounded
     range. Nothing is yielded either if all losses are bounded, because basic composition is then the same bound.

@@ -246,8 +246,8 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     """Return the balance of a Gaussian wallet of mu^2 = `wallet` after `count` uses; None if it cannot pay for them.
 
     A Gaussian wallet is a budget of mu squared, from which uses are paid. `price` maps the balance after one use to the
-    price of the use. The result is rounded down. It is checked with `wallet_before`: the balance needed to keep the
-    result, plus a margin for rounding errors, is at most `wallet`.
+    price of the use. The result is rounded down and checked: the balance that `wallet_before` needs to keep the result,
+    plus a margin for rounding errors, is at most `wallet`.
     """
 
     def spare(remaining: float) -> float:

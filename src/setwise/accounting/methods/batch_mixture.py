@@ -200,7 +200,7 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """Adapter that lets the upper values of a certified privacy profile be read like the delta of a `Loss`."""
+    """Adapter that lets the upper bounds of a certified privacy profile be read like the delta of a `Loss`."""
 
     profile: Profile
 
@@ -218,8 +218,8 @@ class _Responses:
 
     In a batch, all mechanisms are chosen up front. `groups` are the randomized responses as (epsilon, count). All
     responses of a group have the same t, and the losses t and t - epsilon. `above` and `below` are privacy losses that
-    stand for the other mechanisms: the delta of `above` is at least theirs, and the delta of `below` at most. `atoms`
-    are further losses of other mechanisms, which were enumerated.
+    stand for the other mechanisms: the delta of `above` is at least the delta of these mechanisms, and the delta of
+    `below` is at most that. `atoms` are further losses of other mechanisms, which were enumerated.
     """
 
     groups: tuple[Group, ...]
@@ -228,10 +228,10 @@ class _Responses:
     atoms: Atoms = NOTHING
 
     def at(self, choice: Choice, x: float) -> Bracket:
-        """Return a bracket for delta at overall epsilon `x` of a batch, mechanisms that are all chosen up front.
+        """Return a bracket for the delta, at overall epsilon `x`, of a batch (mechanisms that are all chosen up front).
 
         A group of the batch is a pair (a, count): `count` bounded-range mechanisms of epsilon a. `choice` has a number
-        t from 0 to a for each group. The bracket is for the delta that the batch has if every mechanism of a group is
+        t, from 0 to a, for each group. The bracket is for the delta that the batch has if every mechanism of a group is
         generalized randomized response with the two privacy losses t and t - a.
         """
         low = [t - epsilon for t, (epsilon, _) in zip(choice, self.groups, strict=True)]

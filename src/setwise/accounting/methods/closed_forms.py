@@ -171,14 +171,14 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x`, over the blocks of t that were not evaluated.
+        """Return an upper bound on delta at overall epsilon `x`, over all t that are not evaluated one by one.
 
         t is the parameter that all randomized responses of the batch (chosen up front) share; their losses are t and t
         - epsilon. Its interval is cut into blocks, and the block with the largest bound is split first. `points` are
-        all t at which delta can have a local maximum. `evaluate` returns the bracket for delta at one t, and stores it
-        for the caller. If few `points` are in a block, `evaluate` is called with each of them, and the block is not
-        part of the returned bound. `peak` is the best t found so far, and `floor` its delta. The search ends when no
-        block has a bound above the largest delta found; the result is 0 if no block remains.
+          all t at which delta can have a local maximum. `evaluate` returns the bracket for delta at one t, and stores
+          it for the caller. If few `points` are in a block, `evaluate` is called with each of them, and the block is
+          not part of the returned bound. `peak` is the best t found so far, and `floor` its delta. The search ends when
+          no block has a bound above the largest delta found; the result is 0 if no block remains.
         """
         blocks: list[tuple[float, float, float]] = []
 
@@ -249,8 +249,9 @@ _RELATIVE_ERROR = 1e-13
 class ThreeMechanisms:
     """Optimal delta of one epsilon-DP and two epsilon-bounded-range (BR) mechanisms, used adaptively in a fixed order.
 
-    Theorem: the paper's closed forms for three mechanisms (lem:xyz, lem:ordbrdp2). For an overall epsilon of at least
-    `epsilon` all orders agree. The paper does not give their common value; `_any_order` does (docs/closed-forms.md).
+    Theorem: the paper's closed forms for three mechanisms (lem:xyz, lem:ordbrdp2). If the overall epsilon is at least
+    `epsilon`, the optimal delta is the same for all three orders. The paper does not give this delta; `_any_order` does
+    (docs/closed-forms.md).
     """
 
     def __init__(self, epsilon: float) -> None:
@@ -332,8 +333,9 @@ class ThreeMechanisms:
     def _any_order(self, g: float) -> Bracket:
         """Return the optimal delta of one pure DP and two bounded-range mechanisms at overall epsilon g >= epsilon.
 
-        All orders agree there. The best parameter t of the first bounded-range mechanism is epsilon/2 up to g = 3
-        epsilon/2, and g/3 beyond. The delta is 0 from g = 3 epsilon on.
+        At these g, the delta is the same for all orders of the three mechanisms. The best parameter t of the first
+        bounded-range mechanism is epsilon/2 up to g = 3 epsilon/2, and g/3 beyond. The delta is 0 from g = 3 epsilon
+        on.
         """
         if g >= 3 * self.epsilon:
             return Bracket(0.0, 0.0)

@@ -53,7 +53,7 @@ def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> b
 
     P and Q are the output distributions on two neighbouring tables. False means that no certificate was found with a
     grid of this many `cells` of Renyi orders. With P and Q exchanged, the larger loss is minus the lower loss of `law`.
-    If that is at most xi + rho, this direction holds without a grid.
+    If that is at most xi + rho, this direction needs no grid.
 
     Requires: rho > 0 and xi >= -rho.
     """
@@ -102,12 +102,12 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
 
 
 def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
-    """Return approximately how low the lower value of a (xi, rho)-zCDP loss with two values can be.
+    """Return approximately the lowest value that the lower loss of a (xi, rho)-zCDP law with two losses can have.
 
-    `high` is the larger value of the loss. The lower value determines the probability of `high`, which zCDP limits: for
-    every b > 0 the probability is at most exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the
-    smallest of these limits. The result is about -p, and is found by bisection near -p. The result is not certified.
-    Returns None if there is no such value in the range of floats.
+    `high` is the larger loss. The lower loss determines the probability of `high`, which zCDP limits: for every b > 0
+    the probability is at most exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these
+    limits. The result is about -p, and is found by bisection near -p. The result is not certified. Returns None if
+    there is no such value in the range of floats.
     """
     order = max((high - xi - rho) / (2.0 * rho), 0.0)  # the b at which q(b) - b high is smallest
     most = order * (xi + rho) + rho * order * order - order * high - math.log(max(-math.expm1(-high), 1e-300))

@@ -115,11 +115,11 @@ def exact_linear(
 
 
 def _values(group: tuple[KnownNoise, int]) -> float:
-    """Return about how many values the total loss of a `group` of equal uses, given as (noise, count), can take.
+    """Return roughly how many values the total privacy loss of a `group` of equal uses can take.
 
-    `exact_linear` sorts groups by this number, because it keeps the group with the most values apart. The number of
-    values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close together.
-    Infinite for noise whose losses cannot be enumerated.
+    `group` is a pair (noise, count). `exact_linear` sorts groups by this number, because it keeps the group with the
+    most values apart. The number of values for pure DP is multiplied by epsilon if epsilon is below 1, because many of
+    these values lie close together. Infinite for noise whose losses cannot be enumerated.
     """
     noise, count = group
     match noise:

@@ -72,13 +72,15 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
     """Return a balance (mu squared), rounded up, with which a Gaussian wallet pays for all `draws` in any order.
 
-    A Gaussian wallet is a budget of mu squared; `draws` are the uses to pay for, as pairs (guarantee, count). Each kind
-    b of use gets a cost k_b, a positive number. Let e_b(x) be an upper bound on the price of a use b whose payment
+    A Gaussian wallet is a budget of mu squared; `draws` are the uses to pay for, as pairs (guarantee, count). `levels`
+    are the balances needed before each kind of use if the kinds are paid for one after another. The result is valid for
+    any levels; good levels make it small.
+
+    Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
     moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /
-    e_b(x) dx. Going backwards from an empty wallet, a use b raises the potential by at most k_b, so all uses together
-    raise it to at most the sum of their costs. The result is the v where Theta reaches that sum, and infinity if no
-    tabulated v does. `levels` are the balances needed before each kind if the kinds are paid for one after another; any
-    levels give a valid result, and good ones give good costs.
+    e_b(x) dx. Going backwards from an empty wallet, a use b raises the potential by at most k_b. So all uses together
+    raise it to at most the sum of the k_b of all uses. The result is the v where Theta reaches that sum, and infinity
+    if no tabulated v does.
     """
     first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]
@@ -133,15 +135,15 @@ class RangeSplit:
 
 
 def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[RangeSplit]:
-    """Return one or two ways to split the bounded-range `groups` into two parts, each of which bounds delta from above.
+    """Return one or two ways to divide the bounded-range `groups` between a grid and a Gaussian, to bound delta.
 
     The losses of one part are summed on a grid, which is slow and nearly exact. Those of the other part are replaced by
     one Gaussian, which is fast and raises delta a little. `groups` are pairs (epsilon, count). `variance_beside` is the
     variance of the losses of all other mechanisms of the composition. The Gaussian has a larger variance (mu^2) than
     the losses that it replaces. A split is tight if the excess is at most `CONFIG.tight` times the variance of all
-    losses. The first split replaces all uses by one Gaussian. If it is not tight, groups are moved to the grid,
-    largest epsilons first, until the split is tight, or until another group would take the grid longer than about half
-    a second (a second if `thorough`). If any group was moved, this is the second split.
+    losses. The first split replaces all uses by one Gaussian. If it is not tight, groups are moved to the grid, largest
+    epsilons first, until the split is tight, or until another group would take the grid longer than about half a second
+    (a second if `thorough`). If any group was moved, this is the second split.
     """
     limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)
