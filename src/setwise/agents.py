@@ -85,8 +85,8 @@ class LocalTables:
         `shortage` in the result says what the account lacks to pay for the plan; it is None if the account can pay.
 
         A dataset's cap (the joint budget of its accounts) can be paid by two rules: from a Gaussian wallet (a budget in
-        mu squared), or as a sum of epsilons. A charge that fits only one of them ends the other rule for all accounts.
-        `warning` then says which rule ends; it is None otherwise.
+        mu squared), or as a sum of epsilons. A charge that only one of the two rules can pay ends the other rule for
+        all accounts. `warning` then says which rule ends; it is None otherwise.
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)

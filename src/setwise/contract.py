@@ -195,7 +195,7 @@ class CapRecord(TypedDict):
 
 
 class ReclaimedRecord(TypedDict):
-    """The number of accounts whose unspent slices (reserved parts of a dataset's cap) were taken back into the cap."""
+    """How many accounts' unspent slices (reserved parts of a dataset's joint budget, the cap) were taken back."""
 
     dataset: DatasetName
     accounts: Annotated[int, Example(3)]
@@ -216,7 +216,7 @@ class PathRecord(TypedDict):
     """Bracket of an epsilon that bounds an account's privacy loss at all times, not only after the last answer.
 
     Except with probability delta, the privacy loss of the answers never exceeds `upper`. `upper` is None if the failure
-    probabilities of the account's uses leave no delta for this bound.
+    probabilities of the account's mechanism uses leave no delta for this bound.
     """
 
     lower: Annotated[float, Example(0.4)]
@@ -308,11 +308,11 @@ class JointRecord(TypedDict):
 class EntryRecord(TypedDict):
     """An entry of an account's ledger: a charge, a settlement, a slice or a release, by `kind`.
 
-    A charge has the question that it paid for, and a settlement the answer and the unused uses that it returned. A
-    slice is the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave back. A
-    release is a part of an answer that an earlier charge has paid for, such as a day of a live series. `text` is this
-    content as the JSON text that was written. `key` is the idempotency key, and `period` the budget period that paid
-    (None: the account has no periods). `hash` covers the hash of the entry before.
+    A charge has the question that it paid for, and a settlement the answer and the unused mechanism uses that it
+    returned. A slice is the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave
+    back. A release is a part of an answer that an earlier charge has paid for, such as a day of a live series. `text`
+    is this content as the JSON text that was written. `key` is the idempotency key, and `period` the budget period that
+    paid (None: the account has no periods). `hash` covers the hash of the entry before.
     """
 
     entry: Annotated[int, Example(1, "its number in the account")]
@@ -385,8 +385,8 @@ class PlanRecord(TypedDict):
     is the mean absolute error of a count, and `why` says how the mechanism was chosen. `alone` is the cost of the
     question by itself if an account pays and the question states its own budget; it is None otherwise. Three bounds
     hold with probability `confidence`; they are in units of the count, and None if the mechanism has no such bound. A
-    count is off by at most `radius`. A group is found if its count is `detectable` above its rivals (above 0 for a
-    fixed threshold). Each pick of a top k has a count at most `shortfall` below the best group not picked yet.
+    count is off by at most `radius`. A group is found if its count exceeds its rivals' counts (0 for a fixed threshold)
+    by `detectable`. Each pick of a top k has a count at most `shortfall` below the best group not picked yet.
     """
 
     mechanism: Annotated[str, Example("unknown_gumbel")]
@@ -409,10 +409,10 @@ class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
     `left` is the remaining budget of the account, written as mechanism uses, and `words` describes the planned uses for
-    people. `shortage` says what the account, or the cap of its dataset, lacks to pay, and a smaller budget that would
-    fit if one is found; it is None if the account can pay. The cap can be paid by two rules: from a Gaussian wallet, or
-    as a sum of epsilons. A charge that fits only one of them ends the other rule for all accounts. `warning` then says
-    which rule ends; it is None otherwise.
+    people. `shortage` says what the account, or the cap of its dataset, lacks to pay, and a smaller budget that it
+    could pay if one is found; it is None if the account can pay. The cap, the joint budget of all accounts, is paid by
+    one of two rules: from a Gaussian wallet, or as a sum of epsilons. A charge that only one of the rules can pay ends
+    the other rule for all accounts. `warning` then says which rule ends; it is None otherwise.
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]
@@ -534,7 +534,7 @@ class QueryRecord(TypedDict):
 
 
 class SeriesRecord(TypedDict):
-    """A live series: what it counts, what it cost, and how accurate its numbers are.
+    """A live series (noisy user counts by period): what it counts, what it cost, and how accurate its numbers are.
 
     `within` is the half-width, in users, of the widest 95% interval of a total. A private item is shown if its noisy
     number of users is at least `shown_from`, which is None if the items are public. `matrix` says in words with which
@@ -566,7 +566,7 @@ class LineRecord(TypedDict):
 
 
 class SeriesValuesRecord(TypedDict):
-    """The released numbers of a live series, as running totals or over windows of periods.
+    """The released numbers of a live series (noisy user counts), as running totals or over windows of periods.
 
     `periods` are the first days of the released periods, and `remaining` is the number of periods still to be released.
     `measure` says what the numbers count, and `left_out` which rows they leave out.
@@ -594,7 +594,7 @@ class CancelledRecord(TypedDict):
 
 
 class ReleasedRecord(TypedDict):
-    """The periods that an update of a live series released, by their first days."""
+    """The periods that an update of the live series `name` (noisy user counts) released, by their first days."""
 
     name: Annotated[str, Example("reach")]
     released: Annotated[list[str], Example(["2026-01-01", "2026-01-02"])]

@@ -287,10 +287,10 @@ def _section(question: ReportQuestion, answer: Answered) -> str:
 
 
 def _columns(question: ReportQuestion, answer: Answered) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return (columns, statistics): the values of an answer's table by column name, and the columns with statistics.
+    """Return (columns, statistics): the values of an answer's table by column name, and the names of some columns.
 
-    The statistics are given by the names of their columns; the other columns have labels. `question` names the column
-    of the labels if the answer does not.
+    `statistics` has the names of the columns with statistics; the other columns have group labels. `question` names the
+    column of the labels if the answer does not.
     """
     if isinstance(answer, SqlAnswer):
         named = [output.name for output in answer.outputs if output.statistic is not None or output.interval]

@@ -200,7 +200,7 @@ def _validation_problem(error: RequestValidationError) -> Problem:
 
 
 def _framework_problem(error: HTTPException) -> Problem:
-    """Return the problem document of `error`, which the web framework or the limit on bodies raised.
+    """Return the problem document of `error`, which the web framework or the check of body sizes raised.
 
     The error stands for an unknown path or method, or for a body that is too large, too slow or not readable.
     """

@@ -68,9 +68,10 @@ class FilterAccountBody(Body):
     """Request to open an account with a budget (epsilon, delta), from which each mechanism use is paid when it is made.
 
     The account is called `name` and lets the person `analyst` ask about `dataset`. `kind` is always "filter", which
-    tells this request from a `SetwiseAccountBody`. `rule` says how prices add up. With the rules "wallet" and "zcdp"
-    the account takes mechanism uses of any parameters; with "menu" it takes only uses that are no worse than one listed
-    in `menu`. `failure_share` is the share of delta that is set aside for outright failures (events in which everything
+    tells this request from a `SetwiseAccountBody`. `rule` says how prices add up: in mu squared ("wallet"), as zCDP
+    parameters ("zcdp"), or in units fixed for a list of mechanism uses ("menu"). With the rules "wallet" and "zcdp" the
+    account takes mechanism uses of any parameters; with "menu" it takes only uses that are no worse than one listed in
+    `menu`. `failure_share` is the share of delta that is set aside for outright failures (events in which everything
     may be revealed); None takes the default of the rule. With `every` the account has its whole budget again after each
     such calendar period; with None the budget is never renewed.
     """
@@ -209,7 +210,7 @@ async def history(
     ] = 0,
     most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
 ) -> Response:
-    """List the ledger entries of an account (such as charges and settlements) after the position `after`, in order.
+    """List the ledger entries of an account (such as charges and settlements) after the entry number `after`, in order.
 
     A settlement is the entry that stores the answer of a charge. A page has at most `most` entries. It ends earlier
     once its JSON text has a million characters.

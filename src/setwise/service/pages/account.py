@@ -71,9 +71,9 @@ class Charge:
 
 
 def charges_of(entries: Iterable[Entry]) -> list[Charge]:
-    """Return the charges among an account's ledger `entries`, oldest first, with the uses that settlements returned.
+    """Return the charges among an account's ledger `entries`, oldest first, with the refunds that settlements made.
 
-    A settlement is the entry that stores the answer of a charge.
+    A settlement is the entry that stores the answer of a charge, and returns unused mechanism uses to the account.
     """
     charges: dict[str, Charge] = {}
     for entry in entries:
@@ -167,8 +167,8 @@ async def account_page(request: Request, account: str, most: Annotated[int, Quer
 def _account_page(request: Request, status: AccountStatus, record: AccountRecord, most: int) -> Response:
     """Return the page of an account with its latest `most` charges, as the response to `request`.
 
-    `status` is the account's status from the ledger, and `record` the same as JSON with the odometers, which a worker
-    process has computed.
+    `status` is the account's status from the ledger, and `record` is this status as JSON with the odometers (bounds on
+    the epsilon so far), which a worker process has computed.
     """
     odometer = status.odometer.upper if record["odometer"] is None else record["odometer"]["upper"]
     last = min(odometer, status.epsilon.upper)
@@ -203,10 +203,10 @@ def _statement(
 
 
 def _kinds(status: AccountStatus) -> list[dict[str, object]]:
-    """Return each registered use of an account: its notation (`kind`), how many are `left`, and the `total` registered.
+    """Return a dict for each mechanism use that an account registered: its notation (`kind`), and how many are `left`.
 
-    `status` is the account's status. The list is empty for an account with an (epsilon, delta) budget, which has no
-    registered uses.
+    A third key, `total`, has the number that was registered. `status` is the account's status. The list is empty for an
+    account with an (epsilon, delta) budget, which has no registered uses.
     """
     if status.kind == "filter":
         return []

@@ -145,11 +145,11 @@ def _with_examples(record: DatasetRecord) -> dict[str, object]:
 
 
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
-    """Return the registered uses of an account: each in its notation, in words, and with its `role` in a question.
+    """Return the registered mechanism uses of an account: each in its notation, in words, and with its `role`.
 
-    Registered uses are those that were fixed when the account was opened. `status` is the account's status. The role is
-    "discover" (a pick by the exponential mechanism), "counts" (a noisy count), "threshold" (hides groups with few
-    users), or None for a use that no question takes.
+    Registered uses are those that were fixed when the account was opened. `status` is the account's status. The role
+    says what a question takes the use for. It is "discover" (a pick by the exponential mechanism), "counts" (a noisy
+    count), "threshold" (hides groups with few users), or None for a use that no question takes.
     """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}

@@ -132,7 +132,7 @@ class ServiceAsker:
         return [*lines, f"warning: {preview.warning}"] if preview.warning else lines
 
     async def cancel(self) -> None:
-        """Cancel the catalogue query or the question that this connection is running, if there is one."""
+        """Cancel the question or the query of PostgreSQL's catalogue that this connection runs, if there is one."""
         self._cancelled = True
         if self._running is not None:
             await self._service.runner.cancel_running(self._running)

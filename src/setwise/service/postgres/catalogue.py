@@ -76,7 +76,7 @@ class Catalogue:
         return connection
 
     def reads_catalogue(self, statement: exp.Expr) -> bool:
-        """Return whether all tables in a `statement` are catalogue tables; True also for a statement without tables."""
+        """Return whether `statement` reads only tables of PostgreSQL's catalogue; True also if it reads no table."""
         local = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
         return all(
             _is_catalogue(table) or table.name.lower() in local or isinstance(table.this, exp.Func)
@@ -104,7 +104,7 @@ class Catalogue:
         return tuple(ResultColumn(str(row[0]), _statistic_type(str(row[1]))) for row in described)
 
     def answer(self, statement: exp.Expr) -> Result:
-        """Return the result of the catalogue query whose syntax tree is `statement`.
+        """Return the result of a query of PostgreSQL's catalogue, whose syntax tree is `statement`.
 
         Raises `InvalidParameter` if the query needs something that the catalogue does not have, or if its result is too
         large.

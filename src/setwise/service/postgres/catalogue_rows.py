@@ -100,7 +100,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Ro
 
 
 def _server_rows(database: str, user: str) -> dict[str, list[Row]]:
-    """Return the rows about schemas, types, the database, the role `user` and settings, by catalogue table."""
+    """Return PostgreSQL's catalogue rows about schemas, types, the database, the role `user` and settings, by table."""
     role: Row = {"oid": OWNER, "rolname": user, "rolsuper": False, "rolinherit": True, "rolcreaterole": False,
                  "rolcreatedb": False, "rolcanlogin": True, "rolreplication": False, "rolconnlimit": -1,
                  "rolbypassrls": False}  # fmt: skip
@@ -152,7 +152,7 @@ def _type_row(oid: int, name: str, sql_name: str) -> Row:
 
 
 def _table_rows(database: str, table: str, columns: Columns, oid: int) -> dict[str, list[Row]]:
-    """Return the rows that list one table of the dataset and its `columns`, by catalogue table.
+    """Return the rows of PostgreSQL's catalogue that list the table `table` and its `columns`, by catalogue table.
 
     `database` is the name of the database, and `oid` the object identifier of the table.
     """

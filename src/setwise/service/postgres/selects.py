@@ -96,7 +96,7 @@ class SelectTask:
         return SelectTask(shown=shown, text=text, asked_at=time.time() if _CLOCK.search(text) else 0.0)
 
     def result(self) -> ReadSelect:
-        """Return the parsed SELECT, with rows if it is a catalogue query.
+        """Return the parsed SELECT, with rows if it reads only PostgreSQL's catalogue.
 
         Raises `InvalidParameter` if the catalogue cannot answer it, and `MemoryError` if its tables do not fit into the
         memory that the process may allocate.
@@ -108,7 +108,7 @@ class SelectTask:
 
 
 def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect:
-    """Return the SELECT `text` as parsed: the rows of a catalogue query, or the columns of a question.
+    """Return the SELECT `text` as parsed: with its rows if it reads PostgreSQL's catalogue, else with its columns.
 
     The tables are those of `catalogue`, and `user_column` is the column that identifies users, for the hint of a
     refusal. A statement that cannot be parsed here gives an empty `ReadSelect`, because the parser of questions may

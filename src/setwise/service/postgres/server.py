@@ -329,7 +329,7 @@ class _Connection:
     async def _read(self) -> messages.ClientMessage:
         """Return the client's next message.
 
-        Raises `ProtocolError` if it is too long, before its bytes are read, or not valid.
+        Raises `ProtocolError` if it is not valid, or (before its bytes are read) too long.
         """
         kind = await self._reader.readexactly(1)
         length = struct.unpack("!I", await self._reader.readexactly(4))[0]
@@ -513,10 +513,10 @@ class _Connection:
         return portal.reply
 
     async def _execute(self, session: PostgresSession, name: str, most: int) -> None:
-        """Send at most `most` rows (0 means all) of the portal called `name` of `session`, after those sent before.
+        """Send at most `most` rows (0 means all) of the portal called `name` of `session`, after earlier rows.
 
-        A portal that has not run yet is run first. If rows remain, the client is told that the portal is suspended, and
-        may ask for more.
+        A portal is a statement with its parameters; it is run first if it has not run yet. If rows remain, the client
+        is told that the portal is suspended, and may ask for more.
         """
         portal = _portal(session, name)
         reply = await self._run(session, portal)
@@ -552,7 +552,7 @@ def _store_limited(store: dict[str, Kept], name: str, value: Kept) -> None:
 
 
 def _portal(session: PostgresSession, name: str) -> Portal:
-    """Return the session's portal called `name`; raise `Rejected` if there is none."""
+    """Return the session's portal (statement with parameters) called `name`; raise `Rejected` if there is none."""
     if name not in session.portals:
         raise Rejected("34000", f'portal "{name}" does not exist')
     return session.portals[name]

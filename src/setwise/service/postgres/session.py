@@ -284,8 +284,8 @@ class PostgresSession:
         """Return the PostgreSQL types of the parameters of `statement` that its text determines, by parameter number.
 
         A parameter that is compared with a column of integers, for example, is an integer. Nothing is charged. The
-        result is empty for a statement that is not a SELECT, or that cannot be parsed; the error of the latter is
-        raised when it runs.
+        result is empty for a statement that is not a SELECT, or that cannot be parsed. A statement that cannot be
+        parsed raises its error when it runs.
         """
         text = without_leading_comments(statement)
         if first_word(text) not in _SELECTS:
@@ -354,7 +354,7 @@ class PostgresSession:
         return self.cursors[name]
 
     async def _select(self, text: str) -> Reply:
-        """Answer the SELECT `text`: from the catalogue, without rows for LIMIT 0, or as a question that is charged."""
+        """Answer the SELECT `text`: from PostgreSQL's catalogue, without rows for LIMIT 0, or as a charged question."""
         read = self._accept(await self.asker.read(text))
         if read.rows is not None:
             columns = read.with_intervals() if self._has_intervals() else read.columns

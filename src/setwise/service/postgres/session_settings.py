@@ -223,8 +223,9 @@ class SessionSettings:
     def run_call(self, text: str) -> Reply | None:
         """Run `text` if it is a SELECT of one `set_config` or `current_setting` call; return None for other statements.
 
-        These functions must see the session's settings, which the catalogue does not have. Raises `Rejected` for a
-        larger statement that would set one of our settings, because the catalogue would only pretend to set it.
+        These functions must see the session's settings, which the database with PostgreSQL's catalogue does not have.
+        Raises `Rejected` for a larger statement that would set a setting of Setwise, because that database would only
+        pretend to set it.
         """
         if match := _SET_CONFIG.fullmatch(text):
             name, value = (None if cell.upper() == "NULL" else unquote(cell) for cell in (match[1], match[2]))

@@ -94,7 +94,7 @@ def fit(values: Sequence[object], type_: int) -> tuple[int, list[object]]:
 
 
 def _convert_cell(value: object, type_: int) -> object:
-    """Return a cell `value` as a Python value of the PostgreSQL type `type_`; raise `ValueError` if it does not fit."""
+    """Return a cell `value` as a Python value of the PostgreSQL type `type_`; raise `ValueError` if it is not one."""
     if isinstance(value, str):
         return _time_of_label(value, type_) if type_ in (DATE, TIMESTAMP, TIMESTAMPTZ) else _read_text(value, type_)
     if type_ in _WHOLE and isinstance(value, float):

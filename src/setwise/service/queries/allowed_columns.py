@@ -13,7 +13,7 @@ from setwise.service.storage.datasets import Dataset
 
 
 class AllowedColumns:
-    """The columns that a question to a dataset may use: those that the steward lists, and all of public tables.
+    """The columns that a question to a dataset may use: those that the steward lists, and all columns of public tables.
 
     Public tables are tables without users.
     """

@@ -99,7 +99,7 @@ class Engines:
             return engine.describe()
 
     def check(self, dataset: Dataset) -> Schema:
-        """Check that the registration `dataset` fits its tables (all columns exist, and so on), and return the columns.
+        """Check the definition `dataset` against its tables (all columns exist, and so on), and return their columns.
 
         Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field at fault.
         """

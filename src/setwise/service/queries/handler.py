@@ -151,8 +151,8 @@ class Preview:
     `left` is the remaining budget of the account as mechanism uses. `shortage` is None if the account can pay.
     Otherwise it is a sentence that says what the account, or the cap of its dataset (the joint budget of all its
     accounts), lacks to pay for the plan; it also suggests a smaller budget if one fits. The cap can be paid by two
-    rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge that fits only one of them
-    ends the other rule for all accounts. `warning` is then a sentence that says so, and None otherwise.
+    rules: from a Gaussian wallet (a budget in mu squared), or as a sum of epsilons. A charge that only one of the two
+    rules can pay ends the other rule for all accounts. `warning` is then a sentence that says so, and None otherwise.
     """
 
     plan: Plan
@@ -503,9 +503,9 @@ class QuestionService:
         """Return (shortage, warning) for the preview of the question `checked`, each a sentence or None.
 
         The shortage says what the account lacks to pay for the plan `planned`; it is None if the account can pay. The
-        cap of the dataset (the joint budget of its accounts) can be paid by two rules: from a Gaussian wallet, or as a
-        sum of epsilons. The warning says which rule the charge would end for all accounts. It is None if the charge
-        ends neither, or if the account cannot pay.
+        cap of the dataset (the joint budget of its accounts) can be paid by two rules: from a Gaussian wallet (a budget
+        in mu squared), or as a sum of epsilons. The warning says which rule the charge would end for all accounts. It
+        is None if the charge ends neither, or if the account cannot pay.
         """
         uses = planned.plan.uses
         shortage = checked.account.shortage(uses)

@@ -94,8 +94,8 @@ class Jobs:
     A query gets a row when it is charged; a query that is refused has none. The replica that inserts the row, or that
     raises its `attempt` by a compare-and-swap, runs the query, so that only one replica does. If two replicas
     nevertheless run one query, because the first was slow and not dead, the ledger keeps the answer that was stored
-    first, and both show it. A row that is lost in a power cut is inserted again when somebody asks under the same key,
-    because the charge and the answer are in the ledger, on disk.
+    first, and both replicas show that answer. A row that is lost in a power cut is inserted again when somebody asks
+    under the same key, because the charge and the answer are in the ledger, on disk.
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:

@@ -51,7 +51,7 @@ _LEAVING = "the replica is shutting down; ask again"
 
 
 def _overdue_message(seconds: float) -> str:
-    """Return the error message for an update of a live series that was stopped after `seconds` seconds."""
+    """Return the error message for an update of a live series (user counts) that took more than `seconds` seconds."""
     return f"the update took longer than {seconds:g} s and was stopped; release fewer periods at once, with until"
 
 
@@ -144,7 +144,7 @@ class SeriesService:
 
         A live series is a set of noisy user counts that is charged once and released period by period.
 
-        Raises `UnknownName`, with the same message, if there is no such series and if it is another person's.
+        Raises `UnknownName` if there is no such series, and with the same message if it is another person's.
         """
         try:
             series = find_live(self._ledger, name)
@@ -154,7 +154,7 @@ class SeriesService:
         return series
 
     def all_visible(self, identity: Identity) -> list[LiveSeries]:
-        """Return every live series that the person of `identity` may see, in the order of their opening."""
+        """Return every live series (user counts) that the person of `identity` may see, in the order of opening."""
         mine = {status.terms.name for status in self._accounts.all_visible(identity)}
         return [series for series in list_live(self._ledger) if series.opening.account in mine]
 
@@ -335,7 +335,7 @@ class SeriesService:
 
 
 class LentTable:
-    """Reads a registered table for one update of a live series, with an engine that is borrowed for each call.
+    """Reads a registered table for one update of a live series (user counts), with an engine borrowed for each call.
 
     `timing` is the record by which the running update can be cancelled; cancelling it also stops the engine.
     """

@@ -65,9 +65,9 @@ class TableReader:
     """Reads the table of a dataset for one query, with an engine that is borrowed for each call.
 
     If the question is in SQL, `joins` are the public tables (those without users) that it joins to the dataset, and
-    `derivation` the steps by which it computes each user's rows. A query that waits for its slot holds no engine, so
-    that there are never many more engines than slots. Exact results (before noise) that `account` has paid for before
-    are taken from the cache `results` while the tables have not changed.
+    `derivation` the steps by which it computes each user's rows. A query that waits for its engine slot (the right to
+    read a table) holds no engine, so that there are never many more engines than slots. Exact results (before noise)
+    that `account` has paid for before are taken from the cache `results` while the tables have not changed.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class TableReader:
     def check(self, aggregation: Aggregation) -> None:
         """Raise `UnknownColumn` or `UnsuitableTable` if the table's columns cannot answer `aggregation`.
 
-        No row is read.
+        `aggregation` describes counts or sums per group, before noise. No row is read.
         """
         with self._engines.borrow_to_check(self._dataset, self._joins, self._derivation) as engine:
             engine.check(aggregation)
